@@ -1,0 +1,1 @@
+"""Semantic channel memory for chat bots, on Redis Stack."""

