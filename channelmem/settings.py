@@ -6,13 +6,18 @@ Each field carries its default, its bounds and the sentence that `.env.example` 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from dotenv import dotenv_values
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from channelmem.errors import ConfigError
 
 Ids = Annotated[tuple[int, ...], NoDecode]
 
@@ -172,3 +177,46 @@ class Settings(BaseSettings):
     def lifetime_s(self) -> float:
         """Life of a message's document, by the default policy."""
         return self.archive_days * 86_400 if self.archive else self.buffer_s
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+
+def variable(name: str) -> str:
+    """The environment variable that people set for a field: REDIS_URL, CHANNELMEM_MAX_MESSAGES ..."""
+    alias = Settings.model_fields[name].validation_alias
+    return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"CHANNELMEM_{name.upper()}"
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the environment and `.env`; what is wrong is one sentence that names the variable."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # (pydantic checks them)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_complaint(problem) for problem in error.errors())) from error
+
+
+def _complaint(problem: ErrorDetails) -> str:
+    # pydantic names a field by the alias that it was given under, which may be either spelling.
+    given = str(problem["loc"][0])
+    name = next((n for n in Settings.model_fields if given.lower() in (n, variable(n).lower())), "")
+    what = problem["msg"].removeprefix("Value error, ")
+    value = "" if name in SECRETS else f" (it is {problem['input']!r})"
+    return f"{variable(name) if name else given} is wrong{value}: {what[0].lower()}{what[1:]}"
+
+
+SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))
+
+
+def sources(settings: Settings) -> dict[str, str]:
+    """For each field where its value came from: the environment, the `.env` file, or the default."""
+    in_file = {key.upper() for key in dotenv_values(str(settings.model_config.get("env_file")))}
+    return {name: _source(name, in_file) for name in Settings.model_fields}
+
+
+def _source(name: str, in_file: set[str]) -> str:
+    spellings = {variable(name), f"CHANNELMEM_{name.upper()}"}
+    if spellings & {key.upper() for key in os.environ}:
+        return "environment"
+    return ".env" if spellings & in_file else "default"

@@ -1,0 +1,57 @@
+"""The command line: one module per command, loaded only when it is called, so that `--help` of one stays quick.
+
+A module `channelmem/cli/<name>.py` has a Typer app called `app`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from channelmem.errors import ChannelmemError
+
+COMMANDS = ("demo", "chat", "route", "doctor", "config", "inspect", "redis", "worker", "reindex", "bot")
+
+
+class LazyGroup(TyperGroup):
+    """Imports a command's module when that command is looked up."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        command = typer.main.get_command(import_module(f"channelmem.cli.{cmd_name}").app)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Semantic channel memory for chat bots, on Redis Stack. Start with: channelmem demo",
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Typer needs a callback to treat a group without own commands as one."""
+
+
+def main() -> None:
+    """Entry point of the console script: our own errors are one sentence and exit status 1."""
+    try:
+        app(prog_name="channelmem")
+    except ChannelmemError as error:
+        Console(stderr=True).print(f"[bold red]channelmem:[/] {escape(str(error))}", highlight=False)
+        sys.exit(1)

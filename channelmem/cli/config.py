@@ -1,0 +1,43 @@
+"""`channelmem config`: the effective settings and where each came from, secrets masked."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from pydantic import SecretStr
+from rich.console import Console
+from rich.table import Table
+
+from channelmem.settings import load_settings, sources, variable
+
+app = typer.Typer()
+
+
+@app.command()
+def config(
+    as_json: Annotated[bool, typer.Option("--json", help="One object per setting, for programs.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the default.")] = False,
+) -> None:
+    """Show the effective settings and where each came from (environment, .env or default); secrets are masked."""
+    settings = load_settings()
+    origin = sources(settings)
+    rows = [
+        {"variable": variable(name), "value": _shown(getattr(settings, name)), "from": origin[name]}
+        for name in type(settings).model_fields
+        if not changed or origin[name] != "default"
+    ]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("variable", "value", "from", title="channelmem settings", title_justify="left")
+    for row in rows:
+        table.add_row(row["variable"], row["value"], row["from"], style="" if row["from"] == "default" else "bold")
+    Console().print(table)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return "********"
+    return "" if value is None else str(value)

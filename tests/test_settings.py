@@ -1,0 +1,86 @@
+"""Settings: what is wrong is named by its variable, secrets stay masked, the docs follow the class."""
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from channelmem.cli import app
+from channelmem.errors import ConfigError
+from channelmem.settings import Settings, load_settings, sources, variable
+from scripts import settings_docs
+
+
+@pytest.fixture(autouse=True)
+def _no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+    for name in Settings.model_fields:
+        monkeypatch.delenv(variable(name), raising=False)
+        monkeypatch.delenv(f"CHANNELMEM_{name.upper()}", raising=False)
+
+
+def test_the_defaults_are_those_of_the_source_documents() -> None:
+    settings = Settings()
+    assert (settings.max_messages, settings.max_age_minutes, settings.context_max_tokens) == (50, 30, 500)
+    assert (settings.max_content_chars, settings.history_content_chars, settings.tool_max_tokens) == (
+        500,
+        300,
+        600,
+    )
+    assert settings.enabled
+    assert settings.lifetime_s == 7 * 86_400
+
+
+def test_env_example_and_the_table_in_the_docs_follow_the_class() -> None:
+    assert settings_docs.ENV.read_text() == settings_docs.env_example()
+    assert settings_docs.TABLE.read_text() == settings_docs.table()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CHANNELMEM_MAX_MESSAGES", "0"),
+        ("CHANNELMEM_TIMEZONE", "Mars/Base"),
+        ("CHANNELMEM_INDEX_ALGORITHM", "tree"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=name) as caught:
+        load_settings()
+    assert value in str(caught.value)
+
+
+def test_an_environment_variable_beats_the_file_and_both_beat_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("env")
+    (folder / ".env").write_text("CHANNELMEM_MAX_MESSAGES=11\nREDIS_URL=redis://file:1\nDISCORD_TOKEN=from-file\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("REDIS_URL", "redis://env:2")
+    settings = load_settings()
+    assert settings.max_messages == 11
+    assert settings.redis_url == SecretStr("redis://env:2")
+    found = sources(settings)
+    assert (found["max_messages"], found["redis_url"], found["buckets"]) == (".env", "environment", "default")
+
+
+def test_id_lists_and_off_are_read_from_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHANNELMEM_CHANNELS_BLOCK", "1, 2 9007199254740993")
+    monkeypatch.setenv("CHANNELMEM_CONTEXT_MAX_AGE_HOURS", "off")
+    settings = load_settings()
+    assert settings.channels_block == (1, 2, 9_007_199_254_740_993)
+    assert settings.context_max_age_hours is None
+
+
+def test_an_empty_secret_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "")
+    assert load_settings().redis_url is None
+
+
+def test_config_shows_values_and_sources_but_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISCORD_TOKEN", "very-secret")
+    monkeypatch.setenv("CHANNELMEM_MAX_MESSAGES", "77")
+    shown = CliRunner().invoke(app, ["config", "--json"]).output
+    assert "very-secret" not in shown
+    assert '"77"' in shown
+    assert "********" in shown
