@@ -50,6 +50,9 @@ class Settings(BaseSettings):
         description="Where exported models are kept.",
     )
     embedded_port: int = Field(0, ge=0, le=65535, description="Port of the embedded server; 0 picks a free one.")
+    embedded_grace_s: float = Field(
+        2.0, ge=0, description="How long the embedded server outlives its last user, in seconds."
+    )
 
     # --- the rolling buffer ---
     enabled: bool = Field(True, description="Remember channels at all.")

@@ -1,0 +1,320 @@
+"""Owns one embedded server: starts it, restarts it after a crash, stops it when nobody uses it any more.
+
+In: one JSON request on stdin (`Request`). Out: one JSON line on stdout (ready, or what was tried and failed),
+then `state.json` in the server's directory, kept current. Run by path with `python -I -S`, so it may import
+nothing but the standard library: it idles for days next to the bot and should cost next to nothing.
+
+Everything rests on file locks, since the kernel drops them however a process dies and pids get reused:
+
+lease.lock       shared by every user; when this process gets it exclusively, nobody is left
+supervisor.lock  exclusive here; users block on it in a thread and so learn at once that we died
+server.lock      exclusive here and inherited by the server: held while a server of this directory is alive
+
+On Linux the server gets SIGTERM when this process dies, so it cannot be orphaned; elsewhere the next start
+ends whoever still holds server.lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+POLL_S = 0.2
+ANSWER_S = 20.0  # without any reply; a server that loads its data says so and may take as long as it needs
+EXIT_S = 60.0  # for the last fsync; then SIGKILL, since the append-only file is safe to cut
+BACKOFF_S = (0.1, 10.0)
+STEADY_S = 60.0  # a server that ran this long starts the back-off anew
+LOG_BYTES = 4_000_000
+IN_USE = "Address already in use"
+
+
+class StartFailedError(Exception):
+    """No candidate came up; `tried` holds one entry each."""
+
+    def __init__(self, tried: list[dict[str, str]]) -> None:
+        super().__init__("no candidate started")
+        self.tried = tried
+
+
+class Supervisor:
+    def __init__(self, root: Path, request: dict[str, Any]) -> None:
+        self.root = root
+        self.request = request
+        self.state = read_state(root)
+        self.state.setdefault("password", secrets.token_urlsafe(24))
+        self.state["supervisor_pid"] = os.getpid()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.stopping = False
+        self.server_fd = -1
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        owner = lock(self.root / "supervisor.lock")
+        self.server_fd = lock(self.root / "server.lock")
+        self._start_first_that_works()
+        report({"ok": True})
+        try:
+            lease = self._supervise()
+        finally:
+            self._stop()
+        # The exclusive lease lasts until the server is gone, so that a newcomer waits instead of joining it.
+        for fd in (self.server_fd, owner, lease):
+            if fd is not None:
+                os.close(fd)
+
+    def _on_term(self, *_: object) -> None:
+        self.stopping = True
+
+    # --- starting ---
+
+    def _start_first_that_works(self) -> None:
+        tried: list[dict[str, str]] = []
+        last = self.state.get("binary")
+        # The one that wrote the data comes first: Redis and Valkey do not read each other's files.
+        for candidate in sorted(self.request["candidates"], key=lambda c: c["binary"] != last):
+            why = self._start_on_some_port(candidate)
+            if why is None:
+                return
+            tried.append({"label": candidate["label"], "binary": candidate["binary"], "why": why})
+            if IN_USE in why or "No space left" in why:
+                break
+        raise StartFailedError(tried)
+
+    def _start_on_some_port(self, candidate: dict[str, Any]) -> str | None:
+        fixed = self.request["port"]
+        # The last port first: clients that were connected, and a saved RedisInsight connection, find it again.
+        ports = [fixed] if fixed else [self.state.get("port") or free_port(), free_port(), free_port()]
+        why: str | None = None
+        for port in ports:
+            self.state.update(port=port, binary=candidate["binary"], name=candidate["label"])
+            why = self._start(candidate)
+            if why is None or IN_USE not in why:
+                return why
+        return why
+
+    def _start(self, candidate: dict[str, Any]) -> str | None:
+        """None once the server answers a search command, else what it said before it went."""
+        config = self.root / "redis.conf"
+        write_private(config, config_text(self.root, candidate["modules"], self.state))
+        log = self.root / "server.log"
+        start = log.stat().st_size if log.exists() else 0
+        try:
+            with log.open("ab") as out:
+                self.process = subprocess.Popen(  # noqa: S603  (a path we found ourselves, no shell)
+                    [candidate["binary"], str(config)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    pass_fds=(self.server_fd,),
+                    preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509  (this process has one thread)
+                )
+        except OSError as error:
+            return str(error)
+        why = self._await_answer(self.process)
+        if why is not None:
+            self._stop()
+            return f"{why}\n{log.read_bytes()[start:][-3000:].decode(errors='replace')}".strip()
+        self.state.update(pid=self.process.pid, modules=candidate["modules"])
+        write_private(self.root / "state.json", json.dumps(self.state, indent=1))
+        return None
+
+    def _await_answer(self, process: subprocess.Popen[bytes]) -> str | None:
+        deadline = time.monotonic() + ANSWER_S
+        while time.monotonic() < deadline and not self.stopping:
+            if process.poll() is not None:
+                return f"it ended with status {process.returncode}"
+            reply = ask(self.state["port"], self.state["password"], "FT._LIST")
+            if reply.startswith("*"):
+                return None
+            if "unknown command" in reply:
+                return "it runs without the search module"
+            if reply.startswith("-LOADING"):
+                deadline = time.monotonic() + ANSWER_S
+            time.sleep(0.02)
+        return "it did not answer"
+
+    # --- running ---
+
+    def _supervise(self) -> int | None:
+        """Returns when it is time to stop, with the exclusive lease if nobody is left."""
+        lease = os.open(self.root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        idle_since: float | None = None
+        started, backoff = time.monotonic(), BACKOFF_S[0]
+        while not self.stopping and not (self.root / "stop-requested").exists():
+            if self.process is None or self.process.poll() is not None:
+                backoff = BACKOFF_S[0] if time.monotonic() - started > STEADY_S else backoff
+                time.sleep(backoff)
+                backoff = min(backoff * 2, BACKOFF_S[1])
+                self._restart()
+                started = time.monotonic()
+            if (self.root / "pinned").exists() or not try_lock(lease):
+                idle_since = None
+            else:
+                idle_since = idle_since or time.monotonic()
+                if time.monotonic() - idle_since >= self.request["grace_s"]:
+                    return lease
+                fcntl.flock(lease, fcntl.LOCK_UN)
+            time.sleep(POLL_S)
+        os.close(lease)
+        return None
+
+    def _restart(self) -> None:
+        candidate = {"binary": self.state["binary"], "modules": self.state["modules"]}
+        try:
+            why = self._start(candidate)
+        except OSError as error:
+            why = str(error)
+        if why is not None:
+            sys.stderr.write(f"channelmem: the server did not come back, trying again: {why.splitlines()[0]}\n")
+
+    def _stop(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(EXIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def config_text(root: Path, modules: list[str], state: dict[str, Any]) -> str:
+    """The password is here and nowhere on a command line, where every user of the machine could read it."""
+    lines = [
+        "bind 127.0.0.1",
+        f"port {state['port']}",
+        f"requirepass {state['password']}",
+        f"dir {quoted(root)}",
+        "daemonize no",
+        "appendonly yes",
+        "appendfsync everysec",
+        'save ""',
+        "maxmemory-policy noeviction",
+        *(f"loadmodule {quoted(module)}" for module in modules),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def quoted(path: Path | str) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def ask(port: int, password: str, command: str) -> str:
+    """The reply to one inline command, or an empty text when nothing answers."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(f"AUTH {password}\r\n{command}\r\nQUIT\r\n".encode())
+            reply = b""
+            while chunk := connection.recv(4096):
+                reply += chunk
+    except OSError:
+        return ""
+    auth, _, rest = reply.decode(errors="replace").partition("\r\n")
+    return rest if auth == "+OK" else auth
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def read_state(root: Path) -> dict[str, Any]:
+    try:
+        state = json.loads((root / "state.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def write_private(path: Path, text: str) -> None:
+    """Whole or not at all, and never readable by others, not even for a moment."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock(path: Path) -> int:
+    """Users look at these locks for an instant (shared), so one refusal means nothing yet."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + ANSWER_S
+    while not try_lock(fd):
+        if time.monotonic() > deadline:
+            os.close(fd)
+            raise OSError(errno.EAGAIN, "another server of this directory is still running", str(path))
+        time.sleep(0.02)
+    return fd
+
+
+def _end_with(parent: int) -> Any:
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
+
+    def between_fork_and_exec() -> None:
+        libc.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # it died before the call above took effect
+            os._exit(1)
+
+    return between_fork_and_exec
+
+
+def report(outcome: dict[str, Any]) -> None:
+    """The starter may have been killed while it waited; the server then stops for want of a lease."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps(outcome))
+        sys.stdout.flush()
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, sys.stdout.fileno())
+    os.close(quiet)
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.read())
+    if os.fork():
+        os._exit(0)  # the starter reaps this half at once; the other belongs to init and leaves no zombie
+    os.umask(0o077)
+    os.chdir("/")
+    root = Path(request["root"])
+    try:
+        log = root / "server.log"
+        if log.exists() and log.stat().st_size > LOG_BYTES:
+            log.replace(root / "server.log.1")
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(out, sys.stderr.fileno())
+        os.close(out)
+        Supervisor(root, request).run()
+    except StartFailedError as error:
+        report({"ok": False, "tried": error.tried})
+    except OSError as error:
+        report({"ok": False, "errno": error.errno, "why": str(error)})
+        raise
+
+
+if __name__ == "__main__":
+    main()
