@@ -1,0 +1,214 @@
+"""Reply links on annotated IRC: precision, recall, F1 over links and one-to-one overlap of the threads they make.
+
+    python -m scripts.eval_links --data DIR [--json] [--dump FILE] [--bench]
+
+A link is (message, what it answers); a message that starts something links to itself, as in Kummerfeld et al.
+(ACL 2019). One-to-one: the best pairing of predicted and annotated threads, share of messages in paired threads.
+The shipped weights have seen DIR if they were trained on it; `scripts.train_links --cross-validate` is the honest
+figure then. Other evaluations import `channels`, `messages`, `Score` and `score`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
+from channelmem.links import Linker, Weights
+from channelmem.types import Message
+
+Row = dict[str, Any]
+Links = dict[int, int]
+"""Message number to the number of what it answers; to itself if it starts something."""
+FILES = ("irc_messages.jsonl", "irc_newdomains_messages.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Per cent, over all messages of the channels."""
+
+    precision: float
+    recall: float
+    f1: float
+    one_to_one: float
+    messages: int
+
+
+def channels(path: Path) -> dict[str, list[Row]]:
+    """Rows by channel, in order."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            rows[row["channel"]].append(row)
+    return dict(rows)
+
+
+def messages(rows: Iterable[Row], channel_id: int = 1) -> list[Message]:
+    """The rows as the channel would deliver them: nobody has pressed reply, and mentions are plain text."""
+    people: dict[str, int] = {}
+    return [
+        Message(
+            guild_id=1,
+            channel_id=channel_id,
+            id=row["n"],
+            author_id=people.setdefault(row["author"].casefold(), len(people) + 1),
+            author=row["author"],
+            content=row["text"],
+            ts=float(row["ts"]),
+        )
+        for row in rows
+    ]
+
+
+def answers(row: Row) -> frozenset[int]:
+    """What an annotated row answers; itself if nothing."""
+    return frozenset(int(other.rpartition(":")[2]) for other in row["reply_to"]) or frozenset({row["n"]})
+
+
+def annotated(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if "reply_to" in row]
+
+
+def best_link(message_id: int, parents: tuple[tuple[int, float], ...]) -> int:
+    """The likeliest alternative; "starts something" has what the shown parents leave, which bounds it from above."""
+    if not parents:
+        return message_id
+    parent, chance = parents[0]
+    return parent if chance >= 1 - sum(share for _, share in parents) else message_id
+
+
+def score(predicted: Mapping[str, Links], gold: Mapping[str, list[Row]]) -> Score:
+    """All channels together, each message with the same weight."""
+    right = given = wanted = paired = 0
+    for channel, links in predicted.items():
+        rows = annotated(gold[channel])
+        right += sum(links[row["n"]] in answers(row) for row in rows)
+        given += len(rows)
+        wanted += sum(len(answers(row)) for row in rows)
+        paired += _paired(_threads(links), {row["n"]: row["thread"] for row in rows})
+    precision, recall = right / given, right / wanted
+    f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+    return Score(_percent(precision), _percent(recall), _percent(f1), _percent(paired / given), given)
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 1)
+
+
+def _threads(links: Links) -> dict[int, int]:
+    """The connected groups that links make: message to a name of its group."""
+    leader: dict[int, int] = {}
+
+    def find(message: int) -> int:
+        while leader.setdefault(message, message) != message:
+            message = leader[message]
+        return message
+
+    for message, parent in links.items():
+        leader[find(message)] = find(parent)
+    return {message: find(message) for message in links}
+
+
+def _paired(predicted: Mapping[int, int], gold: Mapping[int, str]) -> int:
+    """How many messages the best one-to-one pairing of groups covers."""
+    overlap = Counter((predicted[message], thread) for message, thread in gold.items())
+    ours = {name: at for at, name in enumerate(dict.fromkeys(name for name, _ in overlap))}
+    theirs = {name: at for at, name in enumerate(dict.fromkeys(name for _, name in overlap))}
+    table = np.zeros((len(ours), len(theirs)), int)
+    for (mine, other), count in overlap.items():
+        table[ours[mine], theirs[other]] = count
+    return int(table[linear_sum_assignment(table, maximize=True)].sum())
+
+
+def previous_message(rows: list[Row]) -> Links:
+    """The plainest guess: everybody answers the message before."""
+    return {row["n"]: before["n"] for before, row in pairwise(rows) if "reply_to" in row}
+
+
+def linked(rows: list[Row], weights: Weights | None = None) -> Links:
+    """What the linker says as the messages come in."""
+    linker = Linker(weights=weights)
+    links: Links = {}
+    for row, message in zip(rows, messages(rows), strict=True):
+        if "reply_to" in row:
+            links[message.id] = best_link(message.id, linker.parents(message))
+        linker.add(message)
+    return links
+
+
+def evaluate(data: Path, link: Callable[[list[Row]], Links] = linked) -> dict[str, Score]:
+    """Scores by file; the second file also channel by channel."""
+    scores: dict[str, Score] = {}
+    for name in FILES:
+        if (data / name).exists():
+            gold = channels(data / name)
+            predicted = {channel: link(rows) for channel, rows in gold.items()}
+            scores[name.removesuffix("_messages.jsonl")] = score(predicted, gold)
+    return scores
+
+
+def bench(data: Path) -> dict[str, float]:
+    """Microseconds for `parents` with a full window, and for `parents` and `add` together."""
+    spent: list[float] = []
+    both: list[float] = []
+    for rows in channels(data / FILES[0]).values():
+        linker = Linker()
+        for message in messages(rows):
+            begin = time.perf_counter()
+            linker.parents(message)
+            middle = time.perf_counter()
+            linker.add(message)
+            spent.append((middle - begin) * 1e6)
+            both.append((time.perf_counter() - begin) * 1e6)
+    return {
+        "parents_median_us": round(statistics.median(spent), 1),
+        "parents_p95_us": round(statistics.quantiles(spent, n=20)[-1], 1),
+        "parents_and_add_median_us": round(statistics.median(both), 1),
+    }
+
+
+def dump(data: Path, path: Path) -> None:
+    """One JSON line per annotated message, so that anyone can score it: `id` and the predicted parent or null."""
+    with path.open("w", encoding="utf-8") as out:
+        for channel, rows in ((c, r) for name in FILES for c, r in channels(data / name).items()):
+            for message, parent in linked(rows).items():
+                answered = None if parent == message else f"{channel}:{parent}"
+                out.write(json.dumps({"task": "links", "id": f"{channel}:{message}", "parent": answered}) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--dump", type=Path)
+    parser.add_argument("--bench", action="store_true")
+    options = parser.parse_args()
+    found: dict[str, Any] = {
+        "previous message": {name: asdict(s) for name, s in evaluate(options.data, previous_message).items()},
+        "linker": {name: asdict(s) for name, s in evaluate(options.data).items()},
+    }
+    if options.bench:
+        found["latency"] = bench(options.data)
+    if options.dump:
+        dump(options.data, options.dump)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        for method, by_file in found.items():
+            for name, figures in by_file.items():
+                print(f"{method:18} {name:26} {figures}")
+
+
+if __name__ == "__main__":
+    main()
