@@ -100,13 +100,13 @@ def redis_url(settings: Settings) -> str:
 
 def running(settings: Settings) -> Server | None:
     """The embedded server of this data directory if it runs; never starts one."""
-    root = settings.data_dir / "redis"
+    root = _root(settings)
     return _server(root) if locked(root / "supervisor.lock") else None
 
 
 def users(settings: Settings) -> tuple[User, ...]:
     """Who holds a lease. Read from the kernel's list of open files, which cannot be stale."""
-    root = settings.data_dir / "redis"
+    root = _root(settings)
     server = running(settings)
     return tuple(
         User(process.pid, command_of(process))
@@ -122,8 +122,13 @@ def pin(settings: Settings) -> Server:
         return server
 
 
+def unpin(settings: Settings) -> None:
+    """From now on the server stops with its last user again."""
+    (_root(settings) / "pinned").unlink(missing_ok=True)
+
+
 def pinned(settings: Settings) -> bool:
-    return (settings.data_dir / "redis" / "pinned").exists()
+    return (_root(settings) / "pinned").exists()
 
 
 def stop(settings: Settings) -> bool:
@@ -144,11 +149,16 @@ _until_exit = contextlib.ExitStack()
 atexit.register(_until_exit.close)
 
 
+def _root(settings: Settings) -> Path:
+    """Resolved, since it is compared with what the kernel says processes have open."""
+    return settings.data_dir.expanduser().resolve() / "redis"
+
+
 def _prepare(settings: Settings) -> Path:
     """The server's own directory, private even where the data directory is not ours alone."""
     if sys.platform == "win32":
         raise ServerError(f"The embedded server needs Linux or macOS; {ELSEWHERE}.")
-    root = settings.data_dir.expanduser().absolute() / "redis"
+    root = _root(settings)
     try:
         root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)

@@ -5,12 +5,15 @@ Asked by `Memory.open` and `channelmem doctor`, of the embedded server and of th
 
 from __future__ import annotations
 
-import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import redis
 from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError
 
@@ -30,40 +33,32 @@ class ServerInfo:
 
 def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
     """Raises RedisUnavailableError or RedisUnsuitableError, each one sentence with the fix."""
-    where = _where(redis_url)
     try:
         with redis.Redis.from_url(
-            redis_url.replace("+cluster://", "://", 1), socket_timeout=timeout_s, socket_connect_timeout=timeout_s
+            redis_url.replace("+cluster://", "://", 1),  # any node of a cluster will do
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),
         ) as client:
-            info = client.info("server")
-            modules = _modules(client)
+            # INFO names the modules too, and unlike MODULE LIST is open to users without admin rights.
+            info = {**client.info("server"), **client.info("modules")}
     except ValueError as error:
+        # The parser's own words may quote a part of the password.
         raise ConfigError(
-            f"REDIS_URL is no Redis address ({error}); write it like redis://:password@host:6379/0."
+            "REDIS_URL is no Redis address; write it like redis://:password@host:6379/0 (or rediss://, unix://), "
+            "with special characters of the password percent-encoded."
         ) from error
     except exceptions.RedisError as error:
-        raise _unavailable(error, where) from error
-    return _suitable(info, modules, where)
+        raise _unavailable(error, redis_url) from error
+    return _suitable(info, _where(redis_url))
 
 
-def _modules(client: redis.Redis) -> dict[str, int]:
-    try:
-        listed = client.module_list()
-    except exceptions.NoPermissionError:
-        # An ACL user without @admin cannot list modules; the search command itself then has to tell.
-        return _modules_by_use(client)
-    return {_text(m.get(b"name", m.get("name"))).lower(): int(m.get(b"ver", m.get("ver", 0))) for m in listed}
+def _modules(info: Mapping[str, Any]) -> dict[str, int]:
+    return {str(module["name"]).lower(): int(module["ver"]) for module in info.get("modules", ())}
 
 
-def _modules_by_use(client: redis.Redis) -> dict[str, int]:
-    try:
-        client.execute_command("FT._LIST")  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
-    except exceptions.ResponseError:
-        return {}
-    return {"search": _number(SEARCH_NEEDED)}
-
-
-def _suitable(info: dict[str, object], modules: dict[str, int], where: str) -> ServerInfo:
+def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
+    modules = _modules(info)
     name, version = _name(info), str(info.get("valkey_version", info.get("redis_version", "?")))
     search = modules.get("search")
     if search is None:
@@ -78,27 +73,24 @@ def _suitable(info: dict[str, object], modules: dict[str, int], where: str) -> S
     return ServerInfo(name, version, _dotted(search), None if json_version is None else _dotted(json_version))
 
 
-def _unavailable(error: exceptions.RedisError, where: str) -> RedisUnavailableError:
-    text = str(error)
+def _unavailable(error: exceptions.RedisError, redis_url: str) -> RedisUnavailableError:
+    where, text = _where(redis_url), str(error).rstrip(".")
     if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text or "WRONGPASS" in text:
-        return RedisUnavailableError(
-            f"Redis at {where} refuses the user or password; correct them in REDIS_URL (redis://user:password@host:port)."
+        why = "refuses the user or password; correct them in REDIS_URL (redis://user:password@host:port)"
+    elif isinstance(error, exceptions.BusyLoadingError):
+        why = "is still loading its data; try again in a moment"
+    elif isinstance(error, exceptions.NoPermissionError):
+        why = "does not let this user run INFO; grant it with `ACL SETUSER <user> +info`"
+    elif isinstance(error, exceptions.ResponseError):
+        why = f"refuses the connection ({text}); correct REDIS_URL"
+    elif "SSL" in text or (redis_url.startswith("rediss") and isinstance(error, exceptions.TimeoutError)):
+        why = (
+            f"does not agree with this client on TLS ({text}); use redis:// if it speaks plain TCP, "
+            "else rediss:// with a certificate that this machine trusts"
         )
-    if isinstance(error, exceptions.BusyLoadingError):
-        return RedisUnavailableError(f"Redis at {where} is still loading its data; try again in a moment.")
-    if isinstance(error.__cause__, ssl.SSLError) or "SSL" in text:
-        return RedisUnavailableError(
-            f"Redis at {where} and this client do not agree on TLS ({text}); use rediss:// with a certificate "
-            "that this machine trusts, or redis:// if the server speaks plain TCP."
-        )
-    if isinstance(error, exceptions.NoPermissionError):
-        return RedisUnavailableError(
-            f"The user of REDIS_URL may not run INFO on {where}; grant it with `ACL SETUSER <user> +info +@all ~*`."
-        )
-    return RedisUnavailableError(
-        f"Redis at {where} does not answer ({text.rstrip('.')}); start it, correct REDIS_URL, or unset it to use the "
-        "embedded server."
-    )
+    else:
+        why = f"does not answer ({text}); start it, correct REDIS_URL, or unset it to use the embedded server"
+    return RedisUnavailableError(f"Redis at {where} {why}.")
 
 
 def _where(redis_url: str) -> str:
@@ -107,12 +99,8 @@ def _where(redis_url: str) -> str:
     return parts.netloc.rpartition("@")[2] or parts.path
 
 
-def _name(info: dict[str, object]) -> str:
+def _name(info: Mapping[str, Any]) -> str:
     return "Valkey" if info.get("server_name") == "valkey" else "Redis"
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _number(version: tuple[int, int, int]) -> int:

@@ -1,0 +1,210 @@
+"""`channelmem redis`: the embedded server for people: start, stop, status, cli, url."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import redis
+import typer
+
+from channelmem import server
+from channelmem.errors import ServerError
+from channelmem.server_check import check_server
+from channelmem.server_find import redis_cli
+from channelmem.settings import Settings, load_settings
+
+app = typer.Typer(no_args_is_help=True, help="Run and look at the embedded Redis server.")
+
+NOTHING_RUNS = "The embedded server is not running; start it with `channelmem redis start`."
+
+
+@app.command()
+def start() -> None:
+    """Start the embedded server and keep it until `channelmem redis stop`."""
+    settings = load_settings()
+    _note_redis_url(settings)
+    running = server.pin(settings)
+    print(f"Running on 127.0.0.1:{running.port} (pid {running.pid}), data in {running.data_dir}.")
+    print("`channelmem redis url` prints the address with its password; `channelmem redis stop` ends it.")
+
+
+@app.command()
+def stop(
+    force: Annotated[bool, typer.Option("--force", help="Stop it even while other processes use it.")] = False,
+) -> None:
+    """Stop the embedded server; its data stays."""
+    settings = load_settings()
+    others = server.users(settings)
+    if others and not force:
+        server.unpin(settings)
+        raise ServerError(
+            f"The embedded server is in use by {_who(others)}; it stops by itself when they end, "
+            "or at once with `channelmem redis stop --force`."
+        )
+    print("Stopped; the data stays." if server.stop(settings) else "The embedded server was not running.")
+
+
+@app.command()
+def status(as_json: Annotated[bool, typer.Option("--json", help="For programs; no password in it.")] = False) -> None:
+    """Say whether the embedded server runs and who uses it; exit status 1 if it does not run."""
+    settings = load_settings()
+    running = server.running(settings)
+    report = _report(settings, running)
+    if as_json:
+        print(json.dumps(report, indent=2))
+    elif running is None:
+        print(NOTHING_RUNS)
+    else:
+        for name, value in report.items():
+            print(f"{name:<15} {_shown(value)}")
+    raise typer.Exit(0 if running else 1)
+
+
+@app.command()
+def url() -> None:
+    """Print the address with its password, as redis-cli -u and RedisInsight take it."""
+    settings = load_settings()
+    if settings.redis_url is not None:
+        print(settings.redis_url.get_secret_value())
+        return
+    print(_running(settings).url)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def cli(
+    arguments: Annotated[list[str] | None, typer.Argument(help="A command such as FT._LIST; none: a prompt.")] = None,
+) -> None:
+    """Talk to the server: redis-cli where one works, else a small prompt of our own."""
+    settings = load_settings()
+    address = settings.redis_url.get_secret_value() if settings.redis_url else _running(settings).url
+    program = next((path for path in redis_cli() if _works(path)), None)
+    if program is not None:
+        raise typer.Exit(_run(program, address, arguments or []))
+    with redis.Redis.from_url(address, protocol=2, decode_responses=True, encoding_errors="backslashreplace") as client:
+        if arguments:
+            raise typer.Exit(_say(client, arguments))
+        _prompt(client)
+
+
+# --- what the commands say ---
+
+
+def _running(settings: Settings) -> server.Server:
+    found = server.running(settings)
+    if found is None:
+        raise ServerError(NOTHING_RUNS)
+    return found
+
+
+def _note_redis_url(settings: Settings) -> None:
+    if settings.redis_url is not None:
+        typer.echo("Note: REDIS_URL is set, so channelmem itself uses that server, not this one.", err=True)
+
+
+def _report(settings: Settings, running: server.Server | None) -> dict[str, object]:
+    if running is None:
+        return {"running": False}
+    found = check_server(running.url)
+    return {
+        "running": True,
+        "port": running.port,
+        "pid": running.pid,
+        "supervisor_pid": running.supervisor_pid,
+        "data_dir": str(running.data_dir),
+        "server": f"{found.name} {found.version}, {running.name}",
+        "search": found.search_version,
+        "json": found.json_version,
+        "kept": server.pinned(settings),
+        "users": [asdict(user) for user in server.users(settings)],
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return "; ".join(f"{user['pid']} {user['command']}" for user in value) or "nobody"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _who(others: Iterable[server.User]) -> str:
+    return ", ".join(f"process {user.pid} ({user.command})" for user in others)
+
+
+# --- redis-cli, or what stands in for it ---
+
+
+def _works(program: Path) -> bool:
+    """The wheel's client is linked to a library that many machines lack."""
+    try:
+        return subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0  # noqa: S603  (found by us)
+    except OSError:
+        return False
+
+
+def _run(program: Path, address: str, arguments: list[str]) -> int:
+    """The password goes through the environment: a command line is readable by every user of the machine."""
+    options = redis.connection.parse_url(address)  # type: ignore[no-untyped-call]  # redis-py's gap
+    command = [str(program), "-h", str(options.get("host", "127.0.0.1")), "-p", str(options.get("port", 6379))]
+    if "path" in options:
+        command = [str(program), "-s", str(options["path"])]
+    if address.startswith("rediss"):
+        command.append("--tls")
+    if options.get("username"):
+        command += ["--user", str(options["username"])]
+    command += ["-n", str(options.get("db", 0)), *arguments]
+    environment = os.environ | ({"REDISCLI_AUTH": str(options["password"])} if options.get("password") else {})
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  (found by us, no shell)
+
+
+def _prompt(client: redis.Redis) -> None:
+    print("No redis-cli works here, so this is a small prompt of channelmem's own; an empty line or Ctrl-D ends it.")
+    while True:
+        try:
+            line = input("redis> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return
+        if not line or line.lower() in {"quit", "exit"}:
+            return
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            print(f"(error) {error}")
+            continue
+        _say(client, words)
+
+
+def _say(client: redis.Redis, words: list[str]) -> int:
+    """Prints a reply as redis-cli does, numbered lists and all; 1 for an error."""
+    connection = client.connection_pool.get_connection()
+    try:
+        # Below redis-py's parsers, which would turn replies into Python's idea of them.
+        connection.send_command(*words)  # type: ignore[no-untyped-call]  # redis-py's gap
+        print(_formatted(connection.read_response()))
+    except redis.ResponseError as error:
+        print(f"(error) {error}")
+        return 1
+    finally:
+        client.connection_pool.release(connection)
+    return 0
+
+
+def _formatted(reply: object, indent: str = "") -> str:
+    if reply is None:
+        return "(nil)"
+    if isinstance(reply, int):
+        return f"(integer) {reply}"
+    if not isinstance(reply, list):
+        return json.dumps(reply, ensure_ascii=False) if indent else str(reply)
+    if not reply:
+        return "(empty array)"
+    width = len(str(len(reply)))
+    deeper = indent + " " * (width + 2)
+    lines = [f"{n:>{width}}) {_formatted(item, deeper)}" for n, item in enumerate(reply, 1)]
+    return f"\n{indent}".join(lines)
