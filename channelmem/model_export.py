@@ -1,0 +1,176 @@
+"""The first run's work: a sentence-transformers model enters, verified ONNX files and their manifest leave.
+
+The graph holds transformer, pooling and L2 normalisation, so the run-time needs no torch. This module imports
+torch; only `model` imports it, and only when the cache has no export yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import warnings
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+from transformers.utils import logging as transformers_logging
+
+from channelmem.errors import ModelError
+from channelmem.model import FORMAT, Manifest, Model, Progress, Source
+from channelmem.onnx_encoder import OnnxEncoder
+
+TOLERANCE = 1e-4
+# Below this an int8 model is broken, not merely less exact (MiniLM gives about 0.98).
+INT8_FLOOR = 0.90
+_USE_TORCH = "set CHANNELMEM_EMBEDDING_BACKEND=torch to run it with sentence-transformers itself"
+_SENTENCES = (
+    "ok",
+    "",
+    "what did I just say about turtles?",
+    "The deploy failed again: see https://example.org/build/42 @here \U0001f600",
+    "שלום לכולם, מה שלומכם היום?",
+    "日本語のメッセージもあります。 Übergrößenträger, naïve café",
+    "a longer message that goes on about nothing in particular " * 40,
+)
+
+
+def load_reference(source: Source) -> SentenceTransformer:
+    """sentence-transformers' own model, on the CPU and without its progress bars."""
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        return SentenceTransformer(str(source.path), device="cpu")
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise ModelError(f"sentence-transformers cannot load {source.path}: {error}") from error
+
+
+def export(source: Source, into: Path, report: Progress) -> Manifest:
+    """Write model.onnx and tokenizer.json; raise unless they give the reference's vectors."""
+    if source.pooling not in {"mean", "cls"}:
+        raise ModelError(f"{source.name} is no transformer with mean or cls pooling; {_USE_TORCH}.")
+    report("loading the model with sentence-transformers", 0.1)
+    reference = load_reference(source)
+    report("exporting to ONNX", 0.5)
+    _write_tokenizer(reference, into / "tokenizer.json")
+    _write_graph(reference, source.pooling, into / "model.onnx")
+    report("comparing with sentence-transformers", 0.8)
+    manifest = _describe(source, reference, into)
+    return _verified(manifest, reference, into)
+
+
+def quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
+    """The fp32 export with int8 weights; its agreement with fp32 is recorded in the manifest."""
+    report("quantising to int8", 0.85)
+    shutil.copyfile(base.tokenizer, into / "tokenizer.json")
+    quantize_dynamic(base.onnx, into / "model.onnx", weight_type=QuantType.QInt8)
+    report("comparing with fp32", 0.95)
+    manifest = replace(
+        base.manifest, identity=source.identity("int8"), onnx_sha256=_sha256(into / "model.onnx"), versions=_versions()
+    )
+    exact, ours = _encode(base), _encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
+    agreement = float((exact * ours).sum(axis=1).min())
+    if agreement < INT8_FLOOR:
+        raise ModelError(
+            f"{source.name} loses too much as int8 (cosine {agreement:.2f} to fp32); "
+            "set CHANNELMEM_EMBEDDING_PRECISION=fp32."
+        )
+    return replace(manifest, agreement=agreement)
+
+
+class _Graph(torch.nn.Module):
+    """Transformer, pooling and normalisation as one module with plain tensors in and out."""
+
+    def __init__(self, transformer: torch.nn.Module, names: list[str], pooling: str) -> None:
+        super().__init__()
+        self.transformer = transformer
+        self.names = names
+        self.pooling = pooling
+
+    def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+        inputs = dict(zip(self.names, tensors, strict=True))
+        hidden = self.transformer(**inputs).last_hidden_state
+        if self.pooling == "cls":
+            vector = hidden[:, 0]
+        else:
+            weight = inputs["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            vector = (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1e-9)
+        return torch.nn.functional.normalize(vector, p=2, dim=1)
+
+
+def _write_graph(reference: SentenceTransformer, pooling: str, file: Path) -> None:
+    encoded = reference.tokenizer(["two rows", "of unequal length each"], padding=True, return_tensors="pt")
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]
+    transformer = reference[0].auto_model
+    if not isinstance(transformer, torch.nn.Module):
+        raise ModelError(f"The model has no transformer to export; {_USE_TORCH}.")
+    graph = _Graph(transformer, names, pooling).eval()
+    axes = {name: {0: "batch", 1: "tokens"} for name in names}
+    with warnings.catch_warnings(), torch.inference_mode():
+        # The tracer and the exporter's deprecation note address developers; the verification below is what counts.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            graph,
+            tuple(encoded[name] for name in names),
+            str(file),
+            input_names=names,
+            output_names=["vector"],
+            dynamic_axes={**axes, "vector": {0: "batch"}},
+            opset_version=17,
+            dynamo=False,  # the newer exporter needs onnxscript and gains nothing for these graphs
+        )
+    onnx.checker.check_model(str(file))
+
+
+def _write_tokenizer(reference: SentenceTransformer, file: Path) -> None:
+    backend = getattr(reference.tokenizer, "backend_tokenizer", None)
+    if not isinstance(backend, Tokenizer):
+        raise ModelError(f"The model's tokenizer has no fast form; {_USE_TORCH}.")
+    backend.save(str(file))
+
+
+def _describe(source: Source, reference: SentenceTransformer, into: Path) -> Manifest:
+    prompts = {name: prompt or "" for name, prompt in (reference.prompts or {}).items()}
+    default = prompts.get(reference.default_prompt_name or "", "")
+    return Manifest(
+        format=FORMAT,
+        identity=source.identity("fp32"),
+        dims=int(reference.encode([""]).shape[1]),
+        max_tokens=int(reference.max_seq_length or 512),
+        pad_id=int(reference.tokenizer.pad_token_id or 0),
+        question_prefix=prompts.get("query") or default,
+        message_prefix=next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), default),
+        agreement=0.0,
+        onnx_sha256=_sha256(into / "model.onnx"),
+        tokenizer_sha256=_sha256(into / "tokenizer.json"),
+        versions=_versions(),
+    )
+
+
+def _verified(manifest: Manifest, reference: SentenceTransformer, into: Path) -> Manifest:
+    ours = _encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
+    texts = [manifest.message_prefix + text for text in _SENTENCES]
+    theirs = np.asarray(reference.encode(texts, normalize_embeddings=True, prompt=""), dtype=np.float32)
+    worst = float(np.abs(ours - theirs).max())
+    if not worst <= TOLERANCE:
+        raise ModelError(f"The exported model differs from the original by {worst:.1e}; {_USE_TORCH}.")
+    return replace(manifest, agreement=float((ours * theirs).sum(axis=1).min()))
+
+
+def _encode(model: Model) -> NDArray[np.float32]:
+    encoder = OnnxEncoder(model, threads=1)
+    return encoder.infer(encoder.tokenise_messages(_SENTENCES))
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("torch", "sentence-transformers", "onnx", "onnxruntime", "tokenizers")}
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
