@@ -108,6 +108,8 @@ class Supervisor:
 
     def _start(self, candidate: dict[str, Any]) -> str | None:
         """None once the server answers a search command, else what it said before it went."""
+        if taken(self.state["port"]):  # asked first, so that no stranger on that port is ever sent the password
+            return IN_USE
         config = self.root / "redis.conf"
         write_private(config, config_text(self.root, candidate["modules"], self.state))
         log = self.root / "server.log"
@@ -232,6 +234,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def read_state(root: Path) -> dict[str, Any]:

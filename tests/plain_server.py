@@ -1,0 +1,39 @@
+"""A throw-away Redis without modules, for tests of what channelmem says to an unsuitable server."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from channelmem.server_find import candidates
+from channelmem.server_supervisor import ask, free_port
+
+
+@contextlib.contextmanager
+def plain_server(folder: Path) -> Iterator[str]:
+    """Yields its URL. The first installed server program that runs here, started without the search module."""
+    port, password = free_port(), "plain"
+    config = folder / "plain.conf"
+    config.write_text(f'bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave ""\ndir "{folder}"\n')
+    for candidate in candidates():
+        process = subprocess.Popen([candidate.binary, config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            if _answers(process, port, password):
+                yield f"redis://:{password}@127.0.0.1:{port}/0"
+                return
+        finally:
+            process.terminate()
+            process.wait(20)
+    raise RuntimeError("no server program runs here")
+
+
+def _answers(process: subprocess.Popen[bytes], port: int, password: str) -> bool:
+    deadline = time.monotonic() + 10
+    while process.poll() is None and time.monotonic() < deadline:
+        if ask(port, password, "PING").startswith("+PONG"):
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,432 @@
+"""The embedded server with real processes: who starts it, who keeps it, what a kill -9 of anybody leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+from plain_server import plain_server
+from pydantic import SecretStr
+
+from channelmem import server, server_find, server_locks, server_supervisor
+from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError, ServerError
+from channelmem.server_check import _suitable as server_check_suitable
+from channelmem.server_sentences import os_sentence, tried_sentence
+from channelmem.settings import Settings
+
+USER = """
+import json, sys
+from pathlib import Path
+from channelmem.server import lease
+from channelmem.settings import Settings
+with lease(Settings(data_dir=Path(sys.argv[1]), embedded_grace_s=0.2)) as server:
+    print(json.dumps({"url": server.url, "pid": server.pid}), flush=True)
+    sys.stdin.readline()
+"""
+
+
+ORPHAN = """
+import fcntl, sys, time
+with open(sys.argv[1], "w") as held:
+    fcntl.flock(held, fcntl.LOCK_EX)
+    print(flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    settings = Settings(data_dir=tmp_path / "data", embedded_grace_s=0.2, redis_url=None)
+    yield settings
+    server.stop(settings)
+
+
+def eventually(true: Callable[[], object], *, within_s: float = 20) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+class UserProcess:
+    """Another process that holds a lease until told to leave, or until killed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", USER, settings.data_dir], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def joined(self) -> tuple[str, int]:
+        assert self.process.stdout is not None
+        line = json.loads(self.process.stdout.readline())
+        return line["url"], line["pid"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def user(settings: Settings) -> Iterator[Callable[[], UserProcess]]:
+    with contextlib.ExitStack() as stack:
+
+        def start() -> UserProcess:
+            process = UserProcess(settings)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(url, decode_responses=True)
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(redis.ConnectionError, redis.BusyLoadingError), client(url) as connection:
+        return bool(connection.ping())
+    return False
+
+
+def is_gone(settings: Settings, pid: int) -> bool:
+    return server.running(settings) is None and not psutil.pid_exists(pid)
+
+
+# --- starting, sharing, stopping ---
+
+
+def test_a_lease_gives_a_private_server_with_search_and_json(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        info = server.check_server(leased.url)
+        assert info.search_version.startswith("2.1")
+        assert info.json_version is not None
+        with client(leased.url) as connection:
+            assert connection.config_get("appendonly", "appendfsync", "maxmemory-policy", "bind") == {
+                "appendonly": "yes",
+                "appendfsync": "everysec",
+                "maxmemory-policy": "noeviction",
+                "bind": "127.0.0.1",
+            }
+        with pytest.raises(redis.AuthenticationError):
+            client(f"redis://127.0.0.1:{leased.port}").ping()
+
+
+def test_nobody_else_can_read_any_file_of_the_server(settings: Settings) -> None:
+    with server.lease(settings) as leased, client(leased.url) as connection:
+        connection.set("secret", "words")
+        everything = [leased.data_dir, *leased.data_dir.rglob("*")]
+        assert {p.name for p in everything} >= {"state.json", "redis.conf", "server.log", "appendonlydir"}
+        open_to_others = [p for p in everything if stat.S_IMODE(p.stat().st_mode) & 0o077]
+        assert open_to_others == []
+
+
+def test_the_password_is_on_no_command_line(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        password = server_supervisor.read_state(leased.data_dir)["password"]
+        for pid in (leased.pid, leased.supervisor_pid):
+            assert password not in " ".join(psutil.Process(pid).cmdline())
+
+
+def test_leases_within_one_process_share_the_server(settings: Settings) -> None:
+    with server.lease(settings) as first:
+        with server.lease(settings) as second:
+            assert second == first
+        assert answers(first.url)
+
+
+def test_the_server_stops_after_its_last_user_and_keeps_the_data(settings: Settings) -> None:
+    with server.lease(settings) as leased, client(leased.url) as connection:
+        connection.set("turtles", "green")
+    eventually(lambda: is_gone(settings, leased.pid))
+    with server.lease(settings) as again, client(again.url) as connection:
+        assert again.pid != leased.pid
+        assert connection.get("turtles") == "green"
+        assert again.url == leased.url, "a saved RedisInsight connection goes on working"
+
+
+def test_processes_that_start_at_once_get_one_server(settings: Settings, user: Callable[[], UserProcess]) -> None:
+    several = [user() for _ in range(4)]
+    assert len({process.joined() for process in several}) == 1
+
+
+def test_kill_9_of_any_user_leaves_the_server_to_the_others(
+    settings: Settings, user: Callable[[], UserProcess]
+) -> None:
+    first = user()
+    url, pid = first.joined()
+    second, third = user(), user()
+    assert second.joined() == third.joined() == (url, pid)
+    client(url).set("turtles", "green")
+
+    first.kill()
+    second.kill()
+    eventually(lambda: [u.pid for u in server.users(settings)] == [third.process.pid])
+    # Longer than the grace period: only the third one's lease can have kept it.
+    time.sleep(settings.embedded_grace_s + 3 * server_supervisor.POLL_S)
+    assert answers(url)
+
+    third.kill()
+    eventually(lambda: is_gone(settings, pid))
+    with server.lease(settings) as again:
+        assert client(again.url).get("turtles") == "green"
+
+
+def test_a_start_during_the_shutdown_waits_for_it_and_begins_anew(
+    settings: Settings, user: Callable[[], UserProcess]
+) -> None:
+    with server.lease(settings) as leased:
+        client(leased.url).set("turtles", "green")
+        os.kill(leased.pid, signal.SIGSTOP)  # so that the shutdown lasts until we say
+    eventually(lambda: server_locks.locked(leased.data_dir / "lease.lock"))
+    newcomer = user()
+    eventually(lambda: server_locks.locked(leased.data_dir / "start.lock"))
+    os.kill(leased.pid, signal.SIGCONT)
+    url, pid = newcomer.joined()
+    assert pid != leased.pid
+    assert client(url).get("turtles") == "green"
+
+
+def test_redis_url_wins_over_the_embedded_server(settings: Settings) -> None:
+    elsewhere = settings.model_copy(update={"redis_url": SecretStr("redis://elsewhere:6379/3")})
+    with server.connect_url(elsewhere) as url:
+        assert url == "redis://elsewhere:6379/3"
+    assert server.running(settings) is None
+    with server.connect_url(settings) as url:
+        assert answers(url)
+
+
+def test_a_pinned_server_outlives_its_starter_until_stopped(settings: Settings) -> None:
+    pinned = server.pin(settings)
+    time.sleep(settings.embedded_grace_s + 3 * server_supervisor.POLL_S)
+    assert answers(pinned.url)
+    assert server.stop(settings)
+    assert is_gone(settings, pinned.pid)
+    assert not server.stop(settings)
+
+
+def test_a_forced_stop_is_final_for_those_who_used_it_but_not_for_newcomers(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        server.stop(settings)
+        eventually(lambda: not server_locks.locked(leased.data_dir / "supervisor.lock"))
+        eventually(lambda: leased.data_dir not in server._watched)
+        assert server.running(settings) is None
+        with server.lease(settings) as again:
+            assert answers(again.url)
+
+
+# --- crashes ---
+
+
+def test_a_crashed_server_comes_back_on_its_port_with_its_data(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        with client(leased.url) as connection:
+            connection.set("turtles", "green")
+            connection.execute_command("FT.CREATE", "idx", "SCHEMA", "t", "TEXT")
+        os.kill(leased.pid, signal.SIGKILL)
+        eventually(lambda: answers(leased.url))
+        with client(leased.url) as connection:
+            assert connection.get("turtles") == "green"
+            assert connection.execute_command("FT._LIST") == ["idx"]
+        eventually(lambda: (now := server.running(settings)) and now.pid != leased.pid)
+        with server.lease(settings) as joined:
+            assert joined.url == leased.url
+
+
+def test_a_killed_supervisor_is_replaced_while_somebody_uses_the_server(
+    settings: Settings, user: Callable[[], UserProcess]
+) -> None:
+    with server.lease(settings) as leased:
+        another = user()
+        assert another.joined() == (leased.url, leased.pid)
+        client(leased.url).set("turtles", "green")
+        os.kill(leased.supervisor_pid, signal.SIGKILL)
+        eventually(lambda: (now := server.running(settings)) and now.supervisor_pid != leased.supervisor_pid)
+        eventually(lambda: answers(leased.url))
+        eventually(lambda: not psutil.pid_exists(leased.pid))
+        assert client(leased.url).get("turtles") == "green"
+        another.kill()
+    eventually(lambda: server.running(settings) is None)
+
+
+def test_killing_user_and_supervisor_leaves_no_orphan(settings: Settings, user: Callable[[], UserProcess]) -> None:
+    starter = user()
+    _, pid = starter.joined()
+    found = server.running(settings)
+    assert found is not None
+    starter.kill()
+    os.kill(found.supervisor_pid, signal.SIGKILL)
+    eventually(lambda: not psutil.pid_exists(pid))
+    with server.lease(settings) as again:
+        assert answers(again.url)
+
+
+def test_an_orphan_that_was_not_told_is_ended_before_the_next_start(settings: Settings) -> None:
+    """As on macOS, where no signal follows the supervisor's death: something still holds server.lock."""
+    root = server._prepare(settings)
+    holding = (
+        "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); time.sleep(99)"
+    )
+    with subprocess.Popen([sys.executable, "-c", holding, root / "server.lock"], stdout=subprocess.PIPE) as orphan:
+        assert orphan.stdout is not None
+        orphan.stdout.readline()
+        with server.lease(settings) as leased:
+            assert orphan.wait(10) == -signal.SIGTERM
+            assert answers(leased.url)
+
+
+def test_a_stale_state_whose_pids_now_belong_to_others_harms_nobody(settings: Settings) -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"]) as bystander:
+        with server.lease(settings) as leased:
+            root = leased.data_dir
+        eventually(lambda: is_gone(settings, leased.pid))
+        state = server_supervisor.read_state(root) | {"pid": bystander.pid, "supervisor_pid": bystander.pid}
+        server_supervisor.write_private(root / "state.json", json.dumps(state))
+        assert server.running(settings) is None
+        with server.lease(settings) as again:
+            assert again.pid != bystander.pid
+            assert answers(again.url)
+        eventually(lambda: is_gone(settings, again.pid))
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_an_unreadable_state_is_written_anew(settings: Settings) -> None:
+    (server._prepare(settings) / "state.json").write_text("{half a fi")
+    with server.lease(settings) as leased:
+        assert answers(leased.url)
+
+
+# --- what is said when it does not work ---
+
+
+def test_a_taken_port_is_named_with_the_setting_that_moves_it(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        fixed = settings.model_copy(update={"embedded_port": port})
+        with pytest.raises(ServerError, match=f"^Port {port} is taken .*CHANNELMEM_EMBEDDED_PORT"), server.lease(fixed):
+            pass
+
+
+def test_a_port_taken_since_the_last_run_is_exchanged_when_none_was_asked_for(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        pass
+    eventually(lambda: is_gone(settings, leased.pid))
+    with socket.create_server(("127.0.0.1", leased.port)), server.lease(settings) as again:
+        assert again.port != leased.port
+        assert answers(again.url)
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = Settings(data_dir=tmp_path / "file" / "data", redis_url=None)
+    with (
+        pytest.raises(ServerError, match=r"file/data/redis \(Not a directory\).*CHANNELMEM_DATA_DIR"),
+        server.lease(settings),
+    ):
+        pass
+
+
+def test_a_directory_where_the_server_may_not_write_is_named(settings: Settings) -> None:
+    (server._prepare(settings) / "redis.conf").mkdir()
+    with pytest.raises(ServerError, match=r"cannot use .*redis.*CHANNELMEM_DATA_DIR"), server.lease(settings):
+        pass
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Can't open or create append-only dir appendonlydir: No space left on device",
+        "Error writing to the AOF file: No space left on device",
+    ],
+)
+def test_a_full_disk_is_named(said: str, settings: Settings, tmp_path: Path) -> None:
+    tried = [{"label": "a server", "binary": "x", "why": f"it ended with status 1\n{said}"}]
+    assert tried_sentence(tried, settings, tmp_path) == os_sentence(OSError(errno.ENOSPC, ""), tmp_path)
+    assert "is full; free some space" in os_sentence(OSError(errno.ENOSPC, ""), tmp_path)
+
+
+def test_no_server_that_starts_says_what_was_tried_and_what_to_do(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken-server"
+    broken.write_text("#!/bin/sh\necho error while loading shared libraries: libssl.so.1.1 >&2\nexit 127\n")
+    broken.chmod(0o700)
+    found = (
+        server_find.Candidate("the broken one", broken, ()),
+        server_find.Candidate("the absent one", tmp_path / "absent", ()),
+    )
+    monkeypatch.setattr(server, "candidates", lambda: found)
+    with pytest.raises(ServerError) as error, server.lease(settings):
+        pass
+    assert "the broken one: error while loading shared libraries: libssl.so.1.1" in str(error.value)
+    assert "the absent one: [Errno 2] No such file" in str(error.value)
+    assert "docker compose up" in str(error.value)
+    assert server.running(settings) is None
+
+
+def test_a_server_that_runs_without_search_is_passed_over(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = server_find.candidates()
+    without = tuple(server_find.Candidate(f"bare {c.label}", c.binary, ()) for c in real)
+    monkeypatch.setattr(server, "candidates", lambda: without + real)
+    with server.lease(settings) as leased:
+        assert not leased.name.startswith("bare")
+        server.check_server(leased.url)
+
+
+def test_no_installed_server_at_all_is_said(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "candidates", tuple)
+    with pytest.raises(ServerError, match=r"^No embedded server is installed .*REDIS_URL"), server.lease(settings):
+        pass
+
+
+# --- is a server suitable ---
+
+
+def test_a_server_without_the_search_module_is_named_with_what_is_needed(tmp_path: Path) -> None:
+    with plain_server(tmp_path) as url, pytest.raises(RedisUnsuitableError) as error:
+        server.check_server(url)
+    assert "without the search module" in str(error.value)
+    assert "RediSearch 2.10 or newer" in str(error.value)
+    assert "plain@" not in str(error.value)
+
+
+def test_an_older_search_module_is_named_with_its_version() -> None:
+    from_an_older_stack = {"redis_version": "7.2.4", "modules": [{"name": "search", "ver": 20809}]}
+    with pytest.raises(RedisUnsuitableError, match=r"Redis 7\.2\.4 with RediSearch 2\.8\.9, and channelmem needs"):
+        server_check_suitable(from_an_older_stack, "host:1")
+
+
+def test_a_wrong_password_and_a_missing_one_are_said(tmp_path: Path) -> None:
+    with plain_server(tmp_path) as url:
+        for wrong in (url.replace("plain@", "other@"), url.replace(":plain@", "")):
+            with pytest.raises(RedisUnavailableError, match="refuses the user or password; correct them in REDIS_URL"):
+                server.check_server(wrong)
+
+
+def test_tls_to_a_plain_server_is_said(tmp_path: Path) -> None:
+    with plain_server(tmp_path) as url, pytest.raises(RedisUnavailableError, match=r"TLS.*use redis:// if"):
+        server.check_server(url.replace("redis://", "rediss://"), timeout_s=0.5)
+
+
+def test_a_server_that_is_not_there_is_said() -> None:
+    with pytest.raises(RedisUnavailableError, match=r"^Redis at 127.0.0.1:\d+ does not answer .*REDIS_URL"):
+        server.check_server(f"redis://:secret@127.0.0.1:{server_supervisor.free_port()}/0")
+
+
+def test_an_address_that_is_none_is_said_without_its_password() -> None:
+    with pytest.raises(ConfigError, match="REDIS_URL is no Redis address") as error:
+        server.check_server("redis://:se/cret@host:6379")
+    assert "se" not in str(error.value).split("write it")[0].replace("address", "")
