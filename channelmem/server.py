@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 JOIN_S = 120.0  # another process may be loading a large append-only file
 REVIVE_S = 5.0
+STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,12 @@ def lease(settings: Settings) -> Iterator[Server]:
     """
     root = _prepare(settings)
     fd, server = _join(settings, root)
-    _leases[root] += 1
     _watch(settings, root)
     try:
         yield server
     finally:
-        _leases[root] -= 1
+        with _watched_lock:
+            _leases[root] -= 1
         os.close(fd)
 
 
@@ -133,7 +134,9 @@ def pinned(settings: Settings) -> bool:
 
 def stop(settings: Settings) -> bool:
     """Stops the server whoever uses it; False if none ran. Its users do not bring it back, a new lease does."""
-    root = _prepare(settings)
+    root = _root(settings)
+    if not root.exists():
+        return False
     with _starting(root):
         (root / "pinned").unlink(missing_ok=True)
         if not locked(root / "supervisor.lock"):
@@ -213,10 +216,13 @@ def _ensure(settings: Settings, root: Path) -> Server:
     if (root / "stop-requested").exists():
         await_unlocked(root / "supervisor.lock", JOIN_S)
         (root / "stop-requested").unlink(missing_ok=True)
-    if not locked(root / "supervisor.lock"):
-        _end_orphans(root)
-        _spawn(settings, root)
-    return _answering(root)
+    for _ in range(STARTS):
+        if not locked(root / "supervisor.lock"):
+            _end_orphans(root)
+            _spawn(settings, root)
+        if (server := _answering(root)) is not None:
+            return server
+    raise ServerError(f"The embedded server dies as soon as it has started; look at {root / 'server.log'}.")
 
 
 def _spawn(settings: Settings, root: Path) -> None:
@@ -245,21 +251,22 @@ def _spawn(settings: Settings, root: Path) -> None:
     raise ServerError(f"The embedded server did not start ({outcome['why']}); look at {root / 'server.log'}.")
 
 
-def _answering(root: Path) -> Server:
-    """A supervised server may be on its way back from a crash; its supervisor keeps trying."""
+def _answering(root: Path) -> Server | None:
+    """None if the supervisor turns out to be dying; one that lives may be bringing back a crashed server."""
     deadline = time.monotonic() + server_supervisor.ANSWER_S
-    while True:
-        state = server_supervisor.read_state(root)
-        reply = server_supervisor.ask(state["port"], state["password"], "PING") if "port" in state else ""
-        server = _server(root)
-        if server is not None and reply.startswith(("+PONG", "-LOADING")):
-            return server
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"The embedded server in {root} does not answer; run `channelmem redis stop --force` and try again, "
-                f"its log is {root / 'server.log'}."
-            )
+    while time.monotonic() < deadline:
+        state, server = server_supervisor.read_state(root), _server(root)
+        if server is not None:
+            reply = server_supervisor.ask(server.port, state["password"], "PING")
+            if reply.startswith(("+PONG", "-LOADING")):
+                return server
+        if not locked(root / "supervisor.lock"):
+            return None
         time.sleep(0.05)
+    raise ServerError(
+        f"The embedded server in {root} does not answer; run `channelmem redis stop --force` and try again, "
+        f"its log is {root / 'server.log'}."
+    )
 
 
 def _server(root: Path) -> Server | None:
@@ -298,6 +305,7 @@ _watched_lock = threading.Lock()
 
 def _watch(settings: Settings, root: Path) -> None:
     with _watched_lock:
+        _leases[root] += 1
         if root not in _watched:
             _watched.add(root)
             threading.Thread(

@@ -28,6 +28,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,18 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        owner = lock(self.root / "supervisor.lock")
-        self.server_fd = lock(self.root / "server.lock")
-        self._start_first_that_works()
-        report({"ok": True})
-        try:
-            lease = self._supervise()
-        finally:
-            self._stop()
-        # The exclusive lease lasts until the server is gone, so that a newcomer waits instead of joining it.
-        for fd in (self.server_fd, owner, lease):
-            if fd is not None:
-                os.close(fd)
+        with (
+            # The lease outermost: a newcomer who gets it after our shutdown finds no other lock held.
+            opened(self.root / "lease.lock") as lease,
+            held(self.root / "supervisor.lock"),
+            held(self.root / "server.lock") as self.server_fd,
+        ):
+            self._start_first_that_works()
+            report({"ok": True})
+            try:
+                self._supervise(lease)
+            finally:
+                self._stop()
 
     def _on_term(self, *_: object) -> None:
         self.stopping = True
@@ -151,9 +152,8 @@ class Supervisor:
 
     # --- running ---
 
-    def _supervise(self) -> int | None:
-        """Returns when it is time to stop, with the exclusive lease if nobody is left."""
-        lease = os.open(self.root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    def _supervise(self, lease: int) -> None:
+        """Returns when it is time to stop, with the lease locked if that is because nobody is left."""
         idle_since: float | None = None
         started, backoff = time.monotonic(), BACKOFF_S[0]
         while not self.stopping and not (self.root / "stop-requested").exists():
@@ -168,11 +168,9 @@ class Supervisor:
             else:
                 idle_since = idle_since or time.monotonic()
                 if time.monotonic() - idle_since >= self.request["grace_s"]:
-                    return lease
+                    return
                 fcntl.flock(lease, fcntl.LOCK_UN)
             time.sleep(POLL_S)
-        os.close(lease)
-        return None
 
     def _restart(self) -> None:
         candidate = {"binary": self.state["binary"], "modules": self.state["modules"]}
@@ -271,16 +269,25 @@ def try_lock(fd: int) -> bool:
     return True
 
 
-def lock(path: Path) -> int:
-    """Users look at these locks for an instant (shared), so one refusal means nothing yet."""
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[int]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + ANSWER_S
-    while not try_lock(fd):
-        if time.monotonic() > deadline:
-            os.close(fd)
-            raise OSError(errno.EAGAIN, "another server of this directory is still running", str(path))
-        time.sleep(0.02)
-    return fd
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[int]:
+    """Locked for the block. Users look at these locks for an instant (shared): one refusal means nothing yet."""
+    with opened(path) as fd:
+        deadline = time.monotonic() + ANSWER_S
+        while not try_lock(fd):
+            if time.monotonic() > deadline:
+                raise OSError(errno.EAGAIN, "another server of this directory is still running", str(path))
+            time.sleep(0.02)
+        yield fd
 
 
 def _end_with(parent: int) -> Any:
@@ -321,7 +328,7 @@ def main() -> None:
         os.dup2(out, sys.stderr.fileno())
         os.close(out)
         Supervisor(root, request).run()
-    except StartFailedError as error:
+    except StartFailedError as error:  # by now no lock is held, so the next start need not wait for our end
         report({"ok": False, "tried": error.tried})
     except OSError as error:
         report({"ok": False, "errno": error.errno, "why": str(error)})

@@ -375,6 +375,9 @@ def test_no_server_that_starts_says_what_was_tried_and_what_to_do(
     assert "the absent one: [Errno 2] No such file" in str(error.value)
     assert "docker compose up" in str(error.value)
     assert server.running(settings) is None
+    monkeypatch.undo()
+    with server.lease(settings) as leased:
+        assert answers(leased.url), "a failed start leaves nothing in the way of the next"
 
 
 def test_a_server_that_runs_without_search_is_passed_over(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
