@@ -28,7 +28,8 @@ _WORDS_S = {
 }
 _NUMBER_WORDS = {
     "a": "1", "an": "1", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6",
-    "seven": "7", "eight": "8", "nine": "9", "ten": "10", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30",
+    "seven": "7", "eight": "8", "nine": "9", "ten": "10", "twelve": "12",
+    "fifteen": "15", "twenty": "20", "thirty": "30",
 }  # fmt: skip
 _HALF = re.compile(r"\bhalf an? ")
 _FRAME = re.compile(r"^(?:the )?(?:last|past|previous)\s|^for\s|\s(?:ago|back)$")

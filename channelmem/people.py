@@ -1,0 +1,127 @@
+"""Who is meant: the people known in a channel, indexed once, asked for by the words of a question.
+
+Enters: display names, nicks and user names. Leaves: persons for a run of folded words. Case and accents
+do not count; a prefix of three letters does when only one person has it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from channelmem.types import Person
+
+_PIECE = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s!-/:-@\[-`{-~]")
+_MIN_PREFIX = 3
+_MIN_TYPO = 5
+_LONGEST_NAME = 64
+_MOST_COMPARED = 200
+_SPLIT = re.compile(r"[_.\-]+")
+_Key = TypeVar("_Key")
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, so that 'Zoë' and 'zoe' are one name."""
+    if text.isascii():
+        return text.lower()
+    spread = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in spread if not unicodedata.combining(char)).casefold()
+
+
+def name_words(name: str) -> tuple[str, ...]:
+    """The words of a name as the question's own tokens would spell them; decoration falls away."""
+    return tuple(fold(piece).replace("’", "'") for piece in _PIECE.findall(name[:_LONGEST_NAME]))
+
+
+class Roster:
+    """People of a channel. Building costs a few microseconds per name; asking does not grow with their number."""
+
+    __slots__ = ("_by_id", "_full", "_parts", "_sorted", "longest", "people")
+
+    def __init__(self, people: Iterable[Person] = ()) -> None:
+        self.people: tuple[Person, ...] = tuple(people)
+        self._by_id = {person.id: person for person in self.people}
+        self._full: dict[tuple[str, ...], list[Person]] = {}
+        self._parts: dict[str, list[Person]] = {}
+        for person in self.people:
+            for name in (person.name, *person.aliases):
+                self._add(person, name_words(name))
+        self._sorted: list[str] = sorted(self._parts)
+        self.longest: int = max(map(len, self._full), default=0)
+
+    def _add(self, person: Person, words: tuple[str, ...]) -> None:
+        if not words:
+            return
+        for key in {words, ("".join(words),)}:
+            _append(self._full, key, person)
+        # "Mike" for "Big Mike" and "karen" for "the_real_karen", where only one person has that part.
+        for word in {part for whole in words for part in (whole, *_SPLIT.split(whole))} | {"".join(words)}:
+            _append(self._parts, word, person)
+
+    def by_id(self, person_id: int) -> Person | None:
+        return self._by_id.get(person_id)
+
+    def find(self, words: Sequence[str], start: int) -> tuple[tuple[Person, ...], int]:
+        """The persons with the full name that begins at `start`, and how many words it takes; longest first."""
+        for length in range(min(self.longest, len(words) - start), 0, -1):
+            found = self._full.get(tuple(words[start : start + length]))
+            if found:
+                return tuple(found), length
+        return (), 0
+
+    def guess(self, word: str) -> tuple[Person, ...]:
+        """The one person that a part of a name, a prefix, "bobs" or a slip of the finger can mean."""
+        if len(word) < _MIN_PREFIX:
+            return ()
+        for exact in (word, word.removesuffix("s")):
+            if len(self._parts.get(exact, ())) == 1:
+                return tuple(self._parts[exact])
+        return self._with_prefix(word) or self._misspelt(word)
+
+    def _with_prefix(self, word: str) -> tuple[Person, ...]:
+        found: list[Person] = []
+        for at in range(bisect_left(self._sorted, word), len(self._sorted)):
+            name = self._sorted[at]
+            if not name.startswith(word):
+                break
+            found += [person for person in self._parts[name] if person not in found]
+            if len(found) > 1:
+                return ()
+        return tuple(found)
+
+    def _misspelt(self, word: str) -> tuple[Person, ...]:
+        if len(word) < _MIN_TYPO:
+            return ()
+        found: list[Person] = []
+        low = bisect_left(self._sorted, word[:2])
+        for name in self._sorted[low : low + _MOST_COMPARED]:
+            if name[:2] != word[:2]:
+                break
+            if len(name) >= _MIN_TYPO and one_slip(name, word):
+                found += [person for person in self._parts[name] if person not in found]
+        return tuple(found) if len(found) == 1 else ()
+
+
+def _append(index: dict[_Key, list[Person]], key: _Key, person: Person) -> None:
+    known = index.setdefault(key, [])
+    if person not in known:
+        known.append(person)
+
+
+def one_slip(one: str, other: str) -> bool:
+    """Whether one insertion, deletion, substitution or swap of neighbours turns one word into the other."""
+    if abs(len(one) - len(other)) > 1:
+        return False
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    rest, other_rest = one[start:], other[start:]
+    return (
+        rest[1:] == other_rest[1:]
+        or rest[1:] == other_rest
+        or rest == other_rest[1:]
+        or (len(rest) > 1 and len(other_rest) > 1 and rest[1] + rest[0] + rest[2:] == other_rest)
+    )

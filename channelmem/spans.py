@@ -1,0 +1,162 @@
+"""Calendar arithmetic for the router: a moment of asking, and the local days, weeks and months before it.
+
+Enters: now and a time zone. Leaves: `Span`s, clipped so that start <= end <= now. Vague words get wide spans on purpose:
+a window that is too wide costs a few more messages, one that is too narrow hides the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from zoneinfo import ZoneInfo
+
+MINUTE, HOUR, DAY, WEEK, MONTH, YEAR = 60.0, 3_600.0, 86_400.0, 604_800.0, 30 * 86_400.0, 365 * 86_400.0
+
+
+class Clue(StrEnum):
+    """What a time expression says about the memory that is wanted."""
+
+    RECENT = "recent"
+    EXPLICIT = "explicit"
+    PAST = "past"
+    FUTURE = "future"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time; None is open. `day` and `hours` say what may still be narrowed by the other."""
+
+    start: float | None
+    end: float | None
+    clue: Clue = Clue.EXPLICIT
+    nominal: float | None = None
+    """The moment the words name, where the span is wider than that ("30 minutes ago")."""
+    day: date | None = None
+    hours: tuple[float, float] | None = None
+
+
+@lru_cache(maxsize=64)
+def zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When and where a question is asked."""
+
+    now: float
+    tz: str = "UTC"
+    horizon_s: float = 1_800.0
+    last_spoke_ts: float | None = None
+    joined_ts: float | None = None
+
+    @cached_property
+    def local(self) -> datetime:
+        return datetime.fromtimestamp(self.now, zone(self.tz))
+
+    @cached_property
+    def today(self) -> date:
+        return self.local.date()
+
+    def at(self, day: date, hour: float = 0.0) -> float:
+        """Epoch seconds of a local hour; hours beyond 24 fall on the next day."""
+        whole = timedelta(days=int(hour // 24))
+        rest = hour % 24
+        wall = datetime(day.year, day.month, day.day, int(rest), round(rest % 1 * 60) % 60, tzinfo=zone(self.tz))
+        return (wall + whole).timestamp()
+
+    def clip(self, span: Span) -> Span:
+        """No span ends after the question or before it starts."""
+        end = self.now if span.end is None else min(span.end, self.now)
+        start = None if span.start is None else min(span.start, end)
+        return replace(span, start=start, end=end)
+
+
+def whole_day(moment: Moment, day: date) -> Span:
+    return Span(moment.at(day), moment.at(day, 24), day=day)
+
+
+def days_back(moment: Moment, days: int) -> Span:
+    return whole_day(moment, moment.today - timedelta(days=days))
+
+
+def weekday(moment: Moment, index: int, *, today_counts: bool = False) -> Span:
+    """The most recent such day before today."""
+    back = (moment.today.weekday() - index) % 7
+    return days_back(moment, back if back or today_counts else 7)
+
+
+def part_of_day(moment: Moment, day: date, hours: tuple[float, float]) -> Span:
+    return Span(moment.at(day, hours[0]), moment.at(day, hours[1]), day=day, hours=hours)
+
+
+def last_week(moment: Moment) -> Span:
+    monday = moment.today - timedelta(days=moment.today.weekday())
+    # Late in a week "last week" may also mean the past seven days, so it reaches up to three days ago.
+    return Span(moment.at(monday - timedelta(days=7)), max(moment.at(monday), moment.now - 3 * DAY))
+
+
+def this_week(moment: Moment) -> Span:
+    return Span(moment.at(moment.today - timedelta(days=moment.today.weekday())), moment.now)
+
+
+def weekend(moment: Moment, *, previous: bool) -> Span:
+    """From Friday evening to Sunday night; the running one counts unless the previous one is asked for."""
+    since_saturday = (moment.today.weekday() - 5) % 7
+    saturday = moment.today - timedelta(days=since_saturday)
+    if previous and since_saturday < 2:
+        saturday -= timedelta(days=7)
+    return Span(moment.at(saturday - timedelta(days=1), 18), moment.at(saturday, 48))
+
+
+def month_start(year: int, month: int) -> date:
+    return date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+
+
+def whole_month(moment: Moment, year: int, month: int) -> Span:
+    first, after = month_start(year, month), month_start(year, month + 1)
+    return Span(moment.at(first), moment.at(after))
+
+
+def named_month(moment: Moment, month: int, *, previous: bool = False) -> Span:
+    """The most recent such month; the running one counts unless the previous one is asked for."""
+    this = moment.today.month
+    year = moment.today.year - (month > this or (previous and month == this))
+    return whole_month(moment, year, month)
+
+
+def last_month(moment: Moment) -> Span:
+    span = whole_month(moment, moment.today.year, moment.today.month - 1)
+    return replace(span, end=max(span.end or 0.0, moment.now - 25 * DAY))
+
+
+def last_year(moment: Moment) -> Span:
+    year = moment.today.year
+    return Span(moment.at(date(year - 1, 1, 1)), max(moment.at(date(year, 1, 1)), moment.now - 300 * DAY))
+
+
+def whole_year(moment: Moment, year: int) -> Span:
+    return Span(moment.at(date(year, 1, 1)), moment.at(date(year + 1, 1, 1)))
+
+
+def ago(moment: Moment, count: float, unit_s: float, *, loose: bool = False) -> Span:
+    """Around `count` units before now: days as whole local days, everything else with a margin that grows."""
+    back = count * unit_s
+    if unit_s == DAY and not loose and count <= 6:
+        return replace(days_back(moment, int(count)), nominal=moment.now - back)
+    margin = max(back * (0.6 if loose else 0.3), unit_s * 0.5)
+    nominal = moment.now - back
+    return Span(nominal - margin, nominal + min(margin, back * 0.6), nominal=nominal)
+
+
+def rolling(moment: Moment, seconds: float) -> Span:
+    return Span(moment.now - seconds, moment.now, nominal=moment.now - seconds)
+
+
+def clock(moment: Moment, hour: float, *, either_half: bool) -> float:
+    """The last time the clock showed that hour; without am or pm the later of the two."""
+    hours = (hour % 12, hour % 12 + 12) if either_half else (hour,)
+    seen = [moment.at(moment.today - timedelta(days=back), h) for back in (0, 1) for h in hours]
+    return max(ts for ts in seen if ts <= moment.now)
