@@ -16,7 +16,6 @@ import typer
 
 from channelmem import server
 from channelmem.errors import ServerError
-from channelmem.server_check import check_server
 from channelmem.server_find import redis_cli
 from channelmem.settings import Settings, load_settings
 
@@ -111,7 +110,7 @@ def _note_redis_url(settings: Settings) -> None:
 def _report(settings: Settings, running: server.Server | None) -> dict[str, object]:
     if running is None:
         return {"running": False}
-    found = check_server(running.url)
+    found = server.check_server(running.url)
     return {
         "running": True,
         "port": running.port,
