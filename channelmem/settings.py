@@ -119,6 +119,9 @@ class Settings(BaseSettings):
     channels_allow: Ids = Field((), description="Only these channel ids are remembered (comma-separated).")
     channels_block: Ids = Field((), description="These channel ids are never remembered.")
     command_prefixes: str = Field("! / . ? $", description="Messages starting with one of these are commands.")
+    cross_channel: bool = Field(
+        False, description="Let a question look into other channels that asker and bot may both read."
+    )
     backfill: bool = Field(True, description="Fetch what was missed on start, join and reconnect.")
     backfill_messages: int = Field(200, ge=0, le=10_000, description="Most messages fetched per channel.")
     join_notice: bool = Field(True, description="Post a short privacy notice when joining a guild.")
