@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from channelmem.errors import ServerError
+from channelmem.server_sentences import os_sentence
 
 if sys.platform != "win32":
     import fcntl
@@ -23,8 +24,10 @@ def locked(path: Path) -> bool:
     """Whether somebody holds it exclusively."""
     try:
         fd = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except PermissionError as error:
+        raise ServerError(os_sentence(error, path.parent)) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

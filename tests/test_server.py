@@ -318,6 +318,9 @@ def test_a_taken_port_is_named_with_the_setting_that_moves_it(settings: Settings
         fixed = settings.model_copy(update={"embedded_port": port})
         with pytest.raises(ServerError, match=f"^Port {port} is taken .*CHANNELMEM_EMBEDDED_PORT"), server.lease(fixed):
             pass
+        taken.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            taken.accept()  # whoever sits there was not even spoken to, let alone sent the password
 
 
 def test_a_port_taken_since_the_last_run_is_exchanged_when_none_was_asked_for(settings: Settings) -> None:
