@@ -1,0 +1,74 @@
+"""Every Redis key, on one screen. All keys of a guild share the hash tag of its bucket, so they live in one slot.
+
+Ids are strings of 20 digits wherever Redis sorts or parses them: equal timestamps then order by id, and
+nothing beyond 2^53 is ever rounded. The Lua scripts take the same names from `lua_names`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KEYS = {
+    # per message
+    "msg": "msg:",  # HASH   msg:<channel>:<id>     one message (schema.py names its fields)
+    "gone": "gone:",  # STRING gone:<channel>:<id>    tombstone: 'inf', or the revision that emptied it; expires
+    # per channel
+    "chan": "chan:",  # ZSET   chan:<channel>         id -> ts: the order; a message is visible while it is in here
+    "wait": "wait:",  # SET    wait:<channel>         ids that still wait for their vector
+    "people": "people:",  # HASH   people:<channel>       author -> last ts, name, aliases
+    "floor": "floor:",  # STRING floor:<channel>        nothing up to this ts is taken in any more (cleared); expires
+    "drain": "drain:",  # ZSET   drain:<channel>[:<e>]  removed ids whose documents are still to be unlinked
+    # per guild
+    "guild": "guild:",  # SET    guild:<guild>          its channels
+    # per bucket
+    "guilds": "guilds",  # SET    guild ids
+    "epochs": "epochs",  # HASH   channel -> epoch; raised by a clear, part of the channel tag of later documents
+    "policy": "policy",  # HASH   <channel>:paused, <channel>:archive -> 0 or 1
+    "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
+    "forgetting": "forgetting",  # SET    <guild or 0>:<author>: their messages are being removed
+    "drains": "drains",  # SET    drain keys with work left
+    "ingest": "ingest",  # STREAM messages waiting for their vector
+    "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; reindex: its progress
+    "idx": "idx",  # ALIAS  of the index idx:<version>
+}
+GROUP = "embed"  # the consumer group of the ingest stream
+ID_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one bucket."""
+
+    base: str
+
+    def one(self, name: str) -> str:
+        """A key that exists once per bucket, such as `ingest`."""
+        return self.base + KEYS[name]
+
+    def of(self, name: str, owner: int | str) -> str:
+        """A key of a channel or guild, such as `chan`."""
+        return f"{self.base}{KEYS[name]}{owner}"
+
+    def message(self, channel_id: int, message_id: int) -> str:
+        return f"{self.base}{KEYS['msg']}{channel_id}:{padded(message_id)}"
+
+    def index(self, version: int) -> str:
+        return f"{self.base}idx:{version}"
+
+
+def bucket_of(guild_id: int, buckets: int) -> int:
+    """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
+    return (guild_id >> 22) % buckets
+
+
+def keys_of(prefix: str, bucket: int) -> Keys:
+    return Keys(f"{prefix}:{{{bucket}}}:")
+
+
+def padded(message_id: int) -> str:
+    return f"{message_id:0{ID_DIGITS}d}"
+
+
+def lua_names() -> str:
+    """The table above as Lua locals; `base` is KEYS[1] of every script."""
+    return "".join(f"local {name.upper()} = base .. '{part}'\n" for name, part in KEYS.items())

@@ -1,0 +1,140 @@
+-- Applies a batch of events in order. ARGV after the common five: tombstone ms, then per event: kind, count, values.
+-- Returns whether the meta key is there (its loss means that everything else was lost too), then one number per event.
+
+local TOMBSTONE_MS = tonumber(ARGV[6])
+
+local function ttl_ms(ts, id, life_s)
+  -- Never longer than a life from now, whatever the clock did; jittered so that a burst does not expire at once.
+  local left_s = life_s - math.max(0, NOW - ts)
+  local jitter_s = math.min(60, life_s * 0.02) * tonumber(string.sub(id, -3)) / 1000
+  return math.max(1, math.floor((left_s + jitter_s) * 1000))
+end
+
+local function remember_person(channel, m, life_s)
+  if m.flag == 'own' then return end
+  local key = PEOPLE .. channel
+  local known = redis.call('HGET', key, m.author)
+  if known and tonumber(string.match(known, '^[^\31]+')) > m.ts then return end
+  redis.call('HSET', key, m.author, m.ts_text .. '\31' .. m.name .. m.aliases)
+  redis.call('PEXPIRE', key, math.floor(life_s * 1000))
+end
+
+local function refused(m, life_s)
+  if m.ts < NOW - life_s then return true end
+  if opted_out(m.guild, m.author) then return true end
+  if redis.call('HGET', POLICY, m.channel .. ':paused') then return true end
+  local floor = redis.call('GET', FLOOR .. m.channel)
+  if floor and m.ts <= tonumber(floor) then return true end
+  local gone = redis.call('GET', GONE .. m.channel .. ':' .. m.id)
+  return gone and (gone == 'inf' or m.rev <= tonumber(gone))
+end
+
+-- Makes room; true if the message itself is what has to go.
+local function prune(m, life_s)
+  local order = CHAN .. m.channel
+  local ids = redis.call('ZRANGEBYSCORE', order, '-inf', string.format('(%.17g', NOW - life_s), 'LIMIT', 0, DIRECT)
+  local itself = false
+  if not archive_on(m.channel) then
+    local over = redis.call('ZCARD', order) - LIMITS.n
+    if over > #ids then ids = redis.call('ZRANGE', order, 0, over - 1) end
+    for _, id in ipairs(ids) do itself = itself or id == m.id end
+  end
+  if #ids > 0 then discard(m.channel, ids) end
+  return itself
+end
+
+local function write(m, life_s)
+  local key = MSG .. m.channel .. ':' .. m.id
+  -- A leftover or an older revision goes as a whole: no field of it, least of all its vector, may survive.
+  redis.call('DEL', key)
+  local doc = { 'channel', tag(m.channel), 'author', m.author, 'name', m.name, 'text', m.text, 'ts', m.ts_text }
+  for _, optional in ipairs({ 'rev', 'flag', 'reply_to', 'mentions', 'parents' }) do
+    local value = m[optional .. '_text'] or m[optional]
+    if value ~= '' then
+      doc[#doc + 1] = optional
+      doc[#doc + 1] = value
+    end
+  end
+  redis.call('HSET', key, unpack(doc))
+  redis.call('PEXPIRE', key, ttl_ms(m.ts, m.id, life_s))
+  redis.call('SADD', WAIT .. m.channel, m.id)
+  redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', m.rev_text)
+  redis.call('SADD', GUILD .. m.guild, m.channel)
+  redis.call('SADD', GUILDS, m.guild)
+  remember_person(m.channel, m, life_s)
+end
+
+local function add(guild, channel, id, author, name, text, ts, rev, flag, reply_to, mentions, parents, aliases)
+  local m = {
+    guild = guild, channel = channel, id = id, author = author, name = name, text = text, flag = flag,
+    reply_to = reply_to, mentions = mentions, parents = parents, aliases = aliases,
+    ts = tonumber(ts), ts_text = ts, rev = tonumber(rev) or 0, rev_text = rev,
+  }
+  local life_s = lifetime_s(channel)
+  if refused(m, life_s) then return 0 end
+  local order = CHAN .. channel
+  if redis.call('ZSCORE', order, id) then
+    local key = MSG .. channel .. ':' .. id
+    if redis.call('EXISTS', key) == 1 and m.rev <= (tonumber(redis.call('HGET', key, 'rev')) or 0) then return 1 end
+  end
+  redis.call('ZADD', order, ts, id)
+  if prune(m, life_s) then return 0 end
+  write(m, life_s)
+  return 1
+end
+
+-- An edit that leaves no text: the message goes, and no older revision may come back.
+local function empty(_, channel, id, rev)
+  local known = redis.call('HGET', MSG .. channel .. ':' .. id, 'rev')
+  if known and tonumber(known) >= tonumber(rev) then return 0 end
+  local gone = redis.call('GET', GONE .. channel .. ':' .. id)
+  if gone and (gone == 'inf' or tonumber(gone) >= tonumber(rev)) then return 0 end
+  redis.call('SET', GONE .. channel .. ':' .. id, rev, 'PX', TOMBSTONE_MS)
+  discard(channel, { id })
+  return 1
+end
+
+local function delete(_, channel, ...)
+  local ids = { ... }
+  local seen = 0
+  for _, id in ipairs(ids) do
+    redis.call('SET', GONE .. channel .. ':' .. id, 'inf', 'PX', TOMBSTONE_MS)
+    if redis.call('ZSCORE', CHAN .. channel, id) then seen = seen + 1 end
+  end
+  discard(channel, ids)
+  return seen
+end
+
+-- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches.
+local function clear(_, channel, floor_ms)
+  local epoch = redis.call('HINCRBY', EPOCHS, channel, 1)
+  redis.call('SET', FLOOR .. channel, ARGV[1], 'PX', floor_ms)
+  redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
+  local count = redis.call('ZCARD', CHAN .. channel)
+  if count > 0 then
+    local key = DRAIN .. channel .. ':' .. epoch
+    redis.call('RENAME', CHAN .. channel, key)
+    redis.call('SADD', DRAINS, key)
+  end
+  return count
+end
+
+local function leave(guild)
+  local count = 0
+  for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do
+    count = count + clear(guild, channel, TOMBSTONE_MS)
+  end
+  redis.call('UNLINK', GUILD .. guild)
+  redis.call('SREM', GUILDS, guild)
+  return count
+end
+
+local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave }
+local results = { redis.call('EXISTS', META) }
+local at = 7
+while at <= #ARGV do
+  local count = tonumber(ARGV[at + 1])
+  results[#results + 1] = kinds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + count))
+  at = at + 2 + count
+end
+return results

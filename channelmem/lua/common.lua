@@ -1,0 +1,47 @@
+-- Prepended to every script, after `base` and the key names (keys.py).
+-- One rule decides what is visible: a message is in its channel's ZSET, not older than the channel's
+-- lifetime, and not by somebody who opted out. Documents outside that rule are leftovers being drained.
+
+local LIMITS = { n = tonumber(ARGV[2]), buffer_s = tonumber(ARGV[3]), archive_s = tonumber(ARGV[4]) }
+local NOW = tonumber(ARGV[1])
+local ARCHIVE = ARGV[5] == '1'
+local DIRECT = 8 -- documents unlinked on the spot; more would stall everybody (about 1 ms each in a large index)
+
+local function archive_on(channel)
+  local own = redis.call('HGET', POLICY, channel .. ':archive')
+  if own then return own == '1' end
+  return ARCHIVE
+end
+
+local function lifetime_s(channel)
+  if archive_on(channel) then return LIMITS.archive_s end
+  return LIMITS.buffer_s
+end
+
+local function tag(channel)
+  local epoch = redis.call('HGET', EPOCHS, channel)
+  if epoch then return channel .. 'e' .. epoch end
+  return channel
+end
+
+local optouts = redis.call('SCARD', OPTOUT) > 0
+local function opted_out(guild, author)
+  if not optouts then return false end
+  return redis.call('SISMEMBER', OPTOUT, author) == 1
+      or redis.call('SISMEMBER', OPTOUT, guild .. ':' .. author) == 1
+end
+
+-- Takes ids out of the order, which hides them, and unlinks their documents now or leaves them to the drain.
+local function discard(channel, ids)
+  for i = 1, #ids, 500 do
+    local part = { unpack(ids, i, math.min(i + 499, #ids)) }
+    redis.call('ZREM', CHAN .. channel, unpack(part))
+    redis.call('SREM', WAIT .. channel, unpack(part))
+  end
+  if #ids <= DIRECT then
+    for _, id in ipairs(ids) do redis.call('UNLINK', MSG .. channel .. ':' .. id) end
+    return
+  end
+  for _, id in ipairs(ids) do redis.call('ZADD', DRAIN .. channel, 0, id) end
+  redis.call('SADD', DRAINS, DRAIN .. channel)
+end

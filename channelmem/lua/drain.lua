@@ -1,0 +1,19 @@
+-- Unlinks a few leftovers. ARGV after the common five: how many. Returns how many were taken; 0 means no work left.
+-- An id that is in the order again (cleared, then stored anew) is not a leftover any more.
+
+local left = tonumber(ARGV[6])
+local taken = 0
+while taken < left do
+  local key = redis.call('SRANDMEMBER', DRAINS)
+  if not key then break end
+  local channel = string.match(string.sub(key, #DRAIN + 1), '^%d+')
+  local popped = redis.call('ZPOPMIN', key, left - taken)
+  if #popped == 0 then redis.call('SREM', DRAINS, key) end
+  for i = 1, #popped, 2 do
+    taken = taken + 1
+    if not redis.call('ZSCORE', CHAN .. channel, popped[i]) then
+      redis.call('UNLINK', MSG .. channel .. ':' .. popped[i])
+    end
+  end
+end
+return taken

@@ -1,0 +1,17 @@
+-- Removes a few messages of one author. ARGV after the common five: how many, '<guild or 0>:<author>'.
+-- Returns how many were removed.
+
+local guild, author = string.match(ARGV[7], '^(%d+):(%d+)$')
+local query = '@author:{' .. author .. '}'
+if guild ~= '0' then
+  local tags = {}
+  for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do tags[#tags + 1] = tag(channel) end
+  if #tags == 0 then return 0 end
+  query = query .. ' @channel:{' .. table.concat(tags, '|') .. '}'
+end
+local reply = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[6], 'DIALECT', 2)
+for i = 2, #reply do
+  local channel, id = string.match(string.sub(reply[i], #MSG + 1), '^(%d+):(%d+)$')
+  discard(channel, { id })
+end
+return #reply - 1

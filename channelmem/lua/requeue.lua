@@ -1,0 +1,16 @@
+-- Puts messages back on the ingest stream. ARGV after the common five: version, '<channel>:<id>'...
+-- Returns how many of them were visible and without a vector.
+
+local field = 'vec' .. ARGV[6]
+local count = 0
+for at = 7, #ARGV do
+  local name = ARGV[at]
+  local channel, id = string.match(name, '^(%d+):(%d+)$')
+  local known = redis.call('HMGET', MSG .. name, 'ts', 'rev')
+  if known[1] and redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HSTRLEN', MSG .. name, field) == 0 then
+    redis.call('SADD', WAIT .. channel, id)
+    redis.call('XADD', INGEST, '*', 'm', name, 'r', known[2] or '')
+    count = count + 1
+  end
+end
+return count

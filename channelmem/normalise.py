@@ -1,0 +1,65 @@
+"""Normalise, the first stage of `remember`: text that Redis, the tokenizer and people can all read, or nothing.
+
+In: a message as the adapter got it. Out: the message to store, or None if it has no text.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+
+from channelmem.types import Message
+
+_JOINER = "\u200d"
+_INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width: not white space to str.strip
+
+
+def normalise(message: Message, max_chars: int) -> Message | None:
+    """The message with clean, cut text and names; None for a message without visible text."""
+    content = cut(clean(message.content).strip(), max_chars)
+    if not any(not char.isspace() and char not in _INVISIBLE for char in content):
+        return None
+    author = clean(message.author)
+    aliases = tuple(clean(alias) for alias in message.aliases)
+    if (content, author, aliases) == (message.content, message.author, message.aliases):
+        return message
+    return replace(message, content=content, author=author, aliases=aliases)
+
+
+def clean(text: str) -> str:
+    """Lone surrogates become U+FFFD, split pairs become their character, NUL and our field separator go."""
+    if not text.isprintable():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = text.replace("\x00", "").replace("\x1f", "")
+    return text
+
+
+def cut(text: str, max_chars: int) -> str:
+    """At most so many characters, never through an emoji sequence or between a letter and its accent."""
+    if len(text) <= max_chars:
+        return text
+    end = max_chars
+    while end > 0 and _extends(text, end):
+        end -= 1
+    return text[: end or max_chars].rstrip()
+
+
+def _extends(text: str, at: int) -> bool:
+    """Whether the character there belongs to the one before it."""
+    char, before = text[at], text[at - 1]
+    if _JOINER in {char, before} or unicodedata.combining(char):
+        return True
+    if unicodedata.category(char) in {"Mn", "Me"} or "\U0001f3fb" <= char <= "\U0001f3ff":
+        return True  # variation selectors, enclosing marks, skin tones
+    return _flag_letter(char) and _flag_letters_before(text, at) % 2 == 1
+
+
+def _flag_letter(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _flag_letters_before(text: str, at: int) -> int:
+    count = 0
+    while at - 1 - count >= 0 and _flag_letter(text[at - 1 - count]):
+        count += 1
+    return count

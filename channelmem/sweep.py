@@ -1,0 +1,75 @@
+"""Sweep: removes in the background what is already invisible, a few documents at a time.
+
+In: drain keys and forget jobs recorded in Redis, so that any process resumes them. Out: unlinked documents. Unlinking
+an indexed document takes up to a millisecond during which nobody is served; hence small steps with pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from channelmem.buckets import Buckets
+from channelmem.errors import RedisUnavailableError
+from channelmem.scripts import AWAY
+
+log = logging.getLogger(__name__)
+
+STEP = 4
+PAUSE_S = 0.002
+RETRY_S = 1.0
+
+
+class Sweeper:
+    """One background task while there is work."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+
+    def wake(self) -> None:
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def done(self) -> None:
+        """Waits until nothing is left to remove."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                for bucket in self._buckets.all:
+                    await self._sweep(bucket)
+            except (RedisUnavailableError, ResponseError, *AWAY) as error:
+                log.warning("Removal pauses: %s", error)
+                self._again = True
+                await asyncio.sleep(RETRY_S)
+
+    async def _sweep(self, bucket: int) -> None:
+        while await self._step("drain", bucket, STEP):
+            pass
+        key = self._buckets.keys(bucket).one("forgetting")
+        for job in await self._buckets.redis.smembers(key):
+            await self._forget(bucket, job)
+
+    async def _forget(self, bucket: int, job: bytes | str) -> None:
+        while await self._step("forget", bucket, STEP, job) or not await self._buckets.indexed(bucket):
+            pass
+        await self._buckets.run("forgotten", bucket, [job])
+
+    async def _step(self, script: str, bucket: int, *arguments: Any) -> bool:
+        more: int = await self._buckets.run(script, bucket, arguments)
+        await asyncio.sleep(PAUSE_S)
+        return more > 0

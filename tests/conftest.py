@@ -1,0 +1,255 @@
+"""Fixtures on real Redis, never a fake: a container where a Docker engine answers, else the embedded server.
+
+One server per run (all xdist workers join it) and a key prefix of its own for every test. `own_server` is for
+tests that kill, restart or flush. `fake_embedder` is deterministic and quick, `embedder` is the real model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import time
+import uuid
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+
+import docker
+import numpy as np
+import platformdirs
+import pytest
+import redis as sync_redis
+from docker.errors import DockerException
+from numpy.typing import NDArray
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from testcontainers.core.container import DockerContainer
+
+from channelmem.buckets import connect
+from channelmem.embed import Embedder, open_embedder
+from channelmem.ingest import Worker
+from channelmem.search import Search
+from channelmem.server import lease
+from channelmem.server_find import Candidate, candidates
+from channelmem.server_supervisor import ask, free_port
+from channelmem.settings import Settings
+from channelmem.store import Store
+
+CACHE_DIR = platformdirs.user_cache_path("channelmem")
+GUILD = 811_111_111_111_111_111
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if _docker_answers():
+        with DockerContainer("redis/redis-stack-server:7.4.0-v1").with_exposed_ports(6379) as container:
+            url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+            _await_ping(url)
+            yield url
+        return
+    # The parent is shared by all xdist workers, so they join one server.
+    base = tmp_path_factory.getbasetemp()
+    root = base.parent if base.name.startswith("popen-") else base
+    with lease(Settings(_env_file=None, redis_url=None, data_dir=root / "redis")) as server:
+        yield server.url
+
+
+@pytest.fixture
+def settings(redis_url: str, tmp_path: Path) -> Iterator[Settings]:
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    yield make_settings(redis_url, tmp_path, key_prefix=prefix)
+    _remove(redis_url, prefix)
+
+
+def make_settings(url: str, data_dir: Path, **changes: object) -> Settings:
+    """Settings that no environment or .env of the developer can change."""
+    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, **changes}
+    return Settings(_env_file=None, redis_url=SecretStr(url), **values)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def redis(settings: Settings) -> AsyncIterator[Redis]:
+    assert settings.redis_url is not None
+    client = connect(settings.redis_url.get_secret_value(), settings)
+    yield client
+    await client.aclose()
+
+
+class FakeEmbedder:
+    """Hashes words into a vector: the same words are near, others are not. Can be held to embed late."""
+
+    dims = 32
+    identity = "fake-hash-32"
+
+    def __init__(self) -> None:
+        self.embedded = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def embed_question(self, text: str) -> NDArray[np.float32]:
+        return self.vector(text)
+
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        await self.gate.wait()
+        self.embedded += len(texts)
+        return np.stack([self.vector(text) for text in texts])
+
+    def vector(self, text: str) -> NDArray[np.float32]:
+        vector = np.full(self.dims, 1e-3, dtype=np.float32)
+        for word in re.findall(r"\w+", text.lower()):
+            vector[zlib.crc32(word.encode()) % self.dims] += 1.0
+        unit: NDArray[np.float32] = vector / np.linalg.norm(vector)
+        return unit
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def fake_embedder() -> FakeEmbedder:
+    return FakeEmbedder()
+
+
+@pytest.fixture(scope="session")
+def embedder() -> Iterator[Embedder]:
+    """The real model; exported to ONNX on the first run of a machine."""
+    model = open_embedder(Settings(_env_file=None, cache_dir=CACHE_DIR))
+    yield model
+    model.close()
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(redis: Redis, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> AsyncIterator[Store]:
+    """A store without a worker: messages stay pending until something embeds them."""
+    opened = await open_store(redis, settings, clock)
+    yield opened
+    await opened.close(wait_s=0.5)
+
+
+async def open_store(redis: Redis, settings: Settings, clock: Callable[[], float]) -> Store:
+    return await Store.open(redis, settings, dims=FakeEmbedder.dims, identity=FakeEmbedder.identity, clock=clock)
+
+
+@pytest.fixture
+def search(store: Store) -> Search:
+    return Search(store.buckets)
+
+
+@pytest.fixture
+async def worker(store: Store, fake_embedder: FakeEmbedder) -> AsyncIterator[Worker]:
+    """A running worker on the store."""
+    running = Worker(store, fake_embedder, claim_idle_s=0.2)
+    task = asyncio.create_task(running.run())
+    yield running
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class OwnServer:
+    """A Redis process of one test: it can be killed, started again on the same data and port, and frozen."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.url = f"redis://:own@127.0.0.1:{self.port}/0"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        for candidate in candidates():
+            self._process = subprocess.Popen(
+                self._command(candidate), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder
+            )
+            if self._answers():
+                return
+            self.kill()
+        raise RuntimeError("no server program runs here")
+
+    def kill(self) -> None:
+        """Like kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(20)
+            self._process = None
+
+    def freeze(self) -> None:
+        """It keeps its connections and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def _command(self, candidate: Candidate) -> list[str]:
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self._folder)]
+        durable = ["--requirepass", "own", "--appendonly", "yes", "--appendfsync", "always"]
+        modules = [part for module in candidate.modules for part in ("--loadmodule", str(module))]
+        return [str(candidate.binary), *options, *durable, *modules]
+
+    def _answers(self) -> bool:
+        deadline = time.monotonic() + 20
+        while self._process is not None and self._process.poll() is None and time.monotonic() < deadline:
+            if "PONG" in ask(self.port, "own", "PING"):
+                return True
+            time.sleep(0.02)
+        return False
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[OwnServer]:
+    folder = tmp_path / "own-redis"
+    folder.mkdir()
+    server = OwnServer(folder)
+    server.start()
+    yield server
+    server.kill()
+
+
+def _docker_answers() -> bool:
+    try:
+        client = docker.from_env(timeout=2)
+    except DockerException:
+        return False
+    client.close()
+    return True
+
+
+def _await_ping(url: str) -> None:
+    deadline = time.monotonic() + 30
+    client = sync_redis.Redis.from_url(url)
+    while True:
+        try:
+            client.ping()
+        except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
+            assert time.monotonic() < deadline, "the container's Redis did not answer"
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _remove(url: str, prefix: str) -> None:
+    """What a test leaves behind would slow down the others."""
+    with sync_redis.Redis.from_url(url, protocol=2) as client:
+        for name in client.execute_command("FT._LIST"):
+            if name.startswith(prefix.encode()):
+                client.execute_command("FT.DROPINDEX", name)
+        for key in client.scan_iter(f"{prefix}:*", count=1000):
+            client.unlink(key)
