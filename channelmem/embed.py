@@ -15,19 +15,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from channelmem.errors import ModelError
-from channelmem.model import Model, Progress, discard, find_source, prepare
+from channelmem.model import Model, Progress, find_source, prepare
 from channelmem.onnx_encoder import OnnxEncoder
 from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
 
-# One run of the model has at most this many tokens, padding included: larger runs leave the processor's caches
-# and are slower per message, and a question waits for its core no longer than one run.
-BATCH_TOKENS = 256
+# One run of the model has at most this many tokens, padding included. Measured on two cores, larger runs are no
+# faster per message, and a question shares its core with one run at most.
+BATCH_TOKENS = 128
 BATCH_ROWS = 16
 # Messages still make progress when questions never stop.
 YIELD_S = 0.05
@@ -136,13 +135,7 @@ def open_embedder(settings: Settings, progress: Progress | None = None) -> Embed
     """The embedder that the settings ask for. Loads the model, and on first use exports it: call it off the loop."""
     if settings.embedding_backend == "torch":
         return _open_torch(settings)
-    model = prepare(settings, progress)
-    try:
-        return _open_onnx(model, settings)
-    except onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf:
-        # Whole by its checksum, yet unreadable: made by another version. Once more from the weights.
-        discard(model)
-        return _open_onnx(prepare(settings, progress), settings)
+    return _open_onnx(prepare(settings, progress), settings)
 
 
 def _open_onnx(model: Model, settings: Settings) -> LaneEmbedder:
@@ -154,10 +147,11 @@ def _open_onnx(model: Model, settings: Settings) -> LaneEmbedder:
 def _open_torch(settings: Settings) -> LaneEmbedder:
     if settings.embedding_precision != "fp32":
         raise ModelError("int8 needs the onnx back end; unset CHANNELMEM_EMBEDDING_BACKEND or _PRECISION.")
+    source = find_source(settings)
     # Imported here because it loads torch (10 s), which the default back end must never do.
     from channelmem.torch_encoder import TorchEncoder  # noqa: PLC0415
 
-    encoder = TorchEncoder(find_source(settings), settings.embedding_threads)
+    encoder = TorchEncoder(source, settings.embedding_threads)
     return LaneEmbedder(encoder, encoder)
 
 

@@ -1,6 +1,6 @@
 """Which model, and where its ready-to-run files are. A name enters; verified ONNX files and their manifest leave.
 
-The first use of a model exports it (`model_export`, with torch) into the cache directory:
+The first use of a model exports it (`model_export`, with torch; `model_quantise` for int8) into the cache directory:
 
     <cache_dir>/models/<identity>/     model.onnx, tokenizer.json, manifest.json
     <cache_dir>/models/<identity>.lock held while an entry is made
@@ -105,11 +105,6 @@ def prepare(settings: Settings, progress: Progress | None = None) -> Model:
     return _make(source, precision, settings, report)
 
 
-def discard(model: Model) -> None:
-    """Remove an entry that turned out to be unusable; `prepare` makes it again."""
-    shutil.rmtree(model.onnx.parent, ignore_errors=True)
-
-
 def _make(source: Source, precision: Precision, settings: Settings, report: Progress) -> Model:
     entry = _entry(settings, source.identity(precision))
     try:
@@ -132,20 +127,28 @@ def _make(source: Source, precision: Precision, settings: Settings, report: Prog
 
 
 def _fill(entry: Path, source: Source, base: Model | None, report: Progress) -> None:
-    # Imported here because it loads torch (10 s), which a start with a warm cache must never do.
-    from channelmem import model_export  # noqa: PLC0415
-
     shutil.rmtree(entry, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".making-") as scratch:
         made = Path(scratch, "entry")
         made.mkdir()
-        if base is None:
-            manifest = model_export.export(source, made, report)
-        else:
-            manifest = model_export.quantise(source, base, made, report)
+        manifest = _export(source, made, report) if base is None else _quantise(source, base, made, report)
         (made / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
         made.rename(entry)
     report("ready", 1.0)
+
+
+def _export(source: Source, into: Path, report: Progress) -> Manifest:
+    # Imported here because it loads torch (10 s), which a start with a warm cache must never do.
+    from channelmem.model_export import export  # noqa: PLC0415
+
+    return export(source, into, report)
+
+
+def _quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
+    # Imported here because it loads onnx and its tools (0.5 s), which a start with a warm cache must not pay.
+    from channelmem.model_quantise import quantise  # noqa: PLC0415
+
+    return quantise(source, base, into, report)
 
 
 def _whole(entry: Path, cache_dir: Path) -> Model | None:

@@ -6,39 +6,23 @@ torch; only `model` imports it, and only when the cache has no export yet.
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import warnings
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import onnx
 import torch
-from numpy.typing import NDArray
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers.utils import logging as transformers_logging
 
 from channelmem.errors import ModelError
 from channelmem.model import FORMAT, Manifest, Model, Progress, Source
-from channelmem.onnx_encoder import OnnxEncoder
+from channelmem.model_check import SENTENCES, agreement, encode, sha256, versions
 
 TOLERANCE = 1e-4
-# Below this an int8 model is broken, not merely less exact (MiniLM gives about 0.98).
-INT8_FLOOR = 0.90
 _USE_TORCH = "set CHANNELMEM_EMBEDDING_BACKEND=torch to run it with sentence-transformers itself"
-_SENTENCES = (
-    "ok",
-    "",
-    "what did I just say about turtles?",
-    "The deploy failed again: see https://example.org/build/42 @here \U0001f600",
-    "שלום לכולם, מה שלומכם היום?",
-    "日本語のメッセージもあります。 Übergrößenträger, naïve café",
-    "a longer message that goes on about nothing in particular " * 40,
-)
 
 
 def load_reference(source: Source) -> SentenceTransformer:
@@ -48,6 +32,14 @@ def load_reference(source: Source) -> SentenceTransformer:
         return SentenceTransformer(str(source.path), device="cpu")
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise ModelError(f"sentence-transformers cannot load {source.path}: {error}") from error
+
+
+def prefixes(reference: SentenceTransformer) -> tuple[str, str]:
+    """What the model wants before a question and before a message; both empty for most models."""
+    prompts = {name: prompt or "" for name, prompt in (reference.prompts or {}).items()}
+    default = prompts.get(reference.default_prompt_name or "", "")
+    documents = (prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name))
+    return prompts.get("query") or default, next(documents, default)
 
 
 def export(source: Source, into: Path, report: Progress) -> Manifest:
@@ -62,25 +54,6 @@ def export(source: Source, into: Path, report: Progress) -> Manifest:
     report("comparing with sentence-transformers", 0.8)
     manifest = _describe(source, reference, into)
     return _verified(manifest, reference, into)
-
-
-def quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
-    """The fp32 export with int8 weights; its agreement with fp32 is recorded in the manifest."""
-    report("quantising to int8", 0.85)
-    shutil.copyfile(base.tokenizer, into / "tokenizer.json")
-    quantize_dynamic(base.onnx, into / "model.onnx", weight_type=QuantType.QInt8)
-    report("comparing with fp32", 0.95)
-    manifest = replace(
-        base.manifest, identity=source.identity("int8"), onnx_sha256=_sha256(into / "model.onnx"), versions=_versions()
-    )
-    exact, ours = _encode(base), _encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
-    agreement = float((exact * ours).sum(axis=1).min())
-    if agreement < INT8_FLOOR:
-        raise ModelError(
-            f"{source.name} loses too much as int8 (cosine {agreement:.2f} to fp32); "
-            "set CHANNELMEM_EMBEDDING_PRECISION=fp32."
-        )
-    return replace(manifest, agreement=agreement)
 
 
 class _Graph(torch.nn.Module):
@@ -135,42 +108,27 @@ def _write_tokenizer(reference: SentenceTransformer, file: Path) -> None:
 
 
 def _describe(source: Source, reference: SentenceTransformer, into: Path) -> Manifest:
-    prompts = {name: prompt or "" for name, prompt in (reference.prompts or {}).items()}
-    default = prompts.get(reference.default_prompt_name or "", "")
+    question_prefix, message_prefix = prefixes(reference)
     return Manifest(
         format=FORMAT,
         identity=source.identity("fp32"),
         dims=int(reference.encode([""]).shape[1]),
         max_tokens=int(reference.max_seq_length or 512),
         pad_id=int(reference.tokenizer.pad_token_id or 0),
-        question_prefix=prompts.get("query") or default,
-        message_prefix=next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), default),
+        question_prefix=question_prefix,
+        message_prefix=message_prefix,
         agreement=0.0,
-        onnx_sha256=_sha256(into / "model.onnx"),
-        tokenizer_sha256=_sha256(into / "tokenizer.json"),
-        versions=_versions(),
+        onnx_sha256=sha256(into / "model.onnx"),
+        tokenizer_sha256=sha256(into / "tokenizer.json"),
+        versions=versions(),
     )
 
 
 def _verified(manifest: Manifest, reference: SentenceTransformer, into: Path) -> Manifest:
-    ours = _encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
-    texts = [manifest.message_prefix + text for text in _SENTENCES]
+    ours = encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
+    texts = [manifest.message_prefix + text for text in SENTENCES]
     theirs = np.asarray(reference.encode(texts, normalize_embeddings=True, prompt=""), dtype=np.float32)
     worst = float(np.abs(ours - theirs).max())
     if not worst <= TOLERANCE:
         raise ModelError(f"The exported model differs from the original by {worst:.1e}; {_USE_TORCH}.")
-    return replace(manifest, agreement=float((ours * theirs).sum(axis=1).min()))
-
-
-def _encode(model: Model) -> NDArray[np.float32]:
-    encoder = OnnxEncoder(model, threads=1)
-    return encoder.infer(encoder.tokenise_messages(_SENTENCES))
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("torch", "sentence-transformers", "onnx", "onnxruntime", "tokenizers")}
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return replace(manifest, agreement=agreement(ours, theirs))

