@@ -55,12 +55,10 @@ def small(tmp_path: Path) -> tuple[Path, Manifest]:
         question_prefix="",
         message_prefix="",
         agreement=1.0,
-        onnx_sha256="9b1d6aedb9a2d2ee1c4a2f2ad3e5ec6d0e2ae7e7c8f5cd2b1c6c0cf0f4ad7b29",
-        tokenizer_sha256="",
+        onnx_sha256=model_module._digest(entry / "model.onnx", tmp_path),
+        tokenizer_sha256=model_module._digest(entry / "tokenizer.json", tmp_path),
         versions={},
     )
-    digests = [model_module._digest(entry / name, tmp_path) for name in ("model.onnx", "tokenizer.json")]
-    manifest = replace(manifest, onnx_sha256=digests[0], tokenizer_sha256=digests[1])
     (entry / "manifest.json").write_text(json.dumps(asdict(manifest)))
     return entry, manifest
 
