@@ -20,6 +20,7 @@ KEYS = {
     "drain": "drain:",  # ZSET   drain:<channel>[:<e>]  removed ids whose documents are still to be unlinked
     # per guild
     "guild": "guild:",  # SET    guild:<guild>          its channels
+    "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> ends of what back-fill has still to fetch
     # per bucket
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   channel -> epoch; raised by a clear, part of the channel tag of later documents

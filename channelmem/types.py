@@ -173,8 +173,6 @@ class Answer:
     route: Route
     hits: tuple[Hit, ...] = ()
     threads: tuple[Thread, ...] = ()
-    context: str = ""
-    """The block for a language model, within the token budget."""
     ms: Timing = Timing()
     tried: tuple[Looked, ...] = ()
     found: bool = False
@@ -202,6 +200,28 @@ class ChannelStatus:
     newest_ts: float | None = None
     paused: bool = False
     archive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch of a channel's past that is still to be fetched: between two ids, both left out."""
+
+    channel_id: int
+    newest_id: int | None
+    """None: up to the newest there is."""
+    oldest_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a language model asks of the memory by tool call."""
+
+    question: Question
+    """In whose name, where and when it looks."""
+    query: str = ""
+    speaker: str = ""
+    since_s: float | None = None
+    limit: int = 15
 
 
 @dataclass(frozen=True, slots=True)

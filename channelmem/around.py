@@ -1,0 +1,132 @@
+"""What surrounds a question, for a language model. In: a question with its answer, or a tool call. Out: one block.
+
+Gathers the ambient threads, the hits, explicit references and the reply chain; `assemble` fits them into the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from channelmem import references
+from channelmem.assemble import Parts, assemble
+from channelmem.errors import RedisUnavailableError
+from channelmem.recall import Recall
+from channelmem.route import Scene
+from channelmem.search import Query, Search
+from channelmem.settings import Settings
+from channelmem.threads import Forest, build
+from channelmem.types import Answer, History, Kind, Look, Message, Mode, Person, Question, Route, Source, Window
+
+CHAIN = 20
+MOST_LOOKED = 100
+
+
+class Surroundings:
+    def __init__(self, search: Search, recall: Recall, settings: Settings, history: History | None) -> None:
+        self._search, self._recall, self._settings, self._history = search, recall, settings, history
+
+    async def context(self, question: Question, answer: Answer) -> str:
+        settings = self._settings
+        ambient = await self._ambient(question)
+        fetch = references.layered(
+            ambient,
+            lambda channel_id, ids: self._stored(question.guild_id, channel_id, ids),
+            self._history.fetch_message if self._history else None,
+        )
+        chain = await references.reply_chain(question, fetch, CHAIN)
+        shown = await references.collect(question, fetch, settings.context_references)
+        taken = {message.id for message in (*chain, *shown)} | {question.id}
+        parts = Parts(
+            now=question.ts,
+            bot=question.bot,
+            question=question,
+            route=answer.route,
+            hits=answer.hits,
+            forest=self._forest(ambient, taken),
+            references=shown,
+            chain=chain,
+            linked=await references.linked(ambient, question, fetch),
+            tz=settings.zone,
+            hit_chars=settings.hit_chars,
+        )
+        return assemble(parts, settings.context_max_tokens)
+
+    async def look(self, look: Look, scene: Scene) -> str:
+        """The tool: by topic where there is one, else the newest; "No relevant recent messages ..." if none."""
+        question, settings = replace(look.question, text=look.query), self._settings
+        route = _looking(look, scene)
+        if route is None:
+            return f"Nobody called {look.speaker} is known in this channel."
+        recalled = await self._recall(question, route)
+        hits = recalled.hits[: min(look.limit, MOST_LOOKED)]
+        messages = recalled.messages[-min(look.limit, MOST_LOOKED) :]
+        if not hits and not messages:
+            return "No relevant recent messages found in this channel."
+        forest = build(messages, max_threads=settings.context_threads, max_messages=look.limit)
+        parts = Parts(
+            question.ts, question.bot, hits=hits, forest=forest, tz=settings.zone, hit_chars=settings.hit_chars
+        )
+        return assemble(parts, settings.tool_max_tokens)
+
+    def _forest(self, messages: Sequence[Message], taken: set[int]) -> Forest:
+        settings = self._settings
+        return build(
+            messages, exclude=taken, max_threads=settings.context_threads, max_messages=settings.context_messages
+        )
+
+    async def _ambient(self, question: Question) -> list[Message]:
+        """The newest messages of the channel, whoever wrote them, as far back as ambient context reaches."""
+        settings = self._settings
+        hours = settings.context_max_age_hours
+        query = Query(
+            question.guild_id,
+            (question.channel_id,),
+            Window(None if hours is None else question.ts - hours * 3600, question.ts),
+            limit=settings.context_messages + 1,
+            flagged=True,
+            source=Source.ARCHIVE,
+        )
+        try:
+            newest = await self._search.newest(query)
+        except RedisUnavailableError:
+            newest = await self._past(question)
+        return [message for message in reversed(newest) if message.id != question.id]
+
+    async def _past(self, question: Question) -> list[Message]:
+        if self._history is None:
+            return []
+        settings = self._settings
+        past = await self._history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
+        return list(reversed(past.messages))
+
+    async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int]) -> Sequence[Message]:
+        try:
+            return await self._search.get(guild_id, channel_id, ids)
+        except RedisUnavailableError:
+            return []
+
+
+def _looking(look: Look, scene: Scene) -> Route | None:
+    """A tool call as a route; None if it names somebody who is not known."""
+    speakers: tuple[Person, ...] = ()
+    if look.speaker:
+        speakers = _named(look.speaker, scene)
+        if not speakers:
+            return None
+    start = None if look.since_s is None else scene.now - look.since_s
+    recent = start is None or start >= scene.now - scene.horizon_s
+    sources = (Source.BUFFER, Source.ARCHIVE) if recent else (Source.ARCHIVE, Source.BUFFER)
+    kind = Kind.CHANNEL if recent else Kind.MEMORY
+    mode = Mode.TOPIC if look.query.strip() else Mode.LATEST if speakers else Mode.RECAP
+    why = ("asked for by the model",)
+    window = Window(start, scene.now)
+    return Route(kind, mode, window, speakers, look.query.strip(), why, (*sources, Source.HISTORY))
+
+
+def _named(name: str, scene: Scene) -> tuple[Person, ...]:
+    if name.strip().lower().lstrip("@") in {"me", "i", "user", scene.asker.name.lower()}:
+        return (scene.asker,)
+    words = name.casefold().lstrip("@").split()
+    found, _ = scene.roster.find(words, 0)
+    return found or (scene.roster.guess(words[0]) if words else ())

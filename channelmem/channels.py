@@ -1,0 +1,203 @@
+"""What the process itself keeps of the channels it hears: who speaks there, what may answer what, who asked what.
+
+All of it is bounded and can be made again from Redis, or from the platform's history: nothing here is memory that
+could be lost. Enters: messages and questions as they pass. Leaves: linked messages, and the `Scene` of a question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.links import Linker
+from channelmem.people import Roster
+from channelmem.route import Scene
+from channelmem.search import Query, Search
+from channelmem.store import Store
+from channelmem.types import History, Message, Outcome, Person, Question, Route, Source
+
+CHANNELS = 2_000
+"""Channels kept at a time; the one heard least recently goes first."""
+LINKED = 50
+"""Messages that may still be answered."""
+FOLLOW_UPS = 5_000
+FOLLOW_UP_S = 600.0
+"""A question inherits from the one before for so long."""
+ROSTER_S = 30.0
+"""Other processes may hear people too; their names reach this one after so long."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V], Generic[K, V]):
+    """A dictionary of bounded size that forgets what was used least recently."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def use(self, key: K) -> V | None:
+        if key not in self:
+            return None
+        self.move_to_end(key)
+        return self[key]
+
+    def put(self, key: K, value: V) -> V:
+        self[key] = value
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
+        return value
+
+
+@dataclass(slots=True)
+class People:
+    """Who is known in a channel, and when they last spoke (to people, not to the bot)."""
+
+    seen: dict[int, Person] = field(default_factory=dict)
+    spoke: dict[int, float] = field(default_factory=dict)
+    read_at: float = 0.0
+    roster: Roster | None = None
+    """Made from `seen` when a question needs it."""
+
+    def hear(self, message: Message) -> None:
+        if message.own:
+            return
+        person = Person(message.author_id, message.author, message.aliases)
+        if self.seen.get(person.id) != person:
+            self.seen[person.id] = person
+            self.roster = None
+        if not message.addressed:
+            self.spoke[person.id] = max(message.ts, self.spoke.get(person.id, message.ts))
+
+
+class Channels:
+    def __init__(self, store: Store, search: Search, history: History | None) -> None:
+        self._store, self._search, self._history = store, search, history
+        self._settings = store.buckets.settings
+        self._linkers: Recent[int, asyncio.Future[Linker]] = Recent(CHANNELS)
+        self._people: Recent[int, People] = Recent(CHANNELS)
+        self._asked: Recent[tuple[int, int], tuple[float, Route]] = Recent(FOLLOW_UPS)
+        self._guilds: Recent[int, int] = Recent(CHANNELS)
+
+    # --- messages ---
+
+    async def link(self, message: Message) -> Message:
+        """The message with what it probably answers. Waits only for the first message of a channel, in order."""
+        linker = await self._linker(message.guild_id, message.channel_id)
+        linked = replace(message, parents=linker.parents(message))
+        linker.add(linked)
+        return linked
+
+    async def relink(self, message: Message) -> Message:
+        """The same for an edit: what it answers may have changed with its words."""
+        linker = await self._linker(message.guild_id, message.channel_id)
+        linker.edit(message)
+        return replace(message, parents=linker.parents(message))
+
+    def settle(self, outcomes: Iterable[tuple[Message, Outcome]]) -> None:
+        """What was refused (an opt-out, a pause, a delete that came first) leaves no trace here either."""
+        for message, outcome in outcomes:
+            if outcome is Outcome.IGNORED:
+                self.drop(message.channel_id, [message.id])
+            elif (people := self._people.use(message.channel_id)) is not None:
+                people.hear(message)
+
+    def drop(self, channel_id: int, ids: Iterable[int]) -> None:
+        linker = self._linkers.get(channel_id)
+        if linker is not None and linker.done():
+            linker.result().drop(ids)
+
+    def drop_channel(self, channel_id: int) -> None:
+        self._linkers.pop(channel_id, None)
+        self._people.pop(channel_id, None)
+
+    def drop_guild(self, guild_id: int) -> None:
+        for channel_id in [channel for channel, guild in self._guilds.items() if guild == guild_id]:
+            self.drop_channel(channel_id)
+
+    def drop_author(self, author_id: int) -> None:
+        for linker in self._linkers.values():
+            if linker.done():
+                linker.result().drop_author(author_id)
+        self._people.clear()
+
+    async def _linker(self, guild_id: int, channel_id: int) -> Linker:
+        known = self._linkers.use(channel_id)
+        if known is not None and known.done():
+            return known.result()
+        if known is None:
+            self._guilds.put(channel_id, guild_id)
+            known = self._linkers.put(channel_id, asyncio.ensure_future(self._load(guild_id, channel_id)))
+        # Those that wait here are woken in the order in which they came.
+        return await asyncio.shield(known)
+
+    async def _load(self, guild_id: int, channel_id: int) -> Linker:
+        query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE)
+        try:
+            return Linker(await self._search.newest(query))
+        except RedisUnavailableError:
+            return Linker()
+
+    # --- questions ---
+
+    async def scene(self, question: Question) -> Scene:
+        """What is known about the moment of a question, mostly from this process' own memory."""
+        people = await self._known(question)
+        if people.roster is None:
+            people.roster = Roster(people.seen.values())
+        return self._scene(question, people.roster, people.spoke.get(question.asker_id))
+
+    def is_unknown(self, question: Question) -> bool:
+        """Whether nobody is known in this channel and the platform could tell."""
+        people = self._people.get(question.channel_id)
+        return self._history is not None and not question.is_dm and not (people and people.seen)
+
+    async def scene_from_history(self, question: Question) -> Scene:
+        """For a channel that is not known yet: the people who spoke last, by the platform's history."""
+        assert self._history is not None, "asked for only where is_unknown says so"  # noqa: S101  (types)
+        settings = self._settings
+        past = await self._history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
+        people = {one.author_id: Person(one.author_id, one.author, one.aliases) for one in past.messages if not one.own}
+        return self._scene(question, Roster(people.values()), None)
+
+    def asked(self, question: Question, route: Route) -> None:
+        """Remembers the route for a follow-up such as "and Bob?"."""
+        if route.sources:
+            self._asked.put((question.channel_id, question.asker_id), (question.ts, route))
+
+    async def _known(self, question: Question) -> People:
+        people = self._people.use(question.channel_id)
+        if people is not None and time.monotonic() - people.read_at < ROSTER_S:
+            return people
+        try:
+            seen = await self._store.roster(question.guild_id, question.channel_id)
+        except RedisUnavailableError:
+            return people or People()
+        fresh = People({one.person.id: one.person for one in seen}, read_at=time.monotonic())
+        # What was said to the bot does not count as speaking, the question itself least of all.
+        fresh.spoke = {one.person.id: one.last_ts for one in seen if one.last_ts < question.ts}
+        fresh.spoke |= people.spoke if people else {}
+        return self._people.put(question.channel_id, fresh)
+
+    def _scene(self, question: Question, roster: Roster, last_spoke_ts: float | None) -> Scene:
+        ts, previous = self._asked.get((question.channel_id, question.asker_id), (0.0, None))
+        return Scene(
+            asker=Person(question.asker_id, question.asker),
+            bot=question.bot,
+            roster=roster,
+            now=question.ts,
+            mentions=question.mentions,
+            tz=self._settings.timezone,
+            horizon_s=self._settings.buffer_s,
+            last_spoke_ts=last_spoke_ts,
+            joined_ts=question.joined_ts,
+            previous=previous if question.ts - ts <= FOLLOW_UP_S else None,
+            is_dm=question.is_dm,
+        )

@@ -1,0 +1,109 @@
+"""`channelmem chat`: several people at one keyboard; a line that speaks to @bot is a question."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from channelmem.cli.show import ModelProgress, explain
+from channelmem.memory import Memory
+from channelmem.settings import load_settings
+from channelmem.types import Answer, Message, Outcome, Person, Question
+
+app = typer.Typer()
+
+GUILD, BOT = 2 << 22, Person(99, "bot")
+HELP = """Write `name: text`, one line per person; after that plain `text` is by the same person.
+`mark: @bot what did I just say?` asks. /why explains the last answer, /clear forgets this chat, /help, /quit."""
+
+
+@app.command()
+def chat(
+    channel: Annotated[str, typer.Option(help="Name of the conversation; each is kept apart.")] = "chat",
+    name: Annotated[str, typer.Option(help="Who speaks when a line names nobody.")] = "me",
+) -> None:
+    """Talk to the memory by hand. What is said is kept between runs, for as long as the settings allow."""
+    asyncio.run(_chat(_number(channel), name))
+
+
+def _number(name: str) -> int:
+    """The same name gives the same id in every run."""
+    return int.from_bytes(hashlib.sha256(name.casefold().encode()).digest()[:7])
+
+
+async def _chat(channel_id: int, name: str) -> None:
+    console = Console()
+    with ModelProgress(console) as progress:
+        opening = Memory.open(load_settings(), progress=progress)
+        memory = await opening.__aenter__()
+    try:
+        status = await memory.status(GUILD, channel_id)
+        console.print(f"{HELP}\n[dim]{status.messages} messages are still remembered from before.[/]")
+        await Conversation(memory, console, channel_id, name).run()
+    finally:
+        await opening.__aexit__(None, None, None)
+
+
+class Conversation:
+    def __init__(self, memory: Memory, console: Console, channel_id: int, name: str) -> None:
+        self._memory, self._console, self._channel_id, self._name = memory, console, channel_id, name
+        self._last: Answer | None = None
+
+    async def run(self) -> None:
+        while True:
+            try:
+                # The prompt blocks, so it waits in a thread: embedding goes on meanwhile.
+                line = (await asyncio.to_thread(self._console.input, f"[bold]{escape(self._name)}>[/] ")).strip()
+            except (EOFError, KeyboardInterrupt):
+                return
+            if line in {"/quit", "/exit", "/q"}:
+                return
+            if line:
+                await self._take(line)
+
+    async def _take(self, line: str) -> None:
+        if line == "/why":
+            self._why()
+        elif line == "/clear":
+            await self._memory.delete_channel(GUILD, self._channel_id)
+            self._console.print("[dim]Forgotten.[/]")
+        elif line.startswith("/"):
+            self._console.print(HELP)
+        else:
+            await self._speak(*self._speaker(line))
+
+    def _speaker(self, line: str) -> tuple[str, str]:
+        who, colon, text = line.partition(":")
+        if colon and text.strip() and 0 < len(who) <= 32 and "@" not in who and len(who.split()) <= 3:
+            self._name = who.strip()
+            return self._name, text.strip()
+        return self._name, line
+
+    async def _speak(self, who: str, text: str) -> None:
+        if text.lower().startswith("@bot"):
+            await self._ask(who, text[4:].lstrip(" ,:"))
+            return
+        now = time.time()
+        outcome = await self._memory.remember(
+            Message(GUILD, self._channel_id, time.time_ns(), _number(who), who, text, now)
+        )
+        if outcome is not Outcome.STORED:
+            self._console.print(f"[yellow]{outcome.value}[/]")
+
+    async def _ask(self, who: str, text: str) -> None:
+        now = time.time()
+        question = Question(GUILD, self._channel_id, time.time_ns(), _number(who), who, text, now, bot=BOT)
+        self._last = await self._memory.ask(question)
+        self._console.print(f"[bold green]bot[/] {escape(self._last.text)} [dim]({self._last.ms.total:.1f} ms)[/]")
+
+    def _why(self) -> None:
+        if self._last is None:
+            self._console.print("[dim]Nothing was asked yet.[/]")
+        else:
+            explain(self._console, self._last)

@@ -1,0 +1,134 @@
+"""`channelmem demo`: a conversation of our own, played live, then questions about it, with everything shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.text import Text
+
+from channelmem.cli.show import ModelProgress, explain
+from channelmem.memory import Memory
+from channelmem.settings import Settings, load_settings
+from channelmem.types import Answer, Message, Person, Question
+
+app = typer.Typer()
+
+GUILD, CHANNEL, BOT = 1 << 22, 4_040, Person(99, "Bot")
+PEOPLE = {"Mark": 7, "Ann": 8, "Bob": 9, "Carol": 10}
+# (minutes ago, who, what)
+CONVERSATION = (
+    (26, "Carol", "morning! did the backup job finish last night?"),
+    (25, "Bob", "it did, took 40 minutes because the disk was nearly full"),
+    (24, "Carol", "ok, I'll order two more disks today"),
+    (17, "Ann", "who is in for lunch? the ramen place has a new menu"),
+    (16, "Bob", "me! but no mushrooms please"),
+    (15, "Ann", "noted, table for four at half past twelve"),
+    (9, "Bob", "the deploy of the login service is green again, it was a stale certificate"),
+    (8, "Carol", "nice catch, I was already looking at the load balancer"),
+    (4, "Mark", "It's turtles. All the way down it is recursive spirals of turtles!"),
+    (3, "Ann", "that's a very slow stack trace, Mark"),
+    (2, "Carol", "my cat would disagree, it is obviously cats"),
+    (1, "Ann", "by the way, the release notes are in the wiki now"),
+)
+QUESTIONS = (
+    ("Mark", "what did I just say about turtles?"),
+    ("Mark", "did anyone mention reptiles?"),
+    ("Mark", "what did Ann just say?"),
+    ("Mark", "why was the login service broken? what did Bob say about it"),
+    ("Mark", "catch me up"),
+    ("Mark", "what did people say about llamas?"),
+    ("Mark", "tell me a joke"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    question: str
+    answer: Answer
+
+
+@app.command()
+def demo(
+    fast: Annotated[bool, typer.Option("--fast", help="No pauses.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Only the answers, as JSON, for programs.")] = False,
+) -> None:
+    """Play a short conversation, then ask the memory about it: route, hits with scores, answer and time for each.
+
+    Needs no token, no key and no Docker. The first run exports the embedding model, which takes some seconds.
+    """
+    settings = load_settings()
+    console = Console(quiet=as_json)
+    asked = asyncio.run(_play(settings, console, pause_s=0 if fast or as_json else 0.35))
+    if as_json:
+        print(json.dumps({"answers": [_row(one) for one in asked]}, indent=2, ensure_ascii=False))
+
+
+async def _play(settings: Settings, console: Console, pause_s: float) -> list[Asked]:
+    # A channel of its own for each run, removed at the end: the demo leaves nothing in anybody's memory.
+    channel_id = CHANNEL + time.time_ns()
+    with ModelProgress(console) as progress:
+        opening = Memory.open(settings, progress=progress)
+        memory = await opening.__aenter__()
+    try:
+        await _converse(memory, console, channel_id, pause_s)
+        asked = [await _ask(memory, console, channel_id, who, text, pause_s) for who, text in QUESTIONS]
+        console.print(_next_steps())
+        return asked
+    finally:
+        await memory.delete_channel(GUILD, channel_id)
+        await opening.__aexit__(None, None, None)
+
+
+async def _converse(memory: Memory, console: Console, channel_id: int, pause_s: float) -> None:
+    console.print(Panel("A channel where nobody talks to the bot", style="bold", width=72))
+    now = time.time()
+    for n, (minutes, who, text) in enumerate(CONVERSATION, 1):
+        console.print(f"  [dim]{minutes:>2} min ago[/]  [bold]{who:<6}[/] {escape(text)}")
+        message = Message(GUILD, channel_id, n, PEOPLE[who], who, text, now - minutes * 60)
+        await memory.remember(message)
+        await asyncio.sleep(pause_s)
+    await memory.flush()
+
+
+async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text: str, pause_s: float) -> Asked:
+    console.print()
+    console.print(f"[bold]{who}:[/] [cyan]@Bot[/] {escape(text)}")
+    await asyncio.sleep(2 * pause_s)
+    question = Question(GUILD, channel_id, time.time_ns(), PEOPLE[who], who, text, time.time(), bot=BOT)
+    answer = await memory.ask(question)
+    console.print(Text.assemble(("Bot: ", "bold green"), (answer.text, "green")))
+    explain(console, answer)
+    return Asked(text, answer)
+
+
+def _row(asked: Asked) -> dict[str, object]:
+    answer, ms = asked.answer, asked.answer.ms
+    return {
+        "question": asked.question,
+        "route": answer.route.kind.value,
+        "text": answer.text,
+        "hits": [
+            {"author": hit.message.author, "content": hit.message.content, "score": round(hit.score, 4)}
+            for hit in answer.hits
+        ],
+        "ms": {name: round(getattr(ms, name), 3) for name in ("route", "embed", "search", "total")},
+    }
+
+
+def _next_steps() -> Panel:
+    return Panel(
+        "channelmem chat      talk to it yourself, several people at one keyboard\n"
+        "channelmem doctor    is everything well on this machine?\n"
+        "channelmem bot       the Discord bot (set DISCORD_TOKEN first)\n"
+        "channelmem redis url connect RedisInsight or redis-cli to the buffers",
+        title="What to try next",
+        width=72,
+    )

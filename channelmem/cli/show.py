@@ -1,0 +1,59 @@
+"""How the commands show things: the model's first export as a progress bar, and an answer's route, hits and time."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from channelmem.types import Answer, Route
+
+
+class ModelProgress:
+    """Called by the embedder with (stage, fraction); shows nothing if the model was ready."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        )
+        self._task = self._bar.add_task("", total=1.0, visible=False)
+
+    def __enter__(self) -> ModelProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        self._bar.update(self._task, description=stage, completed=fraction, visible=True)
+
+
+def describe(route: Route) -> str:
+    """A route in one line: kind, mode, whose words, about what."""
+    parts = [route.kind.value]
+    if route.sources:
+        parts.append(route.mode.value)
+    if route.speakers:
+        parts.append("by " + ", ".join(person.name for person in route.speakers))
+    if route.topic:
+        parts.append(f"about “{route.topic}”")
+    return " · ".join(parts)
+
+
+def explain(console: Console, answer: Answer) -> None:
+    """Route and why, what was found with scores, what was tried, and where the time went."""
+    console.print(f"     [dim]route[/]  {escape(describe(answer.route))}  [dim]because {escape('; '.join(answer.route.why))}[/]")
+    for hit in answer.hits[:3]:
+        parts = [f"{hit.score:.2f}"]
+        if hit.similarity is not None:
+            parts.append(f"cos {hit.similarity:.2f}")
+        console.print(f"     [dim]hit    {' · '.join(parts)}  {escape(hit.message.author)}: {escape(hit.message.content)}[/]")
+    for looked in answer.tried:
+        console.print(f"     [dim]tried  {looked.source.value}: {looked.count} messages {escape(looked.problem)}[/]")
+    ms = answer.ms
+    console.print(
+        f"     [dim]time   {ms.total:.1f} ms = route {ms.route:.2f} + embed {ms.embed:.2f} + search {ms.search:.2f} + rest[/]"
+    )

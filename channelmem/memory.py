@@ -1,0 +1,292 @@
+"""The two flows of channelmem, in the order in which things happen.
+
+    message  -> normalise -> link -> store (visible at once) -> embed in batches -> searchable     remember
+    question -> route -> recall (buffer | archive | the platform's history) -> answer              ask
+
+Adapters call Memory and nothing below it. `remember` and `ask` never raise for an absent Redis: messages are queued,
+and questions are answered from the platform's history, or with what could not be looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from channelmem.answer import answer_text
+from channelmem.around import Surroundings
+from channelmem.bookmarks import Bookmarks
+from channelmem.buckets import Buckets, connect
+from channelmem.channels import Channels
+from channelmem.embed import Embedder, open_embedder
+from channelmem.errors import RedisUnavailableError
+from channelmem.ingest import Worker
+from channelmem.model import Progress
+from channelmem.normalise import normalise
+from channelmem.recall import Recall
+from channelmem.route import route
+from channelmem.search import Search
+from channelmem.server import check_server, connect_url
+from channelmem.settings import Settings, load_settings
+from channelmem.store import Store
+from channelmem.threads import build
+from channelmem.types import (
+    Answer,
+    ChannelStatus,
+    Gap,
+    History,
+    Kind,
+    Look,
+    Message,
+    Outcome,
+    Question,
+    Route,
+    Timing,
+)
+
+Clock = Callable[[], float]
+
+
+class Memory:
+    """What a bot remembers of the channels around it. Open it with `async with Memory.open(settings) as memory`."""
+
+    def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
+        self._settings, self._store, self._history = store.buckets.settings, store, history
+        self._bookmarks = Bookmarks(store.buckets)
+        search = Search(store.buckets)
+        self._channels = Channels(store, search, history)
+        self._recall = Recall(search, embedder, store.buckets.settings, clock=store.buckets.clock, history=history)
+        self._surroundings = Surroundings(search, self._recall, store.buckets.settings, history)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings | None = None,
+        *,
+        clock: Clock = time.time,
+        history: History | None = None,
+        embedder: Embedder | None = None,
+        progress: Progress | None = None,
+        patient: bool = False,
+    ) -> AsyncIterator[Memory]:
+        """Connects, loads the model and embeds in the background until the block ends.
+
+        `clock` replays the past. `patient` opens without Redis too, and uses it when it comes.
+        """
+        settings = settings or load_settings()
+        async with AsyncExitStack() as stack:
+            store, model = await asyncio.gather(
+                _connect(stack, settings), asyncio.to_thread(_model, settings, embedder, progress)
+            )
+            stack.callback(model.close)
+            redis = connect(store, settings)
+            stack.push_async_callback(redis.aclose)
+            if not patient:
+                await asyncio.to_thread(check_server, store, timeout_s=settings.redis_timeout_s)
+            opened = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
+            stack.push_async_callback(opened.close)
+            if settings.embed_in_process:
+                await stack.enter_async_context(_embedding(Worker(opened, model)))
+            yield cls(opened, model, history=history)
+
+    # --- the two flows ---
+
+    async def remember(self, message: Message) -> Outcome:
+        """Stores a message: visible at once to "what was just said", by meaning a moment later."""
+        (outcome,) = await self.remember_many([message])
+        return outcome
+
+    async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
+        """The same for many, in one round trip, in their order."""
+        tidy = [normalise(message, self._settings.max_content_chars) for message in messages]
+        linked = [await self._channels.link(message) for message in tidy if message and self._settings.enabled]
+        outcomes = iter(await self._store.add(linked))
+        results = [next(outcomes) if one and self._settings.enabled else Outcome.IGNORED for one in tidy]
+        self._channels.settle(zip(messages, results, strict=True))
+        return results
+
+    async def ask(self, question: Question) -> Answer:
+        """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
+        started = time.perf_counter()
+        routed, route_ms = await self._route(question)
+        recalled = await self._recall(question, routed)
+        settings = self._settings
+        forest = build(recalled.messages, max_threads=settings.context_threads, max_messages=settings.context_messages)
+        text = answer_text(
+            question,
+            routed,
+            recalled.hits,
+            forest,
+            recalled.looked,
+            now=question.ts,
+            tz=settings.zone,
+            jump_url=self._jump_url if self._history else None,
+        )
+        total_ms = (time.perf_counter() - started) * 1000
+        return Answer(
+            text,
+            routed,
+            recalled.hits,
+            forest.threads,
+            Timing(route_ms, recalled.embed_ms, recalled.search_ms, total_ms),
+            recalled.looked,
+            found=bool(recalled.hits or recalled.messages),
+        )
+
+    async def _route(self, question: Question) -> tuple[Route, float]:
+        scene = await self._channels.scene(question)
+        started = time.perf_counter()
+        routed = route(question.text, scene, question.kind)
+        if routed.kind is Kind.NONE and self._channels.is_unknown(question):
+            # Nobody is known here yet, so no name can be recognised: the platform knows who speaks.
+            scene = await self._channels.scene_from_history(question)
+            started = time.perf_counter()
+            routed = route(question.text, scene, question.kind)
+        self._channels.asked(question, routed)
+        return routed, (time.perf_counter() - started) * 1000
+
+    def _jump_url(self, message: Message) -> str:
+        return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
+
+    async def flush(self, timeout_s: float = 30.0) -> bool:
+        """Returns when everything accepted is searchable; False if that takes longer than allowed."""
+        return await self._store.flush(timeout_s)
+
+    # --- for a language model ---
+
+    async def context(self, question: Question, answer: Answer) -> str:
+        """What surrounds a question, as a block of text within the token budget."""
+        return await self._surroundings.context(question, answer)
+
+    async def look(self, look: Look) -> str:
+        """What the `get_channel_context` tool returns."""
+        scene = await self._channels.scene(look.question)
+        return await self._surroundings.look(look, scene)
+
+    # --- changes ---
+
+    async def edit(self, message: Message) -> Outcome:
+        """Replaces text and vector; an older revision than the stored one changes nothing."""
+        tidy = normalise(message, self._settings.max_content_chars)
+        if not self._settings.enabled:
+            return Outcome.IGNORED
+        if tidy is None:
+            self._channels.drop(message.channel_id, [message.id])
+            return await self._store.edit(message)
+        outcome = await self._store.edit(await self._channels.relink(tidy))
+        self._channels.settle([(message, outcome)])
+        return outcome
+
+    async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
+        ids = list(ids)
+        self._channels.drop(channel_id, ids)
+        return await self._store.delete(guild_id, channel_id, ids)
+
+    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
+        self._channels.drop_channel(channel_id)
+        return await self._store.delete_channel(guild_id, channel_id)
+
+    async def delete_guild(self, guild_id: int) -> int:
+        self._channels.drop_guild(guild_id)
+        return await self._store.delete_guild(guild_id)
+
+    # --- what people decide ---
+
+    async def forget(self, author_id: int, guild_id: int | None = None) -> None:
+        """Opts a person out and removes everything of theirs; invisible when this returns."""
+        self._channels.drop_author(author_id)
+        await self._store.forget(author_id, guild_id)
+
+    async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
+        self._channels.drop_author(author_id)
+        await self._store.opt_out(author_id, guild_id)
+
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
+        await self._store.opt_in(author_id, guild_id)
+
+    def export(self, author_id: int) -> AsyncIterator[Message]:
+        """Everything stored of a person."""
+        return self._store.export(author_id)
+
+    async def pause(self, guild_id: int, channel_id: int) -> None:
+        await self._store.pause(guild_id, channel_id)
+
+    async def resume(self, guild_id: int, channel_id: int) -> None:
+        await self._store.resume(guild_id, channel_id)
+
+    async def clear(self, guild_id: int, channel_id: int) -> int:
+        self._channels.drop_channel(channel_id)
+        return await self._store.clear(guild_id, channel_id)
+
+    async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
+        return await self._store.status(guild_id, channel_id)
+
+    # --- for adapters that fetch a channel's past ---
+
+    async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
+        """The newest stored message."""
+        return await self._store.last_seen(guild_id, channel_id)
+
+    async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
+        """Remembers that a stretch of a channel's past is still to be fetched."""
+        await self._bookmarks.note(guild_id, Gap(channel_id, newest_id, oldest_id))
+
+    async def close_gap(self, guild_id: int, channel_id: int) -> None:
+        await self._bookmarks.close(guild_id, channel_id)
+
+    async def gaps(self, guild_id: int) -> list[Gap]:
+        return await self._bookmarks.open(guild_id)
+
+    # --- health ---
+
+    @property
+    def available(self) -> bool:
+        """Whether Redis answered last time."""
+        return self._store.available
+
+    @property
+    def queued(self) -> int:
+        """Messages kept in memory while Redis is away."""
+        return self._store.queued
+
+    @property
+    def dropped(self) -> int:
+        return self._store.dropped
+
+    async def pending(self) -> int:
+        """Messages that still wait for their vector."""
+        return await self._store.pending()
+
+
+async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
+    """The URL of the configured Redis, or of the embedded one, which is started here and held until the end."""
+    lease = connect_url(settings)
+    url = await asyncio.to_thread(lease.__enter__)
+    stack.callback(lease.__exit__, None, None, None)
+    return url
+
+
+def _model(settings: Settings, embedder: Embedder | None, progress: Progress | None) -> Embedder:
+    return embedder or open_embedder(settings, progress)
+
+
+async def _open_store(buckets: Buckets) -> Store:
+    """An absent Redis is met again by the first call; everything else that is wrong is said now."""
+    with suppress(RedisUnavailableError):
+        await buckets.open()
+    return Store(buckets)
+
+
+@asynccontextmanager
+async def _embedding(worker: Worker) -> AsyncIterator[None]:
+    task = asyncio.create_task(worker.run(), name="channelmem embedding")
+    try:
+        yield
+    finally:
+        worker.stop()
+        await task
+
+
+__all__ = ["Memory"]
