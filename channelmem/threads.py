@@ -63,7 +63,11 @@ class Names:
     def __init__(self, bot: Person, messages: Iterable[Message], people: Mapping[int, str] | None = None) -> None:
         self._names: dict[int, str] = {}
         self._taken: set[str] = set()
-        self._own = self._claim(bot.id, bot.name)
+        self._own = plain_name(bot.name)
+        self._taken.add(self._own.casefold())
+        # 0 stands for nobody: a bot whose id is unknown must not lend its name to such an author.
+        if bot.id:
+            self._names[bot.id] = self._own
         for message in messages:
             self.of(message)
         for person_id, shown in (people or {}).items():
@@ -86,9 +90,7 @@ class Names:
         if called.casefold() in self._taken:
             called = f"{called}#{person_id}"
         self._taken.add(called.casefold())
-        # 0 stands for nobody: a bot whose id is unknown must not lend its name to such an author.
-        if person_id:
-            self._names[person_id] = called
+        self._names[person_id] = called
         return called
 
 
