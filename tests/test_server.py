@@ -235,12 +235,14 @@ def test_a_crashed_server_comes_back_on_its_port_with_its_data(settings: Setting
         with client(leased.url) as connection:
             connection.set("turtles", "green")
             connection.execute_command("FT.CREATE", "idx", "SCHEMA", "t", "TEXT")
+            # With everysec, a reply may precede the write to the file while an fsync is under way.
+            connection.execute_command("WAITAOF", 1, 0, 10_000)
         os.kill(leased.pid, signal.SIGKILL)
+        eventually(lambda: (now := server.running(settings)) and now.pid != leased.pid)
         eventually(lambda: answers(leased.url))
         with client(leased.url) as connection:
             assert connection.get("turtles") == "green"
             assert connection.execute_command("FT._LIST") == ["idx"]
-        eventually(lambda: (now := server.running(settings)) and now.pid != leased.pid)
         with server.lease(settings) as joined:
             assert joined.url == leased.url
 
