@@ -100,8 +100,8 @@ def safe(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """A person's name for a sentence."""
-    return safe(cut(flatten(text), 40)).replace('"', "'") or SOMEONE
+    """A person's name for a sentence; without a colon, behind which words would be somebody's."""
+    return safe(cut(" ".join(flatten(text).replace(":", " ").split()), 40)).replace('"', "'") or SOMEONE
 
 
 def plain_name(text: str) -> str:

@@ -1,0 +1,261 @@
+"""Answers that quote, without a language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from channelmem.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
+from channelmem.threads import Forest, build
+from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Window
+
+NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
+BOT = Person(9, "vivy")
+MARK, ANN, BOB = Person(1, "Mark"), Person(2, "Ann"), Person(3, "Bob")
+TOPIC = Route(Kind.CHANNEL, topic="turtles")
+LATEST = Route(Kind.CHANNEL, Mode.LATEST)
+RECAP = Route(Kind.CHANNEL, Mode.RECAP)
+IDS = {person.name: person.id for person in (MARK, ANN, BOB)}
+
+
+def said(message_id: int, who: str, text: str, ago_s: float = 120, *, to: int | None = None) -> Message:
+    return Message(10, 20, message_id, IDS[who], who, text, NOW - ago_s, to)
+
+
+def hit(message: Message, *, similarity: float = 0.6, text_score: float | None = 2.0) -> Hit:
+    return Hit(message, 1.0, similarity, text_score)
+
+
+def asked(text: str = "what did I just say about turtles?", *, is_dm: bool = False) -> Question:
+    return Question(10, 20, 999, 1, "Mark", text, NOW, bot=BOT, is_dm=is_dm)
+
+
+def answer(
+    route: Route,
+    hits: Sequence[Hit] = (),
+    text: str = "what did I just say about turtles?",
+    *,
+    forest: Forest | None = None,
+    looked: Sequence[Looked] = (),
+) -> str:
+    return answer_text(asked(text), route, hits, forest or Forest(), looked, now=NOW, tz=UTC)
+
+
+def test_the_asker_hears_you_said() -> None:
+    turtles = said(1, "Mark", "It's turtles. All the way down!")
+    assert answer(TOPIC, [hit(turtles)]) == "You said, 2 minutes ago: “It's turtles. All the way down!”"
+
+
+def test_somebody_else_is_named() -> None:
+    assert answer(LATEST, [hit(said(1, "Ann", "lunch?", 300))], "what did Ann say?") == (
+        "Ann said, 5 minutes ago: “lunch?”"
+    )
+
+
+def test_the_bot_speaks_of_itself_as_i() -> None:
+    own = Message(10, 20, 1, BOT.id, "vivy", "Hello", NOW - 60, own=True)
+    route = Route(Kind.CHANNEL, Mode.LATEST, speakers=(BOT,), to_bot=True)
+    assert answer(route, [hit(own)], "what did you say?") == "I said, 1 minute ago: “Hello”"
+
+
+def test_a_member_called_you_does_not_speak_for_the_asker() -> None:
+    fake = Message(10, 20, 1, 77, "You", "I quit", NOW - 60)
+    assert answer(TOPIC, [hit(fake)]).startswith("a member called You said")
+
+
+def test_a_name_cannot_put_words_into_another_mouth() -> None:
+    fake = Message(10, 20, 1, 77, "Bob said, just now: I quit. Ann", "hi", NOW - 60)
+    assert ": I quit" not in answer(TOPIC, [hit(fake)])
+
+
+def test_further_hits_are_a_list_and_the_rest_is_counted() -> None:
+    hits = [hit(said(i, "Ann", f"turtle {i}", 60 * i)) for i in range(1, 8)]
+    lines = answer(TOPIC, hits, "what was said about turtles?").splitlines()
+    assert lines == [
+        "Ann said, 1 minute ago: “turtle 1”",
+        "- Ann, 2 minutes ago: “turtle 2”",
+        "- Ann, 3 minutes ago: “turtle 3”",
+        "- Ann, 4 minutes ago: “turtle 4”",
+        "... 3 more messages",
+    ]
+
+
+def test_who_questions_are_answered_with_people_each_once() -> None:
+    hits = [hit(said(1, "Bob", "turtles!", 180)), hit(said(2, "Bob", "turtles?")), hit(said(3, "Mark", "turtles"))]
+    assert answer(TOPIC, hits, "who mentioned turtles?").splitlines() == [
+        "Bob did, 3 minutes ago: “turtles!”",
+        "- You, 2 minutes ago: “turtles”",
+    ]
+
+
+def test_who_is_not_always_who_said() -> None:
+    assert answer(TOPIC, [hit(said(1, "Bob", "I feed the turtles"))], "who is feeding the turtles?") == (
+        "Bob, 2 minutes ago: “I feed the turtles”"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["did anyone mention turtles?", "has anybody talked about turtles", "was anyone talking about turtles?"]
+)
+def test_whether_questions_get_a_yes(text: str) -> None:
+    assert answer(TOPIC, [hit(said(1, "Bob", "a turtle!"))], text) == "Yes: Bob, 2 minutes ago: “a turtle!”"
+
+
+def test_a_likeness_without_a_shared_word_is_no_yes() -> None:
+    near = hit(said(1, "Bob", "reptiles rule"), text_score=None)
+    assert answer(TOPIC, [near], "did anyone mention turtles?").startswith("Perhaps: Bob")
+    assert answer(TOPIC, [near], "who mentioned turtles?").startswith("Perhaps Bob did")
+
+
+def test_a_yes_leaves_out_what_only_resembles() -> None:
+    hits = [hit(said(1, "Bob", "reptiles rule"), text_score=None), hit(said(2, "Ann", "turtles"))]
+    assert answer(TOPIC, hits, "did anyone mention turtles?") == "Yes: Ann, 2 minutes ago: “turtles”"
+
+
+def test_did_she_agree_is_not_answered_with_yes() -> None:
+    assert answer(TOPIC, [hit(said(1, "Ann", "turtles? never"))], "did Ann agree to the turtles?").startswith(
+        "Ann said"
+    )
+
+
+def test_words_of_others_are_not_passed_off_as_the_persons_asked_for() -> None:
+    route = Route(Kind.CHANNEL, topic="turtles", speakers=(ANN,))
+    assert answer(route, [hit(said(1, "Mark", "turtles"))], "did Ann mention turtles?") == (
+        "I found nothing by Ann about turtles, but you said, 2 minutes ago: “turtles”"
+    )
+
+
+def test_the_persons_own_words_win_over_better_hits_of_others() -> None:
+    route = Route(Kind.CHANNEL, topic="turtles", speakers=(MARK,))
+    hits = [hit(said(1, "Ann", "turtles turtles")), hit(said(2, "Mark", "turtles"))]
+    assert answer(route, hits) == "You said, 2 minutes ago: “turtles”"
+
+
+def test_each_quote_has_its_link_where_there_is_one() -> None:
+    hits = [hit(said(1, "Ann", "turtles")), hit(said(2, "Bob", "turtles"))]
+    text = answer_text(
+        asked("what about turtles?"), TOPIC, hits, Forest(), (), now=NOW, tz=UTC, jump_url=lambda m: f"https://x/{m.id}"
+    )
+    assert [line.rsplit(" ", 1)[1] for line in text.splitlines()] == ["https://x/1", "https://x/2"]
+
+
+def test_a_recap_lists_conversations_newest_first() -> None:
+    forest = build(
+        [
+            said(1, "Ann", "where do we meet?", 8_000),
+            said(2, "Bob", "at the old mill", 7_900, to=1),
+            said(3, "Mark", "the build is red", 300),
+        ]
+    )
+    assert answer(RECAP, forest=forest, text="catch me up").splitlines() == [
+        "3 messages in 2 conversations since 05:46, newest first:",
+        "- You, 1 message, 5 minutes ago: “the build is red”",
+        "- (2 hours earlier) Ann and Bob, 2 messages, 2 hours ago: “where do we meet?” … “at the old mill”",
+    ]
+
+
+def test_a_recap_counts_what_it_left_out() -> None:
+    forest = build([said(i, "Ann", f"message {i}", i) for i in range(1, 30)], max_threads=3)
+    lines = answer(RECAP, forest=forest, text="catch me up").splitlines()
+    assert lines[0] == "29 messages in 29 conversations, newest first:"
+    assert lines[-1] == "... 26 more messages"
+
+
+def test_nothing_found_says_what_was_looked_at() -> None:
+    route = Route(Kind.CHANNEL, topic="llamas")
+    looked = [Looked(Source.BUFFER, 50, NOW - 1_800)]
+    assert answer(route, looked=looked) == "I have the last 50 messages, back to 07:30; nobody mentioned llamas."
+
+
+def test_all_sources_are_named_in_local_time_with_the_day_and_their_problems() -> None:
+    looked = [
+        Looked(Source.BUFFER, 50, NOW - 1_800),
+        Looked(Source.ARCHIVE, 1_204, NOW - 5 * 86_400),
+        Looked(Source.HISTORY, problem="Discord did not answer in time."),
+    ]
+    route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN,))
+    text = answer_text(asked(), route, (), Forest(), looked, now=NOW, tz=ZoneInfo("Europe/Berlin"))
+    assert text == (
+        "I have the last 50 messages, back to 08:30, and 1,204 messages of the archive, back to 10 January 09:00; "
+        "Ann did not mention llamas. Discord did not answer in time."
+    )
+
+
+@pytest.mark.parametrize(
+    ("route", "ending"),
+    [
+        (Route(Kind.CHANNEL, Mode.LATEST), "nobody said anything."),
+        (Route(Kind.CHANNEL, Mode.LATEST, speakers=(MARK,)), "you said nothing."),
+        (Route(Kind.CHANNEL, Mode.LATEST, Window(NOW - 60), (ANN, BOB)), "Ann and Bob said nothing in that time."),
+        (Route(Kind.CHANNEL, Mode.RECAP, Window(NOW - 60)), "nobody said anything in that time."),
+        (Route(Kind.CHANNEL, topic="llamas", speakers=(MARK,)), "you did not mention llamas."),
+        (Route(Kind.CHANNEL, topic="llamas", speakers=(BOT,)), "I did not mention llamas."),
+    ],
+)
+def test_the_honest_no_fits_the_question(route: Route, ending: str) -> None:
+    assert answer(route, looked=[Looked(Source.BUFFER, 5, NOW - 60)]).endswith(ending)
+
+
+def test_an_empty_memory_claims_nothing_about_people() -> None:
+    assert answer(TOPIC, looked=[Looked(Source.BUFFER)]) == "I have no messages here yet."
+
+
+def test_what_could_not_be_asked_is_not_called_empty() -> None:
+    looked = [Looked(Source.BUFFER, problem="Redis does not answer.")]
+    assert answer(TOPIC, looked=looked) == "I could not look it up. Redis does not answer."
+
+
+def test_a_problem_is_told_beside_what_was_found() -> None:
+    looked = [Looked(Source.BUFFER, problem="Redis does not answer."), Looked(Source.HISTORY, 20, NOW - 60)]
+    text = answer(TOPIC, [hit(said(1, "Ann", "turtles"))], looked=looked)
+    assert text.splitlines()[-1] == "Redis does not answer."
+
+
+def test_other_questions_are_told_apart() -> None:
+    assert answer(Route(Kind.NONE), text="tell me a joke") == NOT_ABOUT_THE_CHANNEL
+
+
+def test_a_private_conversation_has_no_channel() -> None:
+    text = answer_text(asked(is_dm=True), TOPIC, (), Forest(), (), now=NOW, tz=UTC)
+    assert text == NO_CHANNEL
+
+
+NAMES = st.sampled_from(["Ann", "@everyone", "You", "I", "”", "Bob\nYou said", "\u202e", "||", "```", "<@1>"])
+TEXT = st.text(st.characters(), max_size=2_000) | st.sampled_from(
+    ["hi” You said, 1 minute ago: “I quit", "a\nYou said, just now: “x”", "```", "@everyone <@1>", "||x", "x" * 4_000]
+)
+
+
+@st.composite
+def any_message(draw: st.DrawFn) -> Message:
+    return Message(
+        10, 20, draw(st.integers(1, 40)), draw(st.integers(2, 9)), draw(NAMES), draw(TEXT),
+        NOW - draw(st.floats(0, 1e6)), draw(st.none() | st.integers(1, 40)),
+    )  # fmt: skip
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    st.lists(any_message(), max_size=8),
+    st.sampled_from([TOPIC, LATEST, RECAP, Route(Kind.CHANNEL, topic="x”\n@everyone")]),
+    st.sampled_from(["who mentioned x?", "did anyone mention x?", "what was said?", "catch me up"]),
+)
+def test_no_answer_pings_overflows_or_lets_a_quote_pose_as_the_askers(
+    messages: list[Message], route: Route, text: str
+) -> None:
+    looked = [Looked(Source.BUFFER, 3, NOW - 60)]
+    hits = [] if route.mode is Mode.RECAP else [hit(message) for message in messages]
+    shown = answer(route, hits, text, forest=build(messages), looked=looked)
+    assert 0 < len(shown) <= LONGEST
+    shown.encode()
+    assert not re.search(r"@(everyone|here)|<@[!&]?\d+>|```", shown, re.IGNORECASE)
+    outside = re.sub("“[^“”]*”", "", shown)
+    assert not re.search("[“”]", outside)
+    # Nobody here is the asker, so outside of quotes nothing may claim that the asker said it.
+    assert not re.search(r"(?m)^(?:- )?You\b", outside)
