@@ -94,6 +94,12 @@ def find_source(settings: Settings) -> Source:
     return Source(short, path, _digest(weights, settings.cache_dir), _pooling(path))
 
 
+def ready(settings: Settings) -> Model | None:
+    """The exported model if the cache has a whole copy of it; makes nothing."""
+    source = find_source(settings)
+    return _whole(_entry(settings, source.identity(settings.embedding_precision)), settings.cache_dir)
+
+
 def prepare(settings: Settings, progress: Progress | None = None) -> Model:
     """The exported model, made now if the cache has no whole copy of it."""
     report = progress or _silent

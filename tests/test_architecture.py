@@ -15,8 +15,7 @@ WINDOWS = {
     "cli/route.py": {"route", "people", "when"},
     "cli/doctor.py": {"server", "embed", "model", "doctor"},
     "cli/inspect.py": {"inspect"},
-    "cli/worker.py": {"ingest"},
-    "cli/reindex.py": {"reindex"},
+    "cli/reindex.py": {"reindex", "buckets", "embed", "server"},
 }
 SPEAKS_REDIS = {"store", "search", "ingest", "outbox", "heal", "reindex", "schema", "keys", "connect"}
 

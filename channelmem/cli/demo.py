@@ -88,10 +88,10 @@ async def _play(settings: Settings, console: Console, pause_s: float) -> list[As
 
 
 async def _converse(memory: Memory, console: Console, channel_id: int, pause_s: float) -> None:
-    console.print(Panel("A channel where nobody talks to the bot", style="bold", width=72))
+    console.print(Panel("A channel where nobody talks to the bot", style="bold", width=84))
     now = time.time()
     for n, (minutes, who, text) in enumerate(CONVERSATION, 1):
-        console.print(f"  [dim]{minutes:>2} min ago[/]  [bold]{who:<6}[/] {escape(text)}")
+        console.print(f"  [dim]{minutes:>2} min ago[/]  [bold]{who:<6}[/] {escape(text)}", soft_wrap=True)
         message = Message(GUILD, channel_id, n, PEOPLE[who], who, text, now - minutes * 60)
         await memory.remember(message)
         await asyncio.sleep(pause_s)
@@ -104,7 +104,7 @@ async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text
     await asyncio.sleep(2 * pause_s)
     question = Question(GUILD, channel_id, time.time_ns(), PEOPLE[who], who, text, time.time(), bot=BOT)
     answer = await memory.ask(question)
-    console.print(Text.assemble(("Bot: ", "bold green"), (answer.text, "green")))
+    console.print(Text.assemble(("Bot: ", "bold green"), (answer.text, "green")), soft_wrap=True)
     explain(console, answer)
     return Asked(text, answer)
 
@@ -130,5 +130,5 @@ def _next_steps() -> Panel:
         "channelmem bot       the Discord bot (set DISCORD_TOKEN first)\n"
         "channelmem redis url connect RedisInsight or redis-cli to the buffers",
         title="What to try next",
-        width=72,
+        width=84,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,7 +21,7 @@ class ModelProgress:
         )
         self._task = self._bar.add_task("", total=1.0, visible=False)
 
-    def __enter__(self) -> ModelProgress:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
@@ -45,15 +46,20 @@ def describe(route: Route) -> str:
 
 def explain(console: Console, answer: Answer) -> None:
     """Route and why, what was found with scores, what was tried, and where the time went."""
-    console.print(f"     [dim]route[/]  {escape(describe(answer.route))}  [dim]because {escape('; '.join(answer.route.why))}[/]")
+    why = "; ".join(answer.route.why)
+    _aside(console, "route", f"{describe(answer.route)} — because {why}")
     for hit in answer.hits[:3]:
-        parts = [f"{hit.score:.2f}"]
-        if hit.similarity is not None:
-            parts.append(f"cos {hit.similarity:.2f}")
-        console.print(f"     [dim]hit    {' · '.join(parts)}  {escape(hit.message.author)}: {escape(hit.message.content)}[/]")
+        cosine = "" if hit.similarity is None else f" (cosine {hit.similarity:.2f})"
+        _aside(console, "hit", f"{hit.score:.2f}{cosine} {hit.message.author}: {hit.message.content}")
     for looked in answer.tried:
-        console.print(f"     [dim]tried  {looked.source.value}: {looked.count} messages {escape(looked.problem)}[/]")
+        _aside(console, "tried", f"{looked.source.value}: {looked.problem or f'{looked.count} messages'}")
     ms = answer.ms
-    console.print(
-        f"     [dim]time   {ms.total:.1f} ms = route {ms.route:.2f} + embed {ms.embed:.2f} + search {ms.search:.2f} + rest[/]"
+    _aside(
+        console,
+        "time",
+        f"{ms.total:.1f} ms, of which route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f}",
     )
+
+
+def _aside(console: Console, name: str, text: str) -> None:
+    console.print(f"     [dim]{name:<6} {escape(text)}[/]", highlight=False, soft_wrap=True)

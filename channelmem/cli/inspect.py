@@ -1,0 +1,91 @@
+"""`channelmem inspect`: a channel's buffer as a table, and what lies near one of its messages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from channelmem.durations import format_duration, human_age
+from channelmem.errors import ConfigError
+from channelmem.inspect import Inspector, Row, open_inspector
+from channelmem.settings import load_settings
+from channelmem.types import Hit, Source
+
+app = typer.Typer()
+
+
+@app.command()
+def inspect(
+    channel: Annotated[int | None, typer.Argument(help="Channel id; without it all channels are listed.")] = None,
+    near: Annotated[int | None, typer.Option(help="Message id: show what lies nearest to its vector.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows at most.")] = 50,
+    archive: Annotated[bool, typer.Option("--archive", help="All that lives, not only the buffer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show a buffer: age, author, text, pending or embedded, time to live. RedisInsight cannot decode the vectors."""
+    source = Source.ARCHIVE if archive else Source.BUFFER
+    rows = asyncio.run(_rows(channel, near, limit, source))
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    if not rows:
+        Console().print("Nothing is stored there.")
+        return
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*[escape(str(value)) for value in row.values()])
+    Console().print(table)
+
+
+async def _rows(channel: int | None, near: int | None, limit: int, source: Source) -> list[dict[str, Any]]:
+    async with open_inspector(load_settings()) as inspector:
+        if inspector is None:
+            return []
+        if channel is None:
+            listed = await inspector.channels()
+            return [
+                {"guild": one.guild_id, "channel": one.channel_id, "messages": one.messages, "pending": one.pending}
+                for one in listed
+            ]
+        guild_id = await inspector.guild_of(channel)
+        if guild_id is None:
+            return []
+        if near is not None:
+            return await _near(inspector, guild_id, channel, near, limit)
+        return [_buffered(row) for row in await inspector.rows(guild_id, channel, limit, source)]
+
+
+async def _near(inspector: Inspector, guild_id: int, channel: int, near: int, limit: int) -> list[dict[str, Any]]:
+    hits = await inspector.near(guild_id, channel, near, limit)
+    if hits is None:
+        raise ConfigError(f"Message {near} is not in channel {channel}, or still waits for its vector.")
+    return [_similar(hit) for hit in hits]
+
+
+def _buffered(row: Row) -> dict[str, Any]:
+    message = row.message
+    return {
+        "id": message.id,
+        "age": human_age(max(0.0, time.time() - message.ts)),
+        "author": message.author,
+        "text": message.content,
+        "state": "embedded" if row.embedded else "pending",
+        "lives": format_duration(row.ttl_s),
+    }
+
+
+def _similar(hit: Hit) -> dict[str, Any]:
+    return {
+        "cosine": round(hit.similarity or 0.0, 3),
+        "id": hit.message.id,
+        "age": human_age(max(0.0, hit.age_s)),
+        "author": hit.message.author,
+        "text": hit.message.content,
+    }

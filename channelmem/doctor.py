@@ -1,0 +1,178 @@
+"""Is everything well on this machine? In: settings. Out: one `Check` per part, each with the way to mend it.
+
+Every check stands alone: one that fails never hides the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import aiohttp
+import psutil
+import redis
+
+from channelmem.errors import ChannelmemError
+from channelmem.model import find_source, ready
+from channelmem.server import check_server, connect_url
+from channelmem.settings import Settings
+
+API = "https://discord.com/api/v10"
+MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted, or granted without review to a small bot
+CLOCK_DRIFT_S = 2.0
+DISK_FREE = 500 * 2**20
+MEMORY_FREE = 300 * 2**20
+
+
+class Health(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    health: Health
+    says: str
+
+
+def check_settings_and_server(settings: Settings) -> Iterator[Check]:
+    """Server, index and clock need a connection; without one, only the reason is worth a line."""
+    with contextlib.ExitStack() as stack:
+        try:
+            url = stack.enter_context(connect_url(settings))
+            info = check_server(url, timeout_s=settings.redis_timeout_s)
+        except ChannelmemError as error:
+            yield Check("server", Health.BAD, str(error))
+            return
+        where = "embedded" if settings.redis_url is None else "REDIS_URL"
+        yield Check("server", Health.OK, f"{info.name} {info.version} ({where}), RediSearch {info.search_version}")
+        client = stack.enter_context(redis.Redis.from_url(url, socket_timeout=settings.redis_timeout_s))
+        for name, look in (("index", _index), ("clock", _clock), ("redis memory", _redis_memory)):
+            yield _guarded(name, look, client, settings)
+
+
+Look = Callable[["redis.Redis", Settings], Check]
+
+
+def _guarded(name: str, look: Look, client: redis.Redis, settings: Settings) -> Check:
+    try:
+        return look(client, settings)
+    except (redis.RedisError, ChannelmemError) as error:
+        return Check(name, Health.BAD, f"{error}")
+
+
+def _index(client: redis.Redis, settings: Settings) -> Check:
+    keys = keys_of(settings.key_prefix, 0)
+    meta = {_text(name): _text(value) for name, value in client.hgetall(keys.one("meta")).items()}
+    if not meta:
+        return Check("index", Health.NOTE, "none yet; the first message makes it")
+    if meta["buckets"] != str(settings.buckets):
+        return Check("index", Health.BAD, f"made with CHANNELMEM_BUCKETS={meta['buckets']}; set that again")
+    wanted = find_source(settings).identity(settings.embedding_precision)
+    if settings.embedding_backend == "onnx" and meta["model"] != wanted:
+        return Check("index", Health.BAD, f"made with {meta['model']}, not {wanted}; run: channelmem reindex")
+    info = client.execute_command("FT.INFO", keys.one("idx"))
+    facts = {_text(name): value for name, value in zip(info[::2], info[1::2], strict=False)}
+    return Check("index", Health.OK, f"{int(facts['num_docs'])} messages in the first of {settings.buckets} bucket(s)")
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _clock(client: redis.Redis, _settings: Settings) -> Check:
+    seconds, micros = client.time()
+    drift = abs(time.time() - (seconds + micros / 1e6))
+    if drift > CLOCK_DRIFT_S:
+        says = f"this machine and Redis disagree by {drift:.0f} s, so ages are wrong; turn on time synchronisation"
+        return Check("clock", Health.BAD, says)
+    return Check("clock", Health.OK, f"agrees with Redis to {drift * 1000:.0f} ms")
+
+
+def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
+    info = client.info("memory")
+    used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    if limit and policy != "noeviction":
+        says = f"Redis may evict messages ({policy}); set maxmemory-policy to noeviction"
+        return Check("redis memory", Health.BAD, says)
+    if limit and used > 0.9 * limit:
+        return Check("redis memory", Health.BAD, f"{_mb(used)} of {_mb(limit)} used; raise maxmemory")
+    return Check("redis memory", Health.OK, f"{_mb(used)} used")
+
+
+def check_model(settings: Settings) -> Check:
+    try:
+        model = ready(settings) if settings.embedding_backend == "onnx" else None
+        name = find_source(settings).identity(settings.embedding_precision)
+    except ChannelmemError as error:
+        return Check("model", Health.BAD, str(error))
+    if settings.embedding_backend == "torch":
+        return Check("model", Health.OK, f"{name}, run by sentence-transformers on torch")
+    if model is None:
+        return Check("model", Health.NOTE, f"{name} is not exported yet; the first start does it, in some seconds")
+    return Check("model", Health.OK, f"{name}, exported and whole")
+
+
+def check_machine(settings: Settings) -> Iterator[Check]:
+    for name, folder in (("disk (data)", settings.data_dir), ("disk (cache)", settings.cache_dir)):
+        yield _disk(name, folder)
+    free = psutil.virtual_memory().available
+    enough = free >= MEMORY_FREE
+    says = f"{_mb(free)} free" + ("" if enough else f"; {_mb(MEMORY_FREE)} are needed: close something")
+    yield Check("memory", Health.OK if enough else Health.BAD, says)
+
+
+def _disk(name: str, folder: Path) -> Check:
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        return Check(name, Health.BAD, f"{existing} is not writable; set CHANNELMEM_DATA_DIR and CHANNELMEM_CACHE_DIR")
+    free = shutil.disk_usage(existing).free
+    enough = free >= DISK_FREE
+    says = f"{_mb(free)} free in {folder}" + ("" if enough else f"; {_mb(DISK_FREE)} are needed: free some space")
+    return Check(name, Health.OK if enough else Health.BAD, says)
+
+
+async def check_discord(settings: Settings) -> Iterator[Check]:
+    """Token and message-content intent, by one request to Discord where a token is set."""
+    if settings.discord_token is None:
+        says = "DISCORD_TOKEN is not set; only the bot needs it (Developer Portal -> your application -> Bot)"
+        return iter([Check("token", Health.NOTE, says)])
+    headers = {"Authorization": f"Bot {settings.discord_token.get_secret_value()}"}
+    base = (settings.discord_api_base or API).rstrip("/")
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5), headers=headers) as session,
+            session.get(f"{base}/applications/@me") as reply,
+        ):
+            status, body = reply.status, await reply.json() if reply.ok else {}
+    except (aiohttp.ClientError, TimeoutError) as error:
+        says = f"Discord could not be reached to check it ({type(error).__name__}); look at the network or the proxy"
+        return iter([Check("token", Health.BAD, says)])
+    return iter(_judge_token(status, int(body.get("flags", 0))))
+
+
+def _judge_token(status: int, flags: int) -> list[Check]:
+    if status == 401:
+        says = "Discord refuses DISCORD_TOKEN; reset it in the Developer Portal -> Bot and copy it again"
+        return [Check("token", Health.BAD, says)]
+    if status != 200:
+        return [Check("token", Health.BAD, f"Discord answered {status} when asked about the token; try again later")]
+    if flags & MESSAGE_CONTENT:
+        intent = Check("intents", Health.OK, "message content is granted")
+    else:
+        says = "the message-content intent is off; switch on Developer Portal -> Bot -> Message Content Intent"
+        intent = Check("intents", Health.BAD, says)
+    return [Check("token", Health.OK, "accepted by Discord"), intent]
+
+
+def _mb(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"

@@ -1,0 +1,114 @@
+"""A look into the buffers for people: RedisInsight shows the keys, but cannot decode FLOAT16 vectors.
+
+In: a channel. Out: its messages with their state, and a message's nearest neighbours by its own vector.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from redis.asyncio import Redis
+
+from channelmem.buckets import Buckets, connect
+from channelmem.keys import keys_of
+from channelmem.privacy import answered
+from channelmem.schema import vector_field
+from channelmem.search import Query, Search
+from channelmem.server import check_server, connect_url
+from channelmem.settings import Settings
+from channelmem.types import Hit, Message, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One message of a channel as it lies in Redis."""
+
+    message: Message
+    embedded: bool
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One channel that has messages."""
+
+    guild_id: int
+    channel_id: int
+    messages: int
+    pending: int
+
+
+class Inspector:
+    """Reads only; needs neither the model nor its name."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._search = Search(buckets)
+
+    async def channels(self) -> list[Listed]:
+        found = []
+        for bucket in self._buckets.all:
+            keys = self._buckets.keys(bucket)
+            for guild in sorted(await self._members(keys.one("guilds"))):
+                for channel in sorted(await self._members(keys.of("guild", guild))):
+                    messages = await answered(self._buckets.redis.zcard(keys.of("chan", channel)))
+                    pending = await answered(self._buckets.redis.scard(keys.of("wait", channel)))
+                    found.append(Listed(guild, channel, messages, pending))
+        return found
+
+    async def guild_of(self, channel_id: int) -> int | None:
+        return next((one.guild_id for one in await self.channels() if one.channel_id == channel_id), None)
+
+    async def rows(self, guild_id: int, channel_id: int, limit: int, source: Source) -> list[Row]:
+        """Newest first."""
+        query = Query(guild_id, (channel_id,), limit=limit, flagged=True, source=source)
+        messages = await self._search.newest(query)
+        keys = self._buckets.keys(self._buckets.bucket(guild_id))
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            for message in messages:
+                key = keys.message(channel_id, message.id)
+                pipe.hexists(key, vector_field(self._buckets.version(self._buckets.bucket(guild_id))))
+                pipe.pttl(key)
+            replies: list[Any] = await answered(pipe.execute())
+        return [
+            Row(message, bool(embedded), max(0, ttl_ms) / 1000)
+            for message, embedded, ttl_ms in zip(messages, replies[::2], replies[1::2], strict=True)
+        ]
+
+    async def near(self, guild_id: int, channel_id: int, message_id: int, limit: int) -> list[Hit] | None:
+        """Nearest messages of the channel, the message itself first; None while it has no vector."""
+        keys = self._buckets.keys(self._buckets.bucket(guild_id))
+        field = vector_field(self._buckets.version(self._buckets.bucket(guild_id)))
+        blob: Any = await answered(self._buckets.redis.hget(keys.message(channel_id, message_id), field))
+        if blob is None:
+            return None
+        vector = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
+        query = Query(guild_id, (channel_id,), vector=vector, limit=limit, flagged=True, source=Source.ARCHIVE)
+        return list((await self._search.nearest(query)).hits[:limit])
+
+    async def _members(self, key: str) -> list[int]:
+        return [int(one) for one in await answered(self._buckets.redis.smembers(key))]
+
+
+@asynccontextmanager
+async def open_inspector(settings: Settings) -> AsyncIterator[Inspector | None]:
+    """Opens what is there, under the model that it was made with; None if nothing was ever stored."""
+    with connect_url(settings) as url:
+        check_server(url, timeout_s=settings.redis_timeout_s)
+        redis = connect(url, settings)
+        try:
+            meta: Any = await answered(redis.hgetall(keys_of(settings.key_prefix, 0).one("meta")))
+            yield await _inspector(redis, settings, meta) if meta else None
+        finally:
+            await redis.aclose()
+
+
+async def _inspector(redis: Redis, settings: Settings, meta: dict[bytes, bytes]) -> Inspector:
+    buckets = Buckets(redis, settings, dims=int(meta[b"dims"]), identity=meta[b"model"].decode(), clock=time.time)
+    await buckets.open()
+    return Inspector(buckets)
