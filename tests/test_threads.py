@@ -37,12 +37,17 @@ def test_a_missing_parent_makes_a_root() -> None:
 
 
 def test_a_likely_parent_counts_where_nobody_pressed_reply() -> None:
-    messages = [said(1), said(2, "bob", guess=((1, IMPLICIT_MIN), (7, 0.1)))]
-    assert ids(build(messages)) == [[1, 2]]
+    assert ids(build([said(1), said(2, "bob", guess=((1, 0.6),))])) == [[1, 2]]
 
 
-def test_an_unlikely_parent_does_not_count() -> None:
-    assert ids(build([said(1), said(2, guess=((1, IMPLICIT_MIN - 0.01),))])) == [[2], [1]]
+def test_of_competing_parents_the_likeliest_counts_if_a_new_start_is_less_likely() -> None:
+    assert ids(build([said(1), said(2), said(3, guess=((1, 0.4), (2, 0.3)))])) == [[1, 3], [2]]
+    assert ids(build([said(1), said(2), said(3, guess=((1, 0.4), (2, 0.1)))])) == [[3], [2], [1]]
+
+
+def test_a_parent_among_many_unlikely_ones_does_not_count() -> None:
+    vague = tuple((i, IMPLICIT_MIN - 0.01) for i in range(1, 6))
+    assert ids(build([said(1), said(6, guess=vague)])) == [[6], [1]]
 
 
 def test_an_explicit_reply_wins_over_a_guess_even_if_its_parent_is_gone() -> None:
