@@ -1,0 +1,83 @@
+"""Words of a text for ranking: lower case, without stop words, stemmed. Enters a string, leaves stems.
+
+Both sides of a comparison must come through here. Redis stems its own full-text index; what it returns is
+counted again with these stems, so that messages of the buffer, the archive and the platform's history are
+ranked by one measure. Irregular forms ("won", "children") meet their base form, which no stemmer knows.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+import snowballstemmer
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’.+#-][^\W_]+)*[+#]*")  # noqa: RUF001  (people type this apostrophe)
+_PARTS: Final = re.compile(r"[^\w]+")
+_STEMMER: Final = snowballstemmer.stemmer("english")
+
+_STOP_WORDS: Final = """
+a about above after again against all also am an and any anybody anyone anything are aren't as at be because
+been before being below between both but by can can't cannot could couldn't did didn't do does doesn't doing
+don't down during each else ever every few for from further get gets getting go going gonna got had hadn't has
+hasn't have haven't having he he'd he'll he's her here hers herself hey hi him himself his how i i'd i'll i'm
+i've if in into is isn't it it'd it'll it's its itself just let's like many me might more most much must my
+myself no nor not now of off oh ok okay on once only or other ought our ours out over own please really said
+same say saying says shall she she'd she'll she's should shouldn't since so some somebody someone something such
+than that that's the their theirs them themselves then there there's these they they'd they'll they're they've
+thing things this those though through thus to too under until up upon us very was wasn't we we'd we'll we're
+we've well were weren't what what's whatever when where where's whether which while who who's whom whose why
+will with without won't would wouldn't yeah yes yet you you'd you'll you're you've your yours yourself dont im
+ive cant doesnt didnt isnt thats whats lol went gone
+"""
+STOP: Final = frozenset(_STOP_WORDS.split())
+
+_FORMS: Final = """
+buy bought; win won; make made; take took taken; see saw seen; give gave given; find found; think thought; write
+wrote written; run ran; meet met; tell told; teach taught; sing sang sung; swim swam swum; draw drew drawn; feel
+felt; leave left; lose lost; begin began begun; eat ate eaten; drive drove driven; fly flew flown; grow grew
+grown; know knew known; speak spoke spoken; choose chose chosen; break broke broken; build built; send sent;
+spend spent; sell sold; keep kept; hold held; hear heard; bring brought; catch caught; come came; become became;
+wear wore worn; ride rode ridden; sleep slept; stand stood; understand understood; pay paid; fall fell fallen;
+forget forgot forgotten; hide hid hidden; throw threw thrown; wake woke woken; fight fought; shoot shot; freeze
+froze frozen; steal stole stolen; shake shook shaken; bite bit bitten; blow blew blown; child children; person
+people; woman women; man men; mouse mice; foot feet; tooth teeth; wife wives; life lives; knife knives; mother
+mom mum; father dad; photo photograph picture pic; movie film; bike bicycle; favorite favourite; color colour
+"""
+
+
+def _bases() -> dict[str, str]:
+    groups = [group.split() for group in _FORMS.split(";")]
+    return {form: str(_STEMMER.stemWord(group[0])) for group in groups for form in group}
+
+
+_BASES: Final = _bases() | {f"{form}s": base for form, base in _bases().items()}
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The stem of one lower-case word; empty for a stop word."""
+    word = word.replace("’", "'")  # noqa: RUF001
+    if word in STOP:
+        return ""
+    word = word.removesuffix("'s")
+    return _BASES.get(word) or str(_STEMMER.stemWord(word))
+
+
+@lru_cache(maxsize=16_384)
+def stems(text: str) -> tuple[str, ...]:
+    """The stems of a text in order, stop words left out; parts of compound words follow their whole."""
+    found: list[str] = []
+    for word in _WORD.findall(text.lower()):
+        whole = stem(word)
+        if whole:
+            found.append(whole)
+        if not word.isalnum():
+            found.extend(part for part in map(stem, _PARTS.split(word)) if part and part != whole)
+    return tuple(found)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words as written (lower case) that have a stem, each once: what a full-text index is asked for."""
+    return tuple(dict.fromkeys(word for word in _WORD.findall(text.lower()) if stem(word)))
