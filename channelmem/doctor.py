@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import psutil
 import redis
 
 from channelmem.errors import ChannelmemError
+from channelmem.keys import keys_of
 from channelmem.model import find_source, ready
 from channelmem.server import check_server, connect_url
 from channelmem.settings import Settings
@@ -79,9 +81,9 @@ def _index(client: redis.Redis, settings: Settings) -> Check:
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
         return Check("index", Health.BAD, f"made with {meta['model']}, not {wanted}; run: channelmem reindex")
-    info = client.execute_command("FT.INFO", keys.one("idx"))
-    facts = {_text(name): value for name, value in zip(info[::2], info[1::2], strict=False)}
-    return Check("index", Health.OK, f"{int(facts['num_docs'])} messages in the first of {settings.buckets} bucket(s)")
+    index: Any = client.ft(keys.one("idx"))
+    info = index.info()
+    return Check("index", Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)")
 
 
 def _text(value: bytes | str) -> str:
