@@ -26,6 +26,11 @@ from channelmem.settings import Settings
 
 log = logging.getLogger(__name__)
 
+REBUILT = (
+    "The index was rebuilt for another embedding model while this process ran. "
+    "Restart it with that model, or run: channelmem reindex"
+)
+
 
 def connect(url: str, settings: Settings) -> Redis:
     """The client that the store modules expect: raw replies, a limit on every wait, no hidden retries."""
@@ -46,6 +51,13 @@ def index_lost(error: Exception) -> bool:
     return "no such index" in text or "unknown index name" in text
 
 
+async def indexing(redis: Redis, name: str) -> bool:
+    """Whether an index still reads documents that were there before it."""
+    info = await command(redis, "FT.INFO", name)
+    facts = dict(zip(info[::2], info[1::2], strict=False))
+    return int(facts[b"indexing"]) != 0
+
+
 class Buckets:
     """All buckets of one Redis, for one model."""
 
@@ -57,11 +69,11 @@ class Buckets:
         self.dims = dims
         self.identity = identity
         self.clock = clock
-        self.version = 1
         self.healed = 0
         """How often something lost was made again."""
         self._scripts = Scripts(redis, settings, clock)
-        self._ready: set[int] = set()
+        self._ready: dict[int, int] = {}
+        """Buckets made and checked, with the version of their vector field."""
         self._making = asyncio.Lock()
 
     @property
@@ -73,6 +85,10 @@ class Buckets:
 
     def keys(self, bucket: int) -> Keys:
         return keys_of(self.settings.key_prefix, bucket)
+
+    def version(self, bucket: int) -> int:
+        """Which vector field of the bucket is current; raised by a reindex."""
+        return self._ready.get(bucket, 1)
 
     async def open(self) -> None:
         """Checks what is there against the settings; raises IndexMismatchError with the fix."""
@@ -87,10 +103,7 @@ class Buckets:
             return await self._scripts.run(name, keys, arguments)
         except redis_errors.ResponseError as error:
             if "CMVERSION" in str(error):
-                raise IndexMismatchError(
-                    "The index was rebuilt for another embedding model. Restart with that model, "
-                    "or run: channelmem reindex"
-                ) from error
+                raise IndexMismatchError(REBUILT) from error
             if not index_lost(error):
                 raise
         await self.heal(bucket)
@@ -100,28 +113,26 @@ class Buckets:
         """Makes index, meta and group of a bucket again; what is still there is left as it is."""
         self.healed += 1
         log.warning("Bucket %d lost its index or stream group; making it again", bucket)
-        self._ready.discard(bucket)
+        self._ready.pop(bucket, None)
         await self._make(bucket)
 
     async def indexed(self, bucket: int) -> bool:
         """Whether the index has read all documents; False for a while after it was made anew."""
-        info = await command(self.redis, "FT.INFO", self.keys(bucket).one("idx"))
-        facts = dict(zip(info[::2], info[1::2], strict=False))
-        return int(facts[b"indexing"]) == 0
+        return not await indexing(self.redis, self.keys(bucket).one("idx"))
 
     async def _make(self, bucket: int) -> None:
         async with self._making:
             if bucket in self._ready:
                 return
             try:
-                await self._write_meta(bucket)
-                await self._create_index(bucket)
+                version = await self._write_meta(bucket)
+                await self._create_index(bucket, version)
                 await self._create_group(bucket)
             except AWAY as error:
                 raise RedisUnavailableError(f"Redis does not answer: {error}") from error
-            self._ready.add(bucket)
+            self._ready[bucket] = version
 
-    async def _write_meta(self, bucket: int) -> None:
+    async def _write_meta(self, bucket: int) -> int:
         key = self.keys(bucket).one("meta")
         mine: dict[str, str | int] = {
             "schema": SCHEMA_VERSION,
@@ -136,7 +147,7 @@ class Buckets:
             meta = (await pipe.execute())[-1]
         found = {name.decode(): value.decode() for name, value in meta.items()}
         self._check(found, {name: str(value) for name, value in mine.items()})
-        self.version = int(found["version"])
+        return int(found["version"])
 
     def _check(self, found: dict[str, str], mine: dict[str, str]) -> None:
         if found["buckets"] != mine["buckets"]:
@@ -155,9 +166,9 @@ class Buckets:
                 f"the settings say {mine['model']} ({mine['dims']}). Run: channelmem reindex"
             )
 
-    async def _create_index(self, bucket: int) -> None:
+    async def _create_index(self, bucket: int, version: int) -> None:
         keys = self.keys(bucket)
-        schema = make_schema(self.settings, keys, dims=self.dims, version=self.version)
+        schema = make_schema(self.settings, keys, dims=self.dims, version=version)
         try:
             with already_there():
                 await command(self.redis, *create_command(schema))

@@ -18,7 +18,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ import numpy as np
 from redis.exceptions import ResponseError
 
 from channelmem.embed import Embedder
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.heal import repair
 from channelmem.keys import GROUP
 from channelmem.scripts import AWAY, command
@@ -82,7 +82,7 @@ class Worker:
         self._embedder = embedder
         self._batch = batch
         self._claim_idle_ms = int(claim_idle_s * 1000)
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._loaded: asyncio.Queue[list[Entry] | None] = asyncio.Queue(1)
         self._embedded: asyncio.Queue[Embedded | None] = asyncio.Queue(2)
         self._held: set[str] = set()
@@ -90,31 +90,38 @@ class Worker:
         self._lost_some = True
         """Whether entries may be ours in Redis' eyes and not in our hands: at the start, and after an error."""
         self._lost_group = False
-        self._checked = False
+        self._unchecked = set(self._buckets.all)
+        """Buckets in which there may be messages without a vector that are not on the stream."""
         self._next_claim_s = 0.0
         # Below the client's own limit on a read, or an idle stream would look like a dead Redis.
         self._block_ms = max(1, int(min(1.0, self._buckets.settings.redis_timeout_s / 2) * 1000))
 
     async def run(self) -> None:
         """Works until `stop`; survives Redis going away. A cancelled or killed worker loses nothing."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._read())
-            group.create_task(self._embed())
-            group.create_task(self._commit())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._read())
+                group.create_task(self._embed())
+                group.create_task(self._commit())
+        except BaseExceptionGroup as failed:
+            known = failed.subgroup(ChannelmemError)
+            if known is None:
+                raise
+            raise known.exceptions[0] from None
         await self._attempt(self._hand_over)
 
     def stop(self) -> None:
         """Takes nothing new; `run` returns when what is being embedded is committed."""
-        self._stopping = True
+        self._stopping.set()
 
     # --- the three steps ---
 
     async def _read(self) -> None:
         retry_s = FIRST_RETRY_S
-        while not self._stopping:
-            entries = await self._attempt(self._next_entries)
+        while not self._stopping.is_set():
+            entries = await self._until_stopped(self._attempt(self._next_entries))
             if entries is None:
-                await asyncio.sleep(retry_s)
+                await self._until_stopped(asyncio.sleep(retry_s))
                 retry_s = min(LAST_RETRY_S, retry_s * 2)
                 continue
             retry_s = FIRST_RETRY_S
@@ -123,9 +130,20 @@ class Worker:
                 await self._loaded.put(entries)
         await self._loaded.put(None)
 
+    async def _until_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """A blocking read is given up at once; what it may have been given is handed over."""
+        task = asyncio.create_task(work)
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
+            stopped.cancel()
+
     async def _embed(self) -> None:
         while (entries := await self._loaded.get()) is not None:
-            if self._stopping:
+            if self._stopping.is_set():
                 continue  # not begun: handed over
             texts = [entry.text for entry in entries if entry.text is not None]
             vectors = iter(await self._embedder.embed_messages(texts) if texts else ())
@@ -150,7 +168,7 @@ class Worker:
 
     async def _next_entries(self) -> list[Entry]:
         """A batch with its texts; empty when nothing came for a while."""
-        if self._lost_group or not self._checked:
+        if self._lost_group or self._unchecked:
             await self._heal()
         entries = await self._recovered() or await self._claimed() or await self._fresh()
         loaded: list[Entry] = []
@@ -198,7 +216,7 @@ class Worker:
 
     async def _load(self, bucket: int, entries: list[Entry]) -> list[Entry]:
         values = [value for entry in entries for value in (entry.name, entry.revision)]
-        texts = await self._buckets.run("texts", bucket, [self._buckets.version, *values])
+        texts = await self._buckets.run("texts", bucket, [self._buckets.version(bucket), *values])
         return [
             Entry(bucket, entry.id, entry.name, entry.revision, text.decode() if text else None)
             for entry, text in zip(entries, texts, strict=True)
@@ -232,12 +250,13 @@ class Worker:
 
     async def _heal(self) -> None:
         """A lost group (FLUSHALL, a stream deleted by hand) is made again, and what has no vector put back."""
-        for bucket in self._buckets.all:
-            if self._lost_group:
+        if self._lost_group:
+            for bucket in self._buckets.all:
                 await self._buckets.heal(bucket)
-            await repair(self._buckets, bucket)
-        self._lost_group = False
-        self._checked = True
+            self._lost_group, self._unchecked = False, set(self._buckets.all)
+        for bucket in list(self._unchecked):
+            if await repair(self._buckets, bucket):
+                self._unchecked.discard(bucket)
 
 
 def _streams(reply: Any) -> Iterable[tuple[str, list[Any]]]:

@@ -44,6 +44,8 @@ class Privacy:
         await self._everywhere("SADD", "optout", author_id, guild_id)
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
+        """Undoes an opt-out. A removal that still runs is finished first, or it would take new messages too."""
+        await self._sweeper.forget_now(author_id)
         await self._everywhere("SREM", "optout", author_id, guild_id)
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:

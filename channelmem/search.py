@@ -124,7 +124,7 @@ class Search:
         )
 
     async def _nearest_in_view(self, query: Query) -> Found:
-        total, oldest, rows = await self._view(query, version=str(self._buckets.version))
+        total, oldest, rows = await self._view(query, version=str(self._version(query.guild_id)))
         now = self._buckets.clock()
         similarities = _similarities(query.vector, [row[2][9] for row in rows])
         messages = [to_message(query.guild_id, row) for row in rows]
@@ -154,7 +154,7 @@ class Search:
         text = "|".join(token for word in asked for token in word)
         counted = [f"@text:({' '.join(word)})" if word else "@text:(a)" for word in asked] if query.counts else []
         arguments = [
-            *self._head(query.guild_id, query.source, str(self._buckets.version)),
+            *self._head(query.guild_id, query.source, str(self._version(query.guild_id))),
             *_narrowing(query, query.limit),
             vector,
             f"@text:({text})" if text and not newest else "",
@@ -166,6 +166,9 @@ class Search:
             *query.channel_ids,
         ]
         return await self._buckets.run("find", self._buckets.bucket(query.guild_id), arguments)
+
+    def _version(self, guild_id: int) -> int:
+        return self._buckets.version(self._buckets.bucket(guild_id))
 
     def _head(self, guild_id: int, source: Source, version: str) -> tuple[Any, ...]:
         return guild_id, version, int(source is not Source.ARCHIVE)

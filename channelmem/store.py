@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from channelmem.buckets import Buckets
+from channelmem.buckets import REBUILT, Buckets
 from channelmem.documents import to_revision, to_values
 from channelmem.errors import IndexMismatchError
 from channelmem.keys import padded
@@ -114,10 +114,13 @@ class Store(Privacy):
         return await self._clear(guild_id, channel_id, int(self._settings.archive_days * 86_400_000))
 
     async def delete_guild(self, guild_id: int) -> int:
-        return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", (guild_id,))])
+        """Removes all channels of a guild at once."""
+        values = (guild_id, repr(self.buckets.clock()))
+        return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
 
     async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
-        values = (guild_id, channel_id, floor_ms)
+        # The moment of the call, not of its arrival: messages sent while Redis was away stay.
+        values = (guild_id, channel_id, repr(self.buckets.clock()), floor_ms)
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
@@ -151,12 +154,9 @@ class Store(Privacy):
         written = 0
         for at in range(0, len(rows), COMMIT_CHUNK):
             values = [value for row in rows[at : at + COMMIT_CHUNK] for value in row]
-            count = await self.buckets.run("commit", bucket, [self.buckets.version, *values])
+            count = await self.buckets.run("commit", bucket, [self.buckets.version(bucket), *values])
             if count < 0:
-                raise IndexMismatchError(
-                    "The index was rebuilt for another embedding model. Restart with that model, "
-                    "or run: channelmem reindex"
-                )
+                raise IndexMismatchError(REBUILT)
             written += count
         return written
 

@@ -57,14 +57,28 @@ class Sweeper:
                 self._again = True
                 await asyncio.sleep(RETRY_S)
 
+    async def forget_now(self, author_id: int) -> None:
+        """Finishes the removals of one author; returns when nothing of them is left."""
+        ending = b":%d" % author_id
+        for bucket in self._buckets.all:
+            for job in await self._jobs(bucket):
+                if job.endswith(ending):
+                    await self._forget(bucket, job)
+
+    async def _jobs(self, bucket: int) -> list[bytes]:
+        try:
+            members: Any = await self._buckets.redis.smembers(self._buckets.keys(bucket).one("forgetting"))
+        except AWAY as error:
+            raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+        return list(members)
+
     async def _sweep(self, bucket: int) -> None:
         while await self._step("drain", bucket, STEP):
             pass
-        key = self._buckets.keys(bucket).one("forgetting")
-        for job in await self._buckets.redis.smembers(key):
+        for job in await self._jobs(bucket):
             await self._forget(bucket, job)
 
-    async def _forget(self, bucket: int, job: bytes | str) -> None:
+    async def _forget(self, bucket: int, job: bytes) -> None:
         while await self._step("forget", bucket, STEP, job) or not await self._buckets.indexed(bucket):
             pass
         await self._buckets.run("forgotten", bucket, [job])

@@ -14,14 +14,17 @@ import time
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-import docker
+import docker  # type: ignore[import-untyped]
 import numpy as np
 import platformdirs
 import pytest
 import redis as sync_redis
-from docker.errors import DockerException
+from docker.errors import DockerException  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from pydantic import SecretStr
 from redis.asyncio import Redis
@@ -36,10 +39,18 @@ from channelmem.server_find import Candidate, candidates
 from channelmem.server_supervisor import ask, free_port
 from channelmem.settings import Settings
 from channelmem.store import Store
+from channelmem.types import Message
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
 GUILD = 811_111_111_111_111_111
+CHANNEL = 922_222_222_222_222_222
 NOW = 1_800_000_000.0
+
+
+def message(number: int, text: str = "turtles are slow", **changes: Any) -> Message:
+    """The number-th message of a conversation, a second after the one before it."""
+    one = Message(GUILD, CHANNEL, number, 5, "Ann", text, NOW - 600 + number)
+    return replace(one, **changes)
 
 
 @pytest.fixture(scope="session")
@@ -78,8 +89,13 @@ async def redis(settings: Settings) -> AsyncIterator[Redis]:
     await client.aclose()
 
 
+@cache
+def _direction(word: str, dims: int) -> NDArray[np.float64]:
+    return np.random.default_rng(zlib.crc32(word.encode())).normal(size=dims)
+
+
 class FakeEmbedder:
-    """Hashes words into a vector: the same words are near, others are not. Can be held to embed late."""
+    """Gives each word a direction of its own: the same words are near, others are not. Can be held to embed late."""
 
     dims = 32
     identity = "fake-hash-32"
@@ -98,10 +114,9 @@ class FakeEmbedder:
         return np.stack([self.vector(text) for text in texts])
 
     def vector(self, text: str) -> NDArray[np.float32]:
-        vector = np.full(self.dims, 1e-3, dtype=np.float32)
-        for word in re.findall(r"\w+", text.lower()):
-            vector[zlib.crc32(word.encode()) % self.dims] += 1.0
-        unit: NDArray[np.float32] = vector / np.linalg.norm(vector)
+        words = re.findall(r"\w+", text.lower()) or [text]
+        vector = np.sum([_direction(word, self.dims) for word in words], axis=0)
+        unit: NDArray[np.float32] = (vector / np.linalg.norm(vector)).astype(np.float32)
         return unit
 
     def close(self) -> None:

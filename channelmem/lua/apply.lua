@@ -19,10 +19,21 @@ local function remember_person(channel, m, life_s)
   redis.call('PEXPIRE', key, math.floor(life_s * 1000))
 end
 
+local function revision_of(channel, id)
+  if not redis.call('ZSCORE', CHAN .. channel, id) then return nil end
+  local doc = redis.call('HMGET', MSG .. channel .. ':' .. id, 'ts', 'rev')
+  return doc[1] and (tonumber(doc[2]) or 0)
+end
+
 local function refused(m, life_s)
   if m.ts < NOW - life_s then return true end
   if opted_out(m.guild, m.author) then return true end
-  if redis.call('HGET', POLICY, m.channel .. ':paused') then return true end
+  if redis.call('HGET', POLICY, m.channel .. ':paused') then
+    -- The new text is not ours to keep, and the old one is no longer what the message says.
+    local known = revision_of(m.channel, m.id)
+    if known and m.rev > known then discard(m.channel, { m.id }) end
+    return true
+  end
   local floor = redis.call('GET', FLOOR .. m.channel)
   if floor and m.ts <= tonumber(floor) then return true end
   local gone = redis.call('GET', GONE .. m.channel .. ':' .. m.id)
@@ -72,12 +83,9 @@ local function add(guild, channel, id, author, name, text, ts, rev, flag, reply_
   }
   local life_s = lifetime_s(channel)
   if refused(m, life_s) then return 0 end
-  local order = CHAN .. channel
-  if redis.call('ZSCORE', order, id) then
-    local key = MSG .. channel .. ':' .. id
-    if redis.call('EXISTS', key) == 1 and m.rev <= (tonumber(redis.call('HGET', key, 'rev')) or 0) then return 1 end
-  end
-  redis.call('ZADD', order, ts, id)
+  local known = revision_of(channel, id)
+  if known and m.rev <= known then return 1 end
+  redis.call('ZADD', CHAN .. channel, ts, id)
   if prune(m, life_s) then return 0 end
   write(m, life_s)
   return 1
@@ -85,8 +93,8 @@ end
 
 -- An edit that leaves no text: the message goes, and no older revision may come back.
 local function empty(_, channel, id, rev)
-  local known = redis.call('HGET', MSG .. channel .. ':' .. id, 'rev')
-  if known and tonumber(known) >= tonumber(rev) then return 0 end
+  local known = revision_of(channel, id)
+  if known and known >= tonumber(rev) then return 0 end
   local gone = redis.call('GET', GONE .. channel .. ':' .. id)
   if gone and (gone == 'inf' or tonumber(gone) >= tonumber(rev)) then return 0 end
   redis.call('SET', GONE .. channel .. ':' .. id, rev, 'PX', TOMBSTONE_MS)
@@ -106,9 +114,9 @@ local function delete(_, channel, ...)
 end
 
 -- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches.
-local function clear(_, channel, floor_ms)
+local function clear(_, channel, at, floor_ms)
   local epoch = redis.call('HINCRBY', EPOCHS, channel, 1)
-  redis.call('SET', FLOOR .. channel, ARGV[1], 'PX', floor_ms)
+  redis.call('SET', FLOOR .. channel, at, 'PX', floor_ms)
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
   local count = redis.call('ZCARD', CHAN .. channel)
   if count > 0 then
@@ -119,10 +127,10 @@ local function clear(_, channel, floor_ms)
   return count
 end
 
-local function leave(guild)
+local function leave(guild, at)
   local count = 0
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do
-    count = count + clear(guild, channel, TOMBSTONE_MS)
+    count = count + clear(guild, channel, at, TOMBSTONE_MS)
   end
   redis.call('UNLINK', GUILD .. guild)
   redis.call('SREM', GUILDS, guild)

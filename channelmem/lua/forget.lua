@@ -10,8 +10,10 @@ if guild ~= '0' then
   query = query .. ' @channel:{' .. table.concat(tags, '|') .. '}'
 end
 local reply = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[6], 'DIALECT', 2)
+local removed = 0
 for i = 2, #reply do
   local channel, id = string.match(string.sub(reply[i], #MSG + 1), '^(%d+):(%d+)$')
+  removed = removed + redis.call('EXISTS', reply[i])
   discard(channel, { id })
 end
-return #reply - 1
+return removed

@@ -1,0 +1,67 @@
+-- A step of a reindex. ARGV after the common five: kind, version of the new field, then by kind:
+--   todo   count            -> { left, name, revision, text, ... } of documents without the new vector
+--   write  name, revision, vector, ... -> how many were written
+--   switch model, dims      -> the number of entries put on the stream; from here on the new vectors serve
+--   clean  channel, cursor, count -> the next cursor, or -1 at the end
+
+local kind, version = ARGV[6], ARGV[7]
+local field, index = 'vec' .. version, IDX .. ':' .. version
+
+local function missing(count)
+  return redis.call('FT.SEARCH', index, 'ismissing(@' .. field .. ')', 'NOCONTENT', 'LIMIT', 0, count, 'DIALECT', 2)
+end
+
+local function place(name)
+  return string.match(name, '^(%d+):(%d+)$')
+end
+
+if kind == 'todo' then
+  local reply = missing(ARGV[8])
+  local out = { reply[1] }
+  for i = 2, #reply do
+    local name = string.sub(reply[i], #MSG + 1)
+    local channel, id = place(name)
+    local doc = redis.call('HMGET', MSG .. name, 'text', 'rev')
+    if doc[1] and redis.call('ZSCORE', CHAN .. channel, id) then
+      for _, value in ipairs({ name, doc[2] or '', doc[1] }) do out[#out + 1] = value end
+    else
+      redis.call('UNLINK', MSG .. name) -- a leftover: nothing to embed, and it would be asked for again
+    end
+  end
+  return out
+end
+
+if kind == 'write' then
+  local written = 0
+  for at = 8, #ARGV, 3 do
+    local channel, id = place(ARGV[at])
+    local doc = redis.call('HMGET', MSG .. ARGV[at], 'ts', 'rev')
+    if doc[1] and (doc[2] or '') == ARGV[at + 1] and redis.call('ZSCORE', CHAN .. channel, id) then
+      redis.call('HSET', MSG .. ARGV[at], field, ARGV[at + 2])
+      written = written + 1
+    end
+  end
+  return written
+end
+
+if kind == 'switch' then
+  redis.call('HSET', META, 'version', version, 'model', ARGV[8], 'dims', ARGV[9], 'old', 1)
+  redis.call('HDEL', META, 'next', 'next_model')
+  redis.call('FT.ALIASUPDATE', IDX, index)
+  local reply = missing(1000) -- stored during the last step; a worker with the new model embeds them
+  for i = 2, #reply do
+    local name = string.sub(reply[i], #MSG + 1)
+    local channel, id = place(name)
+    redis.call('SADD', WAIT .. channel, id)
+    redis.call('XADD', INGEST, '*', 'm', name, 'r', redis.call('HGET', reply[i], 'rev') or '')
+  end
+  return #reply - 1
+end
+
+-- clean: the old field goes, a few documents at a time (each is indexed anew by that).
+local channel, cursor, count = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+local stale = {}
+for old = 1, tonumber(version) - 1 do stale[old] = 'vec' .. old end
+local ids = redis.call('ZRANGE', CHAN .. channel, cursor, cursor + count - 1)
+for _, id in ipairs(ids) do redis.call('HDEL', MSG .. channel .. ':' .. id, unpack(stale)) end
+return #ids < count and -1 or cursor + count

@@ -1,0 +1,152 @@
+"""Changing the model: a clear refusal, the old vectors serving meanwhile, a switch, and going on after a stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
+from numpy.typing import NDArray
+from redis.asyncio import Redis
+
+from channelmem.errors import IndexMismatchError
+from channelmem.ingest import Worker
+from channelmem.reindex import reindex
+from channelmem.scripts import command
+from channelmem.search import Query, Search
+from channelmem.settings import Settings
+from channelmem.store import Store
+from channelmem.types import Source
+
+
+class OtherEmbedder(FakeEmbedder):
+    dims = 48
+    identity = "fake-hash-48"
+
+
+class DyingEmbedder(OtherEmbedder):
+    """Its process ends after two batches."""
+
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.embedded >= 128:
+            raise KeyboardInterrupt
+        return await super().embed_messages(texts)
+
+
+async def open_other(redis: Redis, settings: Settings, clock: Clock) -> Store:
+    return await Store.open(redis, settings, dims=48, identity="fake-hash-48", clock=clock)
+
+
+async def fill(store: Store, count: int) -> None:
+    await store.add([message(number, f"word{number} turtles") for number in range(1, count + 1)])
+    assert await store.flush(20)
+
+
+async def test_another_model_is_refused_with_the_command_that_helps(
+    store: Store, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    with pytest.raises(IndexMismatchError, match="channelmem reindex"):
+        await open_other(redis, settings, clock)
+
+
+async def test_another_bucket_count_is_refused_with_the_setting_that_helps(
+    store: Store, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    with pytest.raises(IndexMismatchError, match="CHANNELMEM_BUCKETS=1"):
+        await open_store(redis, settings.model_copy(update={"buckets": 4}), clock)
+
+
+async def test_after_a_reindex_the_new_model_finds_what_was_stored(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    await fill(store, 30)
+    steps: list[tuple[str, int, int]] = []
+    other = OtherEmbedder()
+    done = await reindex(redis, settings, other, clock=clock, progress=lambda *step: steps.append(step))
+    assert done == 30
+    assert steps[0][0] == "embed"
+    assert steps[-1] == ("clean", 1, 1)
+    new = await open_other(redis, settings, clock)
+    for source in Source.BUFFER, Source.ARCHIVE:
+        vector = other.vector("word7 turtles")
+        found = await Search(new.buckets).nearest(Query(GUILD, (CHANNEL,), vector=vector, source=source))
+        assert found.hits[0].message.id == 7
+    await new.close()
+
+
+async def test_the_old_field_and_index_are_gone_afterwards(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    await fill(store, 10)
+    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    fields = await redis.hkeys(store.buckets.keys(0).message(CHANNEL, 3))
+    assert b"vec2" in fields
+    assert b"vec1" not in fields
+    names = await command(redis, "FT._LIST")
+    assert [name for name in names if name.startswith(settings.key_prefix.encode())] == [
+        store.buckets.keys(0).index(2).encode()
+    ]
+
+
+async def test_an_interrupted_reindex_serves_the_old_model_and_goes_on_where_it_stopped(
+    store: Store,
+    worker: Worker,
+    search: Search,
+    fake_embedder: FakeEmbedder,
+    redis: Redis,
+    settings: Settings,
+    clock: Clock,
+) -> None:
+    await fill(store, 200)
+    with pytest.raises(KeyboardInterrupt):
+        await reindex(redis, settings, DyingEmbedder(), clock=clock)
+    vector = fake_embedder.vector("word190 turtles")
+    found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=Source.ARCHIVE))
+    assert found.hits[0].message.id == 190
+    other = OtherEmbedder()
+    assert await reindex(redis, settings, other, clock=clock) == 200 - 128
+    assert other.embedded == 200 - 128
+
+
+async def test_a_process_with_the_old_model_is_told_so_after_the_switch(
+    store: Store,
+    worker: Worker,
+    search: Search,
+    fake_embedder: FakeEmbedder,
+    redis: Redis,
+    settings: Settings,
+    clock: Clock,
+) -> None:
+    await fill(store, 3)
+    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    with pytest.raises(IndexMismatchError, match="rebuilt"):
+        await search.nearest(Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("turtles")))
+    with pytest.raises(IndexMismatchError, match="rebuilt"):
+        await store.commit([(message(1), fake_embedder.vector("x"))])
+
+
+async def test_messages_stored_during_the_reindex_are_embedded_by_the_new_model(
+    store: Store, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    await store.add([message(1)])  # no worker: it never had an old vector
+    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    new = await open_other(redis, settings, clock)
+    await new.add([message(2)])
+    running = Worker(new, OtherEmbedder())
+    task = asyncio.create_task(running.run())
+    assert await new.flush(10)
+    running.stop()
+    await task
+    found = await Search(new.buckets).nearest(Query(GUILD, (CHANNEL,), vector=OtherEmbedder().vector("turtles")))
+    assert found.pending == ()
+    assert len(found.hits) == 2
+    await new.close()
+
+
+async def test_a_second_reindex_to_the_same_model_does_nothing(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    await fill(store, 5)
+    assert await reindex(redis, settings, fake_embedder, clock=clock) == 0
