@@ -1,0 +1,101 @@
+"""The command line as a newcomer meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from channelmem.cli import COMMANDS, app
+
+
+def run(*arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "channelmem.cli", *arguments],
+        input=stdin,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_help_names_every_command_with_a_sentence() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    for command in COMMANDS:
+        assert command in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_a_help(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "--help"])
+    assert done.exit_code == 0
+    assert "Usage" in done.stdout
+
+
+def test_a_wrong_setting_is_one_sentence_and_exit_status_1() -> None:
+    done = run("config", CHANNELMEM_MAX_MESSAGES="many")
+    assert done.returncode == 1
+    assert "CHANNELMEM_MAX_MESSAGES" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_answers_the_questions_of_the_mission_without_torch(redis_url: str) -> None:
+    # The embedder was exported by an earlier test or is now; the second run must not need torch.
+    code = (
+        "import sys; sys.argv = ['channelmem', 'demo', '--json']\n"
+        "from channelmem.cli import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as done:\n    assert not done.code\n"
+        "assert not {'torch', 'sentence_transformers', 'transformers'} & set(sys.modules)"
+    )
+    env = {**os.environ, "REDIS_URL": redis_url}
+    run("demo", "--fast", REDIS_URL=redis_url)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answers = {one["question"]: one for one in json.loads(done.stdout)["answers"]}
+    turtles = answers["what did I just say about turtles?"]
+    assert turtles["route"] == "channel"
+    assert turtles["hits"][0]["author"] == "Mark"
+    assert "recursive spirals of turtles" in turtles["text"]
+    assert "turtles" in answers["did anyone mention reptiles?"]["text"]
+    assert "release notes" in answers["what did Ann just say?"]["text"]
+    assert answers["what did people say about llamas?"]["hits"] == []
+    assert answers["tell me a joke"]["route"] == "none"
+    assert set(turtles["ms"]) == {"route", "embed", "search", "total"}
+
+
+def test_chat_keeps_its_history_between_runs_and_explains_itself(redis_url: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"chat-{tmp_path.name}"}
+    first = run("chat", stdin="mark: the bridge opens in may\n/quit\n", **env)
+    assert first.returncode == 0, first.stderr
+    second = run("chat", stdin="ann: @bot what did mark say about the bridge?\n/why\n", **env)
+    assert "the bridge opens in may" in second.stdout
+    assert "route" in second.stdout
+
+
+def test_inspect_shows_the_buffer_and_what_lies_near(redis_url: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"inspect-{tmp_path.name}"}
+    run("chat", stdin="mark: the bridge opens in may\nann: bridges are long\n", **env)
+    run("worker", "--until-done", **env)
+    (listed,) = json.loads(run("inspect", "--json", **env).stdout)
+    rows = json.loads(run("inspect", str(listed["channel"]), "--json", **env).stdout)
+    assert [(row["author"], row["state"]) for row in rows] == [("ann", "embedded"), ("mark", "embedded")]
+    near = run("inspect", str(listed["channel"]), "--near", str(rows[0]["id"]), "--json", **env)
+    assert json.loads(near.stdout)[0]["cosine"] == pytest.approx(1.0, abs=0.01)
+    unknown = run("inspect", str(listed["channel"]), "--near", "1", **env)
+    assert unknown.returncode == 1
+    assert "Traceback" not in unknown.stderr
+
+
+def test_the_bot_without_a_token_says_where_to_get_one(redis_url: str) -> None:
+    done = run("bot", REDIS_URL=redis_url, DISCORD_TOKEN="")
+    assert done.returncode == 1
+    assert "DISCORD_TOKEN" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,114 @@
+"""`channelmem doctor`: each line is well or says how to mend it; the exit status tells scripts."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from plain_server import plain_server
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from channelmem.cli import app
+from channelmem.doctor import Health, check_discord, check_machine, check_model
+from channelmem.settings import Settings
+
+
+def doctor(*options: str, **env: str) -> tuple[int, list[dict[str, str]]]:
+    done = CliRunner().invoke(app, ["doctor", "--json", *options], env=env)
+    rows: list[dict[str, str]] = json.loads(done.stdout)
+    return done.exit_code, rows
+
+
+def health_of(rows: list[dict[str, str]], name: str) -> str:
+    return next(row["health"] for row in rows if row["name"] == name)
+
+
+def test_a_healthy_machine_passes(redis_url: str, tmp_path: Path) -> None:
+    status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_KEY_PREFIX="nobody")
+    assert status == 0
+    assert {row["health"] for row in rows} <= {"ok", "note"}
+    assert {"server", "index", "clock", "model", "token", "memory"} <= {row["name"] for row in rows}
+
+
+def test_a_server_without_the_search_module_is_named_in_one_sentence(tmp_path: Path) -> None:
+    with plain_server(tmp_path) as url:
+        status, rows = doctor(REDIS_URL=url)
+        shown = CliRunner().invoke(app, ["doctor", "--quiet"], env={"REDIS_URL": url})
+    assert status == 1
+    assert health_of(rows, "server") == "bad"
+    says = next(row["says"] for row in rows if row["name"] == "server")
+    assert "without the search module" in says
+    assert says.count(". ") == 0
+    assert [line for line in shown.stdout.splitlines() if line.startswith("BAD")] == shown.stdout.splitlines()
+
+
+def test_a_server_that_does_not_answer_hides_no_other_check() -> None:
+    status, rows = doctor(REDIS_URL="redis://127.0.0.1:1/0")
+    assert status == 1
+    assert health_of(rows, "server") == "bad"
+    assert health_of(rows, "memory") == "ok"
+
+
+def test_a_missing_model_is_said_with_its_path(tmp_path: Path) -> None:
+    check = check_model(Settings(embedding_model=str(tmp_path / "nowhere"), cache_dir=tmp_path))
+    assert check.health is Health.BAD
+    assert "nowhere" in check.says
+
+
+def test_a_model_that_was_never_exported_is_no_failure(tmp_path: Path) -> None:
+    assert check_model(Settings(cache_dir=tmp_path)).health is Health.NOTE
+
+
+def test_disks_are_looked_at_where_the_folders_will_be(tmp_path: Path) -> None:
+    checks = {check.name: check for check in check_machine(Settings(data_dir=tmp_path / "a" / "b", cache_dir=tmp_path))}
+    assert str(tmp_path / "a" / "b") in checks["disk (data)"].says
+
+
+@pytest.fixture
+async def discord_api() -> AsyncIterator[tuple[str, dict[str, object]]]:
+    """A loopback that answers the one request of doctor with what the test puts into the dictionary."""
+    reply: dict[str, object] = {"status": 200, "flags": 1 << 19}
+
+    async def application(request: web.Request) -> web.Response:
+        reply["token"] = request.headers["Authorization"]
+        status = reply["status"]
+        assert isinstance(status, int)
+        return web.json_response({"flags": reply["flags"]}, status=status)
+
+    server = web.Application()
+    server.router.add_get("/applications/@me", application)
+    runner = web.AppRunner(server)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    yield site.name, reply
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("status", "flags", "name", "health"),
+    [
+        (200, 1 << 19, "intents", Health.OK),
+        (200, 0, "intents", Health.BAD),
+        (401, 0, "token", Health.BAD),
+        (503, 0, "token", Health.BAD),
+    ],
+)
+async def test_token_and_intents_are_asked_of_discord(
+    discord_api: tuple[str, dict[str, object]], status: int, flags: int, name: str, health: Health
+) -> None:
+    url, reply = discord_api
+    reply |= {"status": status, "flags": flags}
+    found = await check_discord(Settings(discord_token=SecretStr("t0ken"), discord_api_base=url))
+    checks = {check.name: check for check in found}
+    assert checks[name].health is health
+    assert reply["token"] == "Bot t0ken"
+    assert all("t0ken" not in check.says for check in checks.values())
+
+
+async def test_an_unreachable_discord_is_said() -> None:
+    found = list(await check_discord(Settings(discord_token=SecretStr("x"), discord_api_base="http://127.0.0.1:1")))
+    assert found[0].health is Health.BAD
+    assert "could not be reached" in found[0].says
