@@ -68,7 +68,8 @@ def assemble(parts: Parts, budget_tokens: int) -> str:
     """The block, or an empty text if there is nothing to tell (or no room to tell it)."""
     draft = _draft(parts)
     if overflows(draft, budget_tokens):
-        draft = _draft(_without_repetitions(parts))
+        # A reference may have to go, so nothing points at one.
+        draft = _draft(_without_repetitions(parts), pointing=False)
     return fit(draft, budget_tokens)
 
 
@@ -84,8 +85,11 @@ def relevance(hit: Hit) -> str:
 class _Writer:
     """Writes the lines of one block: the same names and the same moment throughout."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *, pointing: bool) -> None:
         self._parts = parts
+        told = parts.references if pointing else ()
+        # What stands in full among the references is only pointed at elsewhere.
+        self._pointers = {message.id: f"(reference {at})" for at, message in enumerate(told, 1)}
         self._names = Names(parts.bot, _speakers(parts), _people(parts))
 
     def near(self) -> Iterator[Section]:
@@ -116,10 +120,8 @@ class _Writer:
             yield _section(QUESTION, [Row(f"- {asker} ({self._age(question.ts)}): ", words)])
 
     def _chain(self) -> Section:
-        # What stands in full among the references is only pointed at.
-        pointers = {message.id: f"(reference {at})" for at, message in enumerate(self._parts.references, 1)}
         rows = [
-            self._dated(message, pointers.get(message.id) or self._words(message.content, CHAIN_CHARS))
+            self._dated(message, self._pointers.get(message.id) or self._words(message.content, CHAIN_CHARS))
             for message in self._parts.chain
         ]
         newest_first = tuple(reversed(range(len(rows))))
@@ -180,7 +182,7 @@ class _Writer:
         return _TAG.sub("&lt;", cut(self._flat(text), chars))
 
     def _flat(self, text: str) -> str:
-        opened = inline(text, self._parts.linked, self._names.of)
+        opened = inline(text, self._parts.linked, self._names.of, self._pointers)
         return flatten(named(opened, self._names.mapping(), self._parts.channels))
 
     def _age(self, ts: float) -> str:
@@ -191,8 +193,8 @@ def _section(head: str, rows: list[Row]) -> Section:
     return Section(head, tuple(rows), tuple(range(len(rows))), len(rows))
 
 
-def _draft(parts: Parts) -> Draft:
-    writer = _Writer(parts)
+def _draft(parts: Parts, *, pointing: bool = True) -> Draft:
+    writer = _Writer(parts, pointing=pointing)
     asked = {parts.question.id} if parts.question is not None else set()
     forest = _without(parts.forest, asked | {message.id for message in (*parts.references, *parts.chain)})
     return Draft(tuple(writer.near()), AMBIENT, tuple(map(writer.thread, forest.threads)), forest.more_messages)

@@ -85,11 +85,20 @@ async def linked(messages: Iterable[Message], question: Question, fetch: Fetch, 
     return {message.id: message for message in await _get(links[:limit], fetch)}
 
 
-def inline(text: str, targets: Mapping[int, Message], name_of: Callable[[Message], str]) -> str:
-    """The text with each known link as a short quote; links inside that quote stay unopened (depth 1)."""
+def inline(
+    text: str,
+    targets: Mapping[int, Message],
+    name_of: Callable[[Message], str],
+    pointers: Mapping[int, str] | None = None,
+) -> str:
+    """The text with each known link as a short quote; links inside that quote stay unopened (depth 1).
+
+    `pointers` say by message id what to write instead where a message is told elsewhere.
+    """
     if "/channels/" not in text.lower():
         return text
-    return _LINK.sub(lambda found: _inlined(found, targets, name_of), text)
+    told = pointers or {}
+    return _LINK.sub(lambda found: told.get(int(found["message"])) or _inlined(found, targets, name_of), text)
 
 
 def layered(known: Iterable[Message], stored: Fetch | None = None, history: FetchOne | None = None) -> Fetch:

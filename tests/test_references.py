@@ -152,6 +152,11 @@ async def test_a_link_in_an_ambient_message_becomes_a_short_quote_one_level_deep
     assert shown == 'see (link to Ann: "as I said in (a message link): use the blue one, it has nev…") please'
 
 
+def test_a_link_to_what_is_told_elsewhere_is_a_pointer() -> None:
+    shown = inline(f"see {url(1)}", {1: said(1)}, lambda message: message.author, {1: "(reference 1)"})
+    assert shown == "see (reference 1)"
+
+
 def test_an_unknown_link_is_still_called_a_link() -> None:
     assert inline(f"see {url(1)}", {}, lambda message: message.author) == "see (a message link)"
 
