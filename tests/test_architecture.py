@@ -17,7 +17,10 @@ WINDOWS = {
     "cli/inspect.py": {"inspect"},
     "cli/reindex.py": {"reindex", "buckets", "embed", "server"},
 }
-SPEAKS_REDIS = {"store", "search", "ingest", "outbox", "heal", "reindex", "schema", "keys", "connect"}
+SPEAKS_REDIS = {
+    *("buckets", "scripts", "store", "search", "ingest", "outbox", "heal", "sweep", "reindex", "schema", "keys"),
+    *("privacy", "bookmarks", "inspect", "doctor"),
+}
 
 
 def modules(folder: str) -> dict[str, Path]:
