@@ -55,7 +55,7 @@ def spell(tokens: list[Token], known: Known, moment: Moment) -> Line:
     words = line.words
     _phrases(words, codes)
     _name(line, words, codes, known)
-    line.times = [each for each in when.find(_unnamed(words, codes), moment) if _counts(each, codes, tokens)]
+    line.times = [each for each in when.find(_unnamed(words, codes), moment) if _counts(each, codes, words, tokens)]
     for each in line.times:
         if each.span.clue is not Clue.FUTURE:
             codes[each.first : each.last] = "z" * (each.last - each.first)
@@ -85,14 +85,33 @@ def _phrases(words: list[str], codes: list[str]) -> None:
             word in {"no", "any", "every", "some"} and after == "one"
         ):
             codes[i], codes[i + 1] = "g", "j"
+        elif word in {"in", "on", "of", "from"} and (place := _place(codes, i + 1)):
+            codes[i:place] = "k" * (place - i)
+        elif word == "on" and after == "about":
+            codes[i] = "G"
         elif word == "the" and after == "bot":
             codes[i], codes[i + 1] = "j", "y"
+        elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
+            codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
 
 
 _WITH_PARTICLE = {
     "bring": ("up", "C"), "brought": ("up", "c"), "bringing": ("up", "G"), "came": ("up", "c"), "come": ("up", "C"),
     "point": ("out", "C"), "pointed": ("out", "c"), "pointing": ("out", "G"), "going": ("about", "G"), "go": ("about", "C"),
     "went": ("about", "c"), "call": ("out", "C"), "called": ("out", "c"), "end": ("up", "C"), "ended": ("up", "c"),
+}  # fmt: skip
+
+
+def _place(codes: list[str], i: int) -> int:
+    """Where "(in) this channel" ends, 0 if it does not begin here."""
+    if i < len(codes) and codes[i] in "tw":
+        i += 1
+    return i + 1 if i < len(codes) and codes[i] in "Hk" else 0
+
+
+_SOME_OF = {
+    "both": "e", "two": "e", "either": "e", "three": "e", "neither": "e",
+    "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g",
 }  # fmt: skip
 
 
@@ -137,9 +156,13 @@ def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:
         return False
     if line.tokens[i].possessive:
         return True
+    if before == "b":
+        return after == "G"
     if before in _AUXILIARY:
         return after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")
-    return after in "cG" and after != "" and before in {"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"}
+    if after in {"v", "B"} and before in {"", "."}:
+        return True
+    return after in {"c", "G"} and before in {"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"}
 
 
 def _unnamed(words: list[str], codes: list[str]) -> list[str]:
@@ -147,9 +170,22 @@ def _unnamed(words: list[str], codes: list[str]) -> list[str]:
     return [QUOTED if code in "NPZ" else word for word, code in zip(words, codes, strict=True)]
 
 
-def _counts(each: Found, codes: list[str], tokens: list[Token]) -> bool:
-    """ "about last night" and "yesterday's talk" name a topic, not a time to look at."""
-    before = codes[: each.first]
-    while before and before[-1] == "t":
-        before = before[:-1]
-    return not (before and before[-1] == "a") and not tokens[each.last - 1].possessive
+def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
+    """"about last night" and "yesterday's talk" name a topic, not a time to look at."""
+    if tokens[each.last - 1].possessive:
+        return False
+    before = each.first
+    while before and codes[before - 1] == "t":
+        before -= 1
+    if not before or codes[before - 1] != "a":
+        return True
+    # "What did we talk about yesterday": the preposition belongs to "what", not to the day.
+    fronted = any(code in "qo" for code in codes[:before])
+    verb = next((words[i] for i in range(before - 1, -1, -1) if codes[i] in "CcGK"), "")
+    return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
+
+
+_TAKES_OBJECT = frozenset(
+    """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share shared ask asked
+    reply replied respond responded answer answered mean meant suggest suggested explain explained decide decided""".split()
+)

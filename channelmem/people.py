@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from channelmem.types import Person
 
-_PIECE = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s!-/:-@\[-`{-~]")
+_PIECE = re.compile(r"\w+(?:['.\-]\w+)*|[^\w\s!-/:-@\[-`{-~]")
 _MIN_PREFIX = 3
 _MIN_TYPO = 5
 _LONGEST_NAME = 64
@@ -33,13 +33,13 @@ def fold(text: str) -> str:
 
 def name_words(name: str) -> tuple[str, ...]:
     """The words of a name as the question's own tokens would spell them; decoration falls away."""
-    return tuple(fold(piece).replace("’", "'") for piece in _PIECE.findall(name[:_LONGEST_NAME]))
+    return tuple(fold(piece) for piece in _PIECE.findall(name[:_LONGEST_NAME].replace("\u2019", "'")))
 
 
 class Roster:
     """People of a channel. Building costs a few microseconds per name; asking does not grow with their number."""
 
-    __slots__ = ("_by_id", "_full", "_parts", "_sorted", "longest", "people")
+    __slots__ = ("_by_id", "_full", "_parts", "_sorted", "longest", "people", "single_words")
 
     def __init__(self, people: Iterable[Person] = ()) -> None:
         self.people: tuple[Person, ...] = tuple(people)
@@ -50,12 +50,14 @@ class Roster:
             for name in (person.name, *person.aliases):
                 self._add(person, name_words(name))
         self._sorted: list[str] = sorted(self._parts)
+        self.single_words: frozenset[str] = frozenset(words[0] for words in self._full if len(words) == 1)
         self.longest: int = max(map(len, self._full), default=0)
 
     def _add(self, person: Person, words: tuple[str, ...]) -> None:
         if not words:
             return
-        for key in {words, ("".join(words),)}:
+        apart = tuple(part for word in words for part in _SPLIT.split(word) if part)
+        for key in {words, ("".join(words),), apart if len(apart) > 1 else words}:
             _append(self._full, key, person)
         # "Mike" for "Big Mike" and "karen" for "the_real_karen", where only one person has that part.
         for word in {part for whole in words for part in (whole, *_SPLIT.split(whole))} | {"".join(words)}:

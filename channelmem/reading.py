@@ -7,24 +7,32 @@ gone, quoted phrases are single opaque tokens, contractions and chat slang are p
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 
 from channelmem.lexicon import CODES, EXPAND
 from channelmem.people import fold
 
+# A question is short; of a pasted text only its ends can be one.
 HEAD_CHARS, TAIL_CHARS = 600, 200
 QUOTED = "\x00"
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$", re.DOTALL | re.MULTILINE)
-_CODE_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
+_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4", "''''")
+_QUOTE_MARKS = frozenset("\"'\u201c\u201e\u00ab")
 _QUOTE = re.compile(
-    r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|«([^»\n]{1,300})»|(?<!\w)['‘]([^'’\n]{1,300}(?:['’]\w[^'’\n]{0,300})?)['’](?!\w)"
+    "\"([^\"\n]{1,300})\"|[\u201c\u201e]([^\u201d\u201c\n]{1,300})[\u201d\u201c]|\u00ab([^\u00bb\n]{1,300})\u00bb"
+    r"|(?<!\w)'([^'\n]{1,300}(?:'\w[^'\n]{0,300}){0,2})'(?!\w)"
 )
 _TOKEN = re.compile(
-    r"<[@#:a][^<>\s]{1,60}>|https?://\S+|\x00|\d+(?:[:/.\-]\d+)+(?:[ap]m)?|tl[;:/ ]dr|@|\w+(?:['’.\-]\w+)*|[^\w\s]",
+    r"<[@#:a][^<>\s]{1,60}>|https?://\S+|\x00|\d+(?:[:/.\-]\d+)+(?:[ap]m)?|tl[;:/]dr|\w+(?:['.\-]\w+)*|[^\w\s]",
     re.IGNORECASE,
 )
+_NOISE = frozenset("`*_~|^\\#=<>[]{}\"'%")
+_TITLES = frozenset("mr mrs ms dr st jr sr prof".split())
+_ENDINGS = {"'s": "is", "'re": "are", "'ve": "have", "'d": "did", "'ll": "will", "'m": "am"}
+_TAKES_IS = frozenset("qhoiyeWgtsk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,56 +44,58 @@ class Token:
     possessive: bool = False
 
 
-def read(text: str) -> list[Token]:
-    """The tokens of the part of the text that is worth looking at."""
+def read(text: str, names: Container[str] = ()) -> list[Token]:
+    """The tokens of the part of the text that is worth looking at; `names` are never taken for slang."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
+    text, quotes = _without_quotes(text.translate(_APOSTROPHES))
+    tokens: list[Token] = []
+    for piece in _TOKEN.findall(text):
+        if piece == QUOTED:
+            tokens.append(Token(quotes.pop(0), QUOTED))
+        elif piece == "." and tokens and tokens[-1].word in _TITLES:
+            continue
+        elif piece in _NOISE or piece.startswith("http"):
+            continue
+        else:
+            _append(tokens, piece, names)
+    return tokens
+
+
+def _without_quotes(text: str) -> tuple[str, list[str]]:
     quotes: list[str] = []
-    if "`" in text:
-        text = _FENCE.sub(" ", text)
-    if ">" in text:
-        text = _CODE_LINE.sub(" ", text)
 
     def keep(match: re.Match[str]) -> str:
         quotes.append(next(group for group in match.groups() if group is not None))
         return f" {QUOTED} "
 
-    if not _NO_QUOTE.isdisjoint(text):
-        text = _QUOTE.sub(keep, text.replace(QUOTED, " "))
-    tokens: list[Token] = []
-    for piece in _TOKEN.findall(text):
-        if piece == QUOTED:
-            tokens.append(Token(quotes.pop(0) if quotes else "", QUOTED))
-        elif not piece.startswith("http"):
-            _append(tokens, piece)
-    return tokens
+    if "`" in text:
+        text = _FENCE.sub(" ", text)
+    if ">" in text:
+        text = _QUOTED_LINE.sub(" ", text)
+    text = text.replace(QUOTED, " ")
+    return (text if _QUOTE_MARKS.isdisjoint(text) else _QUOTE.sub(keep, text)), quotes
 
 
-_NO_QUOTE = frozenset("\"“«'‘\x00")
-
-
-def _append(tokens: list[Token], piece: str) -> None:
-    word = fold(piece).replace("’", "'")
-    plain = EXPAND.get(word)
-    if plain is None and "'" in word:
+def _append(tokens: list[Token], piece: str, names: Container[str]) -> None:
+    word = fold(piece)
+    plain = None if word in names else EXPAND.get(word)
+    if plain is None and "'" in word and word not in names:
         plain = _contraction(word)
     if plain is None:
-        owner = word.removesuffix("'s")
+        owner = word[:-2] if word.endswith("'s") else word
         tokens.append(Token(piece, owner, owner is not word))
         return
     tokens.append(Token(piece, plain[0]))
     tokens += [Token("", more) for more in plain[1:]]
 
 
-_ENDINGS = {"'s": "is", "'re": "are", "'ve": "have", "'d": "did", "'ll": "will", "'m": "am"}
-
-
 def _contraction(word: str) -> tuple[str, ...] | None:
-    """ "what's" is two words; "bob's" is not, for now: whether it means "is" is decided by what follows."""
+    """What's is two words; bob's is not, for now: whether it means "is" is decided by what follows."""
     cut = word.rfind("'")
     stem, ending = word[:cut], _ENDINGS.get(word[cut:])
-    if ending is None:
-        return ("will",) if word == "won't" else (word[:-3],) if word.endswith("n't") and word[:-3] in CODES else None
-    if ending == "is" and CODES.get(stem) not in {"q", "h", "o", "i", "y", "e", "W", "g", "t", "s"}:
+    if word.endswith("n't"):
+        return ("will",) if word == "won't" else (word[:-3],)
+    if ending is None or (ending == "is" and CODES.get(stem, "x") not in _TAKES_IS):
         return None
-    return stem, ending
+    return (*EXPAND.get(stem, (stem,)), ending)

@@ -7,24 +7,23 @@ class letters and a handful of patterns over them (reading -> letters -> clues -
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from channelmem import clues, reading
-from channelmem.clues import Finding
+from channelmem import address, reading
+from channelmem.clues import LIFE, Finding, Judged, judge
+from channelmem.followup import filled, follow, leans, means_that, only
 from channelmem.letters import Known, Line, spell
 from channelmem.people import Roster
 from channelmem.spans import Clue, Moment
 from channelmem.topic import topic
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
+from channelmem.when import Found, is_date
 
 SKIP_FLAG = "🚫"
-_COMMAND = re.compile(r"\s*[!/$.?][A-Za-z]")
-_SOURCES = {
-    Kind.CHANNEL: (Source.BUFFER, Source.ARCHIVE, Source.HISTORY),
-    Kind.MEMORY: (Source.ARCHIVE, Source.BUFFER, Source.HISTORY),
-    Kind.NONE: (),
-}
-
+# Among asker, bot and one other, "she" is the other.
+_FEW = 3
+_TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
+_COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -54,66 +53,129 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("a direct message has no channel around it")
     if should_skip(text):
         return _none("the 🚫 flag asks for an answer in isolation")
+    if _COMMAND.match(text):
+        return _none("a command")
     moment = Moment(scene.now, scene.tz, scene.horizon_s, scene.last_spoke_ts, scene.joined_ts)
-    tokens = clues.without_address(reading.read(text), scene.bot)
+    tokens = address.without_payload(address.without(reading.read(text, scene.roster.single_words), scene.bot))
     line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
     if not line.letters:
         return _none("no words")
-    found = clues.judge(line)
-    if found.finding is None and not found.recap and force is None:
-        return _none(found.why)
-    return _about(line, found, scene, force)
+    return _decided(line, scene, force)
 
 
 def _none(why: str) -> Route:
     return Route(Kind.NONE, why=(why,))
 
 
-def _about(line: Line, found: clues.Judged, scene: Scene, force: Kind | None) -> Route:
+def _decided(line: Line, scene: Scene, force: Kind | None) -> Route:
+    found = judge(line)
+    followed = None if found.about else follow(line, scene.previous)
+    if followed is not None:
+        return _followed(line, followed, found, scene)
+    if not found.about and force is None:
+        return _none(found.why)
+    routed = _about(line, found, scene, force)
+    if scene.previous is not None and scene.previous.kind is not Kind.NONE:
+        if leans(line) or (not routed.topic and means_that(line)):
+            routed = filled(routed, scene.previous)
+            return replace(routed, mode=_mode(found, routed.topic), sources=_sources(routed.kind, routed.window, scene))
+    return routed
+
+
+def _followed(line: Line, followed: Route, found: Judged, scene: Scene) -> Route:
+    if line.times:
+        window, kind, why = _time(line, found, scene)
+        followed = replace(followed, window=window, kind=kind, why=(*followed.why, why))
+    mode = Mode.TOPIC if followed.topic else Mode.LATEST if followed.mode is Mode.TOPIC else followed.mode
+    return replace(followed, mode=mode, sources=_sources(followed.kind, followed.window, scene))
+
+
+def _about(line: Line, found: Judged, scene: Scene, force: Kind | None) -> Route:
     window, kind, why = _time(line, found, scene)
     kind = force or kind
     speakers = _speakers(line, found.finding, scene)
-    about = topic(line, found.finding) if not found.recap or found.finding else found.topic
-    mode = Mode.RECAP if found.recap and not about else Mode.TOPIC if about else Mode.LATEST
-    to_bot = scene.bot in speakers or (scene.asker in speakers and "you" in line.words)
-    reasons = (found.why, why, *(f"words of {person.name}" for person in speakers))
-    return Route(kind, mode, window, speakers, about, reasons, _SOURCES[kind], to_bot)
+    about = topic(line, found, scene.asker.name)
+    return Route(
+        kind=kind,
+        mode=_mode(found, about),
+        window=window,
+        speakers=speakers,
+        topic=about,
+        why=(found.why, why, *(f"words of {person.name}" for person in speakers)),
+        sources=_sources(kind, window, scene),
+        to_bot=scene.bot in speakers or (scene.asker in speakers and "you" in line.words),
+    )
 
 
-def _time(line: Line, found: clues.Judged, scene: Scene) -> tuple[Window, Kind, str]:
-    explicit = [each for each in line.times if each.span.clue is Clue.EXPLICIT]
-    recent = [each for each in line.times if each.span.clue is Clue.RECENT]
-    past = [each for each in line.times if each.span.clue is Clue.PAST]
+def _mode(found: Judged, about: str) -> Mode:
+    if about:
+        return Mode.TOPIC
+    return Mode.RECAP if found.recap or found.asks_for_topic else Mode.LATEST
+
+
+def _sources(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
+    """What to try in turn. A window that reaches beyond the buffer asks the archive first, whatever the kind."""
+    if kind is Kind.NONE:
+        return ()
+    wide = window.start is not None and window.start < scene.now - scene.horizon_s
+    if kind is Kind.MEMORY or (wide and scene.last_spoke_ts == window.start):
+        return Source.ARCHIVE, Source.BUFFER, Source.HISTORY
+    return Source.BUFFER, Source.ARCHIVE, Source.HISTORY
+
+
+def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """Window and kind: recent words decide first, then written times, then words for the past."""
     edge = scene.now - scene.horizon_s
-    for each in explicit or recent:
-        span = each.span
-        start, end = span.start, span.end
-        if span.clue is Clue.RECENT:
-            return Window(start, end), Kind.CHANNEL, f"recent word: {each.phrase}"
-        if span.nominal is not None and span.nominal >= edge and start is not None:
-            start = max(start, edge)
-        inside = start is not None and start >= edge
-        return Window(start, end), Kind.CHANNEL if inside else Kind.MEMORY, f"time: {each.phrase}"
     if found.just:
         return Window(edge, scene.now), Kind.CHANNEL, "recent word: just"
-    if past:
-        return Window(past[0].span.start, past[0].span.end), Kind.MEMORY, f"past word: {past[0].phrase}"
-    if found.remembers:
+    by_clue = {each.span.clue: each for each in reversed(line.times)}
+    if Clue.EXPLICIT in by_clue:
+        return _written(by_clue[Clue.EXPLICIT], found, scene)
+    if Clue.RECENT in by_clue:
+        each = by_clue[Clue.RECENT]
+        if found.about_life and each.phrase == "recently":
+            return Window(), Kind.CHANNEL, "recently, of an event: told at any time"
+        return Window(each.span.start, each.span.end), Kind.CHANNEL, f"recent word: {each.phrase}"
+    if Clue.PAST in by_clue:
+        each = by_clue[Clue.PAST]
+        return Window(each.span.start, each.span.end), Kind.MEMORY, f"past word: {each.phrase}"
+    if found.told_before:
         return Window(), Kind.MEMORY, "told before, without a time"
-    if found.recap and scene.last_spoke_ts is not None:
+    if found.recap and not found.finding and scene.last_spoke_ts is not None:
         return Window(min(scene.last_spoke_ts, scene.now), scene.now), Kind.CHANNEL, "since the asker last spoke"
     return Window(), Kind.CHANNEL, "no time given: the channel first, then memory"
 
 
+def _written(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """A written time: what starts inside the horizon is the channel's, what starts before it memory's."""
+    span, edge = each.span, scene.now - scene.horizon_s
+    start, end = span.start, span.end
+    if span.nominal is not None and span.nominal >= edge and start is not None:
+        start = max(start, edge)
+    kind = Kind.CHANNEL if start is not None and start >= edge else Kind.MEMORY
+    if found.about_life:
+        start, end = _told(each, start, end, scene.now)
+    return Window(start, end), kind, f"time: {each.phrase}"
+
+
+def _told(each: Found, start: float | None, end: float | None, now: float) -> tuple[float | None, float | None]:
+    """When people tell of what happened then: around a date, and ever after a distant time."""
+    if is_date(each.phrase):
+        early = None if start is None else start - _TOLD_BEFORE_S
+        return early, None if end is None else min(end + _TOLD_AFTER_S, now)
+    distant = start is None or end is None or end - start > _TOLD_AFTER_S
+    return (start, now) if distant else (start, end)
+
+
 def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:
     if finding is None:
-        return ()
+        return _named(line, scene)[:1] if line.persons else ()
     found: list[Person] = []
     for i in range(*finding.subject):
         letter = line.letters[i]
         if letter in "NP":
             found += line.persons.get(i, ())
-        elif letter in "iu" or (letter == "M" and line.tokens[i].word == "me"):
+        elif letter in "iu" or line.tokens[i].word == "me":
             found.append(scene.asker)
         elif letter in "yU":
             found.append(scene.bot)
@@ -122,12 +184,16 @@ def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person
     return tuple(dict.fromkeys(found))
 
 
+def _named(line: Line, scene: Scene) -> tuple[Person, ...]:
+    return tuple(person for people in line.persons.values() for person in people if person != scene.bot)
+
+
 def _meant(line: Line, scene: Scene) -> tuple[Person, ...]:
     """Whom he, she or they can mean: the people named in the question, or the only candidate."""
-    named = tuple(person for people in line.persons.values() for person in people if person != scene.bot)
-    if named:
+    if named := _named(line, scene):
         return named
     if scene.previous is not None and scene.previous.speakers:
         return scene.previous.speakers
-    others = [person for person in scene.roster.people if person.id not in {scene.asker.id, scene.bot.id}]
-    return tuple(others) if len(others) == 1 else ()
+    if len(scene.roster.people) > _FEW:
+        return ()
+    return only(tuple(p for p in scene.roster.people if p.id not in {scene.asker.id, scene.bot.id}))

@@ -300,10 +300,10 @@ _RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(rf"{_ABOUT}(an?|one|two|three|\d+) (?:and a half {_UNIT}|{_UNIT} and a half) (?:ago|back)", lambda m, now: spans.ago(now, _number(m[1]) + 0.5, _UNITS[m[2] or m[3]])),
     _rule(rf"{_ABOUT}{_NUM} {_UNIT} (?:ago|back|earlier|prior)", _ago),
     _rule(rf"{_ABOUT}(\d{{1,4}}) ?{_SHORT_UNIT} (?:ago|back|earlier)", _short_ago),
-    _rule(r"(?:a )?(?:(?:few|couple) )?(?:moments?|bit|tick|hot second|sec|second|minute) (?:ago|back|earlier)|just now|right now|(?:at )?(?:the|this) (?:very )?(?:moment|minute|second)|at present|this instant|(?:a )?little (?:bit )?(?:while )?ago", _recent),
+    _rule(r"(?:a )?(?:(?:few|couple) )?(?:moments?|bit|tick|hot second|sec|second|minute) (?:ago|back|earlier)|just now|right now|at the moment|this (?:very )?(?:moment|minute|second)|at present|this instant|(?:a )?little (?:bit )?(?:while )?ago", _recent),
     _rule(rf"{_UNIT} (?:ago|back)", _some_ago),
     _rule(r"(?:(?:quite |for )?a (?:long |good |little )?)?while (?:ago|back)|some ?time (?:ago|back)|(?:a |some )?time ago", _while_back),
-    _rule(r"(?:ages|forever|long|a long time|eons|centuries|way) (?:ago|back)|back then|back in the day|in the past|(?:the )?last time|(?:the )?first time|(?:one|that|another) time|at some point|back when", _long_ago),
+    _rule(r"(?:ages|forever|(?<!how )long|a long time|eons|centuries|way) (?:ago|back)|back then|back in the day|in the past(?! (?:\d|few|couple|week|month|day|hour|year|minute|several|two|three|half))|(?:the )?last time|(?:the )?first time|(?:one|that|another) time|at some point|back when", _long_ago),
     _rule(r"(?:the )?other (day|night|week|morning|evening)", _other_day),
     _rule(rf"(?:in |over |during |within |for |from |throughout )?(?:the |these |this )?(?:last|past|previous) {_NUM} {_UNIT}", _rolling),
     _rule(rf"(?:in |over |during |within |for |from )?(?:the )?(?:last|past) (\d{{1,4}}) ?{_SHORT_UNIT}", _short_rolling),
@@ -328,6 +328,14 @@ _RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(r"earlier(?: on)?|recently|now|currently|a moment", _earlier),
     _rule(r"previously|formerly|in the old days|(?:once|before)(?= [,.!?;]|$| before| what| when| who)", _long_ago),
 )  # fmt: skip
+
+_DATE = re.compile(rf"(?<!\S)(?:{_MONTH_NAMES}|\d{{4}}|\d{{4}}-\d\d?-\d\d?)(?!\S)")
+
+
+def is_date(phrase: str) -> bool:
+    """Whether an expression names a month, a year or a date, and not a distance from now."""
+    return _DATE.search(phrase) is not None
+
 
 _SINCE = frozenset({"since", "after", "starting", "from"})
 _UNTIL = frozenset({"before", "until", "till"})

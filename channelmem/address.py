@@ -1,0 +1,39 @@
+"""What surrounds a question: address and greeting before it, the material of a task behind it.
+
+Enters: tokens. Leaves: the tokens after "@bot hey,", and of "translate this: ..." only the task.
+"""
+
+from __future__ import annotations
+
+from channelmem.lexicon import CODES
+from channelmem.people import fold
+from channelmem.reading import Token
+from channelmem.types import Person
+
+
+def without(tokens: list[Token], bot: Person) -> list[Token]:
+    """The tokens without address and greeting at their beginning."""
+    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
+    start = 0
+    while start < len(tokens) and _idle(tokens[start].word, names):
+        start += 1
+    return tokens[start:]
+
+
+def _idle(word: str, names: set[str]) -> bool:
+    return word in names or CODES.get(word) == "l" or (len(word) == 1 and word in ",.@!:;-~?…")
+
+
+_TASKS = frozenset(
+    """translate summarize summarise rewrite rephrase paraphrase explain correct fix proofread format convert define write answer
+    solve debug tldr sum draft improve review classify parse check spell complete continue make turn say repeat""".split()
+)
+
+
+def without_payload(tokens: list[Token]) -> list[Token]:
+    """A task's material is no question of ours: "summarize this article: people said ..."."""
+    if tokens and tokens[0].word in _TASKS:
+        for i, token in enumerate(tokens):
+            if token.word == ":":
+                return tokens[:i]
+    return tokens

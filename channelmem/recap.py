@@ -1,0 +1,97 @@
+"""Does a question ask for the whole of what was going on: "catch me up", "tl;dr", "what happened here?".
+
+Enters: a `Line`. Leaves: a `Recap` with the words that said so and where its object begins, or None. What follows decides:
+the chat is ours to sum up, an article is not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from channelmem.letters import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Recap:
+    words: str
+    """The idiom that asks for it."""
+    rest: int
+    """Where in the line its object begins."""
+
+
+_IDIOM = re.compile(
+    r"(?<!\S)(?:"
+    r"(?P<sure>(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)"
+    r"|up to speed|(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?|(?:i|we) (?:have )?(?:just )?missed"
+    r"|(?:what|anything) i (?:have )?miss(?:ed)?|update me|where (?:were|are) we|(?:where|what) did we leave off"
+    r"|(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)|read (?:me )?the backlog)"
+    r"|(?P<sum>recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|sum(?: it| this| that| things)? up|key points|short version)"
+    r"|(?P<news>(?:what|anything|something|everything)(?: \w+)? (?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)"
+    r"|(?:was|is|were|are) there anything(?: \w+)?|anything (?:new|interesting|important|exciting|noteworthy|urgent)|any (?:news|updates|developments|drama)"
+    r"|what is up|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood|update|story|deal|fuss))"
+    r"|(?P<talk>what is (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?(?:conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe|about|on about|up to)(?: (?:all )?about)?)"
+    r")(?!\S)"
+)
+_BARE_YEAR = re.compile(r"^in \d{4}$")
+_OURS = frozenset(
+    """chat channel conversation discussion thread messages message everything above backlog drama argument debate talk talks
+    convo server room here happenings last past recent today yesterday morning evening day night hour points it that posts
+    scrollback logs log chatter stuff going""".split()
+)
+_POLITE = frozenset("me us for a an the quick short brief of up some give us please now today can could so far this then all in on bullet points".split())
+
+
+def recap(line: Line) -> Recap | None:
+    """The recap that is asked for, if one is."""
+    if not _HINTS.isdisjoint(line.words):
+        text = " ".join(line.words)
+        for match in _IDIOM.finditer(text):
+            rest = text[: match.end()].count(" ") + 1
+            kind = match.lastgroup or ""
+            if _CHECK[kind](line, rest, match[0]):
+                return Recap(match[0], rest)
+    return None
+
+
+_HINTS = frozenset(
+    """catch fill loop clue speed date miss missed update where online around active talking here backlog recap summary summarize
+    summarise tldr rundown gist highlights digest overview sum key version going happening happened happen went new latest news
+    cooking there interesting important exciting noteworthy urgent updates developments drama up tea situation status
+    context conversation chat channel thread discussion about topic subject vibe mood word debate argument fuss story deal""".split()
+)
+
+
+def _sure(_line: Line, _rest: int, _words: str) -> bool:
+    return True
+
+
+def _sum(line: Line, rest: int, _words: str) -> bool:
+    """Of what: nothing further, the chat, a stretch of time, or what somebody said."""
+    words, letters = line.words[rest:], line.letters[rest:]
+    at = 0
+    while at < len(words) and (words[at] in _POLITE or letters[at] in "jl,."):
+        at += 1
+    if at == len(words):
+        return True
+    head = letters[at]
+    return head in "zkHPNqW" or words[at] in _OURS or not _OURS.isdisjoint(words[at : at + 2])
+
+
+def _news(line: Line, rest: int, words: str) -> bool:
+    """"What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
+    tail = line.letters[rest:]
+    left = tail.strip("jlzkHt,.pM")
+    bare = not left and not _BARE_YEAR.search(" ".join(line.words[rest:]))
+    if words == "what is up":
+        return bare and ("k" in tail or "z" in tail)
+    if bare:
+        return True
+    return tail[:1] == "p" and line.words[rest] in {"with", "from", "on"} and tail[1:2] in {"N", "t", "P"} and "latest" not in words
+
+
+def _talk(line: Line, rest: int, _words: str) -> bool:
+    return not line.letters[rest:].strip("jlzkHt,.p")
+
+
+_CHECK = {"sure": _sure, "sum": _sum, "news": _news, "talk": _talk}
