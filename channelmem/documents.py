@@ -5,6 +5,7 @@ On the way of every question, so it reads hiredis' lists by position instead of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,54 +24,68 @@ class Seen:
 
 
 def to_values(message: Message) -> tuple[str | int, ...]:
-    """The thirteen values of an `add` event."""
-    flag = "own" if message.own else "addressed" if message.addressed else ""
+    """The nine values of an `add` event."""
     return (
         message.guild_id,
         message.channel_id,
         padded(message.id),
         message.author_id,
-        message.author,
         message.content,
         repr(message.ts),
-        to_revision(message),
-        flag,
-        "" if message.reply_to is None else message.reply_to,
-        " ".join(map(str, message.mentions)),
-        " ".join(f"{parent}:{p:.3g}" for parent, p in message.parents),
-        "".join(SEPARATOR + alias for alias in message.aliases),
+        "own" if message.own else "addressed" if message.addressed else "",
+        pack(message),
+        SEPARATOR.join((message.author, *message.aliases)),
+    )
+
+
+def pack(message: Message) -> str:
+    """The `about` field: revision, name, explicit parent, mentions, probable parents."""
+    return SEPARATOR.join(
+        (
+            to_revision(message),
+            message.author,
+            "" if message.reply_to is None else str(message.reply_to),
+            " ".join(map(str, message.mentions)),
+            " ".join(f"{parent}:{p:.3g}" for parent, p in message.parents),
+        )
     )
 
 
 def to_revision(message: Message) -> str:
-    """Absent for a message that was never edited."""
+    """Empty for a message that was never edited."""
     return repr(message.revision) if message.revision else ""
 
 
-def to_message(guild_id: int, row: list[Any]) -> Message:
-    """From a row of the reading scripts: channel, id and the fields in the order of schema.FIELDS."""
-    author_id, author, text, ts, rev, flag, reply_to, mentions, parents = row[2][:9]
+def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
+    """From raw fields in the order of schema.FIELDS."""
+    author_id, text, ts, flag, about = fields
+    revision, author, reply_to, mentions, parents = about.decode().split(SEPARATOR)
     return Message(
         guild_id,
-        int(row[0]),
-        int(row[1]),
+        channel_id,
+        int(message_id),
         int(author_id),
-        author.decode(),
+        author,
         text.decode(),
         float(ts),
         int(reply_to) if reply_to else None,
         tuple(map(int, mentions.split())) if mentions else (),
         flag == b"own",
         flag == b"addressed",
-        float(rev) if rev else 0.0,
+        float(revision) if revision else 0.0,
         (),
-        to_parents(parents) if parents else (),
+        _parents(parents) if parents else (),
     )
 
 
-def to_parents(packed: bytes) -> tuple[tuple[int, float], ...]:
-    pairs = [part.split(b":") for part in packed.split()]
-    return tuple((int(parent), float(p)) for parent, p in pairs)
+def from_row(guild_id: int, row: Sequence[Any]) -> Message:
+    """From a row of the reading scripts: channel, id, fields."""
+    return to_message(guild_id, int(row[0]), row[1], row[2])
+
+
+def _parents(packed: str) -> tuple[tuple[int, float], ...]:
+    pairs = [part.partition(":") for part in packed.split(" ")]
+    return tuple([(int(parent), float(p)) for parent, _, p in pairs])
 
 
 def parse_person(author_id: bytes, packed: bytes) -> Seen:

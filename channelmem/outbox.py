@@ -22,7 +22,7 @@ from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
 
-BATCH_VALUES = 500  # about 32 messages: a script of 3 ms at most
+BATCH_VALUES = 300  # about 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 

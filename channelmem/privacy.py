@@ -7,28 +7,18 @@ in the background; the job is a key, so it survives the process.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any
 
 from channelmem.buckets import Buckets
-from channelmem.documents import Seen, parse_person, to_message
-from channelmem.errors import RedisUnavailableError
+from channelmem.documents import Seen, from_row, parse_person
 from channelmem.schema import FIELDS
-from channelmem.scripts import AWAY
+from channelmem.scripts import answered
 from channelmem.sweep import Sweeper
 from channelmem.types import ChannelStatus, Message
 
 EXPORT_MOST = 1_000_000  # RediSearch's own limit
 EXPORT_PAGE = 100
-T = TypeVar("T")
-
-
-async def answered(reply: Awaitable[T]) -> T:
-    """The reply, or RedisUnavailableError."""
-    try:
-        return await reply
-    except AWAY as error:
-        raise RedisUnavailableError(f"Redis does not answer: {error}") from error
 
 
 class Privacy:
@@ -109,9 +99,9 @@ class Privacy:
                 pipe.hmget(f"{keys.one('msg')}{channel.decode()}:{message_id.decode()}", FIELDS)
             replies: list[Any] = await answered(pipe.execute())
         return [
-            to_message(guilds[name[0]], [*name, fields])
+            from_row(guilds[name[0]], [*name, fields])
             for name, score, fields in zip(names, replies[::2], replies[1::2], strict=True)
-            if score is not None and fields[3] is not None and name[0] in guilds
+            if score is not None and fields[4] is not None and name[0] in guilds
         ]
 
     # --- channels ---

@@ -1,8 +1,6 @@
 """What the index knows of a message: one redisvl schema, from which index, field names and queries follow.
 
 Enters: settings, dimensions, the version of the vector field. Leaves: the schema and the FT.CREATE that makes it.
-Fields that no query needs (name, parents, ...) are in the document only; optional ones are absent when empty,
-because each field of a hash costs about 60 bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from channelmem.settings import Settings
 
 SCHEMA_VERSION = 1
 
-# Indexed: channel (with its epoch), author, ts, text, flag and the vector. In the document only: the rest.
-FIELDS = ("author", "name", "text", "ts", "rev", "flag", "reply_to", "mentions", "parents")
-"""What a read asks of a document, in this order."""
+FIELDS = ("author", "text", "ts", "flag", "about")
+"""What a read asks of a document, in this order. `about` packs what no query needs (documents.py): each field of a
+hash costs about 60 bytes, and time in every read."""
 
 
 def vector_field(version: int) -> str:

@@ -7,10 +7,10 @@ names and `common.lua`, whose five arguments (clock and limits) this module puts
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
@@ -19,6 +19,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.keys import Keys, lua_names
 from channelmem.settings import Settings
 
+T = TypeVar("T")
 READING = frozenset({"view", "find", "around"})
 
 AWAY = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
@@ -43,6 +44,14 @@ async def command(redis: Redis, *arguments: Any) -> Any:
     return await redis.execute_command(*arguments)  # type: ignore[no-untyped-call]
 
 
+async def answered(reply: Awaitable[T]) -> T:
+    """The reply, or RedisUnavailableError."""
+    try:
+        return await reply
+    except AWAY as error:
+        raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+
+
 class Scripts:
     """Calls scripts with the clock and the limits of the settings."""
 
@@ -60,9 +69,6 @@ class Scripts:
         """One round trip; a second one only after Redis lost its script cache (a restart)."""
         call = (1, keys.base, repr(self.clock()), *self._limits, *arguments)
         try:
-            try:
-                return await command(self.redis, "EVALSHA", digest(name), *call)
-            except redis_errors.NoScriptError:
-                return await command(self.redis, "EVAL", source(name), *call)
-        except AWAY as error:
-            raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+            return await answered(command(self.redis, "EVALSHA", digest(name), *call))
+        except redis_errors.NoScriptError:
+            return await answered(command(self.redis, "EVAL", source(name), *call))

@@ -21,7 +21,8 @@ from channelmem.errors import IndexMismatchError
 from channelmem.keys import padded
 from channelmem.normalise import normalise
 from channelmem.outbox import Event, Outbox, Result
-from channelmem.privacy import Privacy, answered
+from channelmem.privacy import Privacy
+from channelmem.scripts import answered
 from channelmem.settings import Settings
 from channelmem.sweep import Sweeper
 from channelmem.types import Message, Outcome

@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from channelmem.buckets import Buckets
 from channelmem.errors import RedisUnavailableError
-from channelmem.scripts import AWAY
+from channelmem.scripts import AWAY, answered
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +66,8 @@ class Sweeper:
                     await self._forget(bucket, job)
 
     async def _jobs(self, bucket: int) -> list[bytes]:
-        try:
-            members: Any = await self._buckets.redis.smembers(self._buckets.keys(bucket).one("forgetting"))
-        except AWAY as error:
-            raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+        key = self._buckets.keys(bucket).one("forgetting")
+        members: Any = await answered(self._buckets.redis.smembers(key))
         return list(members)
 
     async def _sweep(self, bucket: int) -> None:

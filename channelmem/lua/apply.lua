@@ -10,19 +10,19 @@ local function ttl_ms(ts, id, life_s)
   return math.max(1, math.floor((left_s + jitter_s) * 1000))
 end
 
-local function remember_person(channel, m, life_s)
+local function remember_person(m, life_s)
   if m.flag == 'own' then return end
-  local key = PEOPLE .. channel
+  local key = PEOPLE .. m.channel
   local known = redis.call('HGET', key, m.author)
   if known and tonumber(string.match(known, '^[^\31]+')) > m.ts then return end
-  redis.call('HSET', key, m.author, m.ts_text .. '\31' .. m.name .. m.aliases)
+  redis.call('HSET', key, m.author, m.ts_text .. '\31' .. m.person)
   redis.call('PEXPIRE', key, math.floor(life_s * 1000))
 end
 
 local function revision_of(channel, id)
   if not redis.call('ZSCORE', CHAN .. channel, id) then return nil end
-  local doc = redis.call('HMGET', MSG .. channel .. ':' .. id, 'ts', 'rev')
-  return doc[1] and (tonumber(doc[2]) or 0)
+  local about = redis.call('HGET', MSG .. channel .. ':' .. id, 'about')
+  return about and (tonumber(revision(about)) or 0)
 end
 
 local function refused(m, life_s)
@@ -58,28 +58,24 @@ local function write(m, life_s)
   local key = MSG .. m.channel .. ':' .. m.id
   -- A leftover or an older revision goes as a whole: no field of it, least of all its vector, may survive.
   redis.call('DEL', key)
-  local doc = { 'channel', tag(m.channel), 'author', m.author, 'name', m.name, 'text', m.text, 'ts', m.ts_text }
-  for _, optional in ipairs({ 'rev', 'flag', 'reply_to', 'mentions', 'parents' }) do
-    local value = m[optional .. '_text'] or m[optional]
-    if value ~= '' then
-      doc[#doc + 1] = optional
-      doc[#doc + 1] = value
-    end
+  local doc = { 'channel', tag(m.channel), 'author', m.author, 'text', m.text, 'ts', m.ts_text, 'about', m.about }
+  if m.flag ~= '' then
+    doc[#doc + 1] = 'flag'
+    doc[#doc + 1] = m.flag
   end
   redis.call('HSET', key, unpack(doc))
   redis.call('PEXPIRE', key, ttl_ms(m.ts, m.id, life_s))
   redis.call('SADD', WAIT .. m.channel, m.id)
-  redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', m.rev_text)
+  redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', revision(m.about))
   redis.call('SADD', GUILD .. m.guild, m.channel)
   redis.call('SADD', GUILDS, m.guild)
-  remember_person(m.channel, m, life_s)
+  remember_person(m, life_s)
 end
 
-local function add(guild, channel, id, author, name, text, ts, rev, flag, reply_to, mentions, parents, aliases)
+local function add(guild, channel, id, author, text, ts, flag, about, person)
   local m = {
-    guild = guild, channel = channel, id = id, author = author, name = name, text = text, flag = flag,
-    reply_to = reply_to, mentions = mentions, parents = parents, aliases = aliases,
-    ts = tonumber(ts), ts_text = ts, rev = tonumber(rev) or 0, rev_text = rev,
+    guild = guild, channel = channel, id = id, author = author, text = text, flag = flag, about = about,
+    person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(revision(about)) or 0,
   }
   local life_s = lifetime_s(channel)
   if refused(m, life_s) then return 0 end

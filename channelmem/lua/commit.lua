@@ -11,8 +11,8 @@ for at = 7, #ARGV, 4 do
   local entry, name, rev, vector = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local channel, id = string.match(name, '^(%d+):(%d+)$')
   if vector ~= '' and redis.call('ZSCORE', CHAN .. channel, id) then
-    local known = redis.call('HMGET', MSG .. name, 'ts', 'rev')
-    if known[1] and (known[2] or '') == rev then
+    local about = redis.call('HGET', MSG .. name, 'about')
+    if about and revision(about) == rev then
       -- Any HSET on an embedded document costs a new insertion into the graph: never write the same one twice.
       if redis.call('HSTRLEN', MSG .. name, field) == 0 then
         redis.call('HSET', MSG .. name, field, vector)

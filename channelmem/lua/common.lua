@@ -31,6 +31,11 @@ local function opted_out(guild, author)
       or redis.call('SISMEMBER', OPTOUT, guild .. ':' .. author) == 1
 end
 
+-- `about` holds what no query needs, the revision first ('' for a message that was never edited).
+local function revision(about)
+  return string.match(about, '^[^\31]*')
+end
+
 -- Takes ids out of the order, which hides them, and unlinks their documents now or leaves them to the drain.
 local function discard(channel, ids)
   for i = 1, #ids, 500 do

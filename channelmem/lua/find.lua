@@ -146,7 +146,7 @@ if vector ~= '' then
       local ts = tonumber(redis.call('ZSCORE', CHAN .. channel, id) or '-inf')
       if ts >= first and ts <= last and visible(channel, id) then
         local late = row(channel, id)
-        if late and (flagged or not late[3][6]) and (#authors == 0 or by[late[3][1]]) then
+        if late and (flagged or not late[3][4]) and (#authors == 0 or by[late[3][1]]) then
           waiting[#waiting + 1] = late
         end
       end

@@ -1,13 +1,11 @@
--- Shared by the scripts that read: `row` gives a visible document, with its vector where one is asked for.
--- ARGV after the common five: guild, version ('' without vectors), 1 for the buffer view.
+-- Shared by the scripts that read: `visible` applies the rule, `row` gives the document.
+-- ARGV after the common five: guild, version of the vector field ('' where no vector matters), 1 for the buffer view.
 
 local GUILD_ID, VERSION, BUFFER = ARGV[6], ARGV[7], ARGV[8] == '1'
 if VERSION ~= '' and redis.call('HGET', META, 'version') ~= VERSION then
   return redis.error_reply('CMVERSION the index was rebuilt for another model')
 end
-local fields = { 'author', 'name', 'text', 'ts', 'rev', 'flag', 'reply_to', 'mentions', 'parents' }
-local with_vector = { unpack(fields) }
-with_vector[#with_vector + 1] = 'vec' .. VERSION
+local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- schema.py has the same
 
 -- Oldest visible time of a channel in this view, and whether only its newest n count.
 local bounds = {}
@@ -29,8 +27,8 @@ local function visible(channel, id)
   return not limit.capped or redis.call('ZREVRANK', order, id) < LIMITS.n
 end
 
-local function row(channel, id, names)
-  local doc = redis.call('HMGET', MSG .. channel .. ':' .. id, unpack(names or fields))
-  if not doc[4] or opted_out(GUILD_ID, doc[1]) then return nil end
+local function row(channel, id)
+  local doc = redis.call('HMGET', MSG .. channel .. ':' .. id, unpack(FIELDS))
+  if not doc[5] or opted_out(GUILD_ID, doc[1]) then return nil end
   return { channel, id, doc }
 end

@@ -21,9 +21,9 @@ if kind == 'todo' then
   for i = 2, #reply do
     local name = string.sub(reply[i], #MSG + 1)
     local channel, id = place(name)
-    local doc = redis.call('HMGET', MSG .. name, 'text', 'rev')
-    if doc[1] and redis.call('ZSCORE', CHAN .. channel, id) then
-      for _, value in ipairs({ name, doc[2] or '', doc[1] }) do out[#out + 1] = value end
+    local doc = redis.call('HMGET', MSG .. name, 'text', 'about')
+    if doc[2] and redis.call('ZSCORE', CHAN .. channel, id) then
+      for _, value in ipairs({ name, revision(doc[2]), doc[1] }) do out[#out + 1] = value end
     else
       redis.call('UNLINK', MSG .. name) -- a leftover: nothing to embed, and it would be asked for again
     end
@@ -35,8 +35,8 @@ if kind == 'write' then
   local written = 0
   for at = 8, #ARGV, 3 do
     local channel, id = place(ARGV[at])
-    local doc = redis.call('HMGET', MSG .. ARGV[at], 'ts', 'rev')
-    if doc[1] and (doc[2] or '') == ARGV[at + 1] and redis.call('ZSCORE', CHAN .. channel, id) then
+    local about = redis.call('HGET', MSG .. ARGV[at], 'about')
+    if about and revision(about) == ARGV[at + 1] and redis.call('ZSCORE', CHAN .. channel, id) then
       redis.call('HSET', MSG .. ARGV[at], field, ARGV[at + 2])
       written = written + 1
     end
@@ -53,7 +53,7 @@ if kind == 'switch' then
     local name = string.sub(reply[i], #MSG + 1)
     local channel, id = place(name)
     redis.call('SADD', WAIT .. channel, id)
-    redis.call('XADD', INGEST, '*', 'm', name, 'r', redis.call('HGET', reply[i], 'rev') or '')
+    redis.call('XADD', INGEST, '*', 'm', name, 'r', revision(redis.call('HGET', reply[i], 'about') or ''))
   end
   return #reply - 1
 end

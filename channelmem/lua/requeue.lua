@@ -6,10 +6,10 @@ local count = 0
 for at = 7, #ARGV do
   local name = ARGV[at]
   local channel, id = string.match(name, '^(%d+):(%d+)$')
-  local known = redis.call('HMGET', MSG .. name, 'ts', 'rev')
-  if known[1] and redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HSTRLEN', MSG .. name, field) == 0 then
+  local about = redis.call('HGET', MSG .. name, 'about')
+  if about and redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HSTRLEN', MSG .. name, field) == 0 then
     redis.call('SADD', WAIT .. channel, id)
-    redis.call('XADD', INGEST, '*', 'm', name, 'r', known[2] or '')
+    redis.call('XADD', INGEST, '*', 'm', name, 'r', revision(about))
     count = count + 1
   end
 end

@@ -5,11 +5,10 @@
 local limit, first, last, flagged = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12] == '1'
 local authors, some = {}, tonumber(ARGV[13])
 for i = 14, 13 + some do authors[ARGV[i]] = true end
-local names = VERSION ~= '' and with_vector or fields
 local rows, total, oldest = {}, 0, nil
 
 local function wanted(doc)
-  return (flagged or not doc[6]) and (some == 0 or authors[doc[1]])
+  return (flagged or not doc[4]) and (some == 0 or authors[doc[1]])
 end
 
 local function take(channel, page)
@@ -17,7 +16,7 @@ local function take(channel, page)
   for i = 1, #page, 2 do
     local ts = tonumber(page[i + 1])
     if ts >= first and ts <= last then
-      local found = row(channel, page[i], names)
+      local found = row(channel, page[i])
       if found and wanted(found[3]) then
         rows[#rows + 1] = found
         taken = taken + 1
