@@ -72,6 +72,8 @@ class Gateway:
                 await self._identify(socket, frame["d"])
             case 6:
                 await self._resume(socket, frame["d"])
+            case 8:
+                await self._members(socket, frame["d"])
             case _:
                 pass  # presence and voice updates change nothing that a test looks at
 
@@ -109,6 +111,22 @@ class Gateway:
         for frame in session.frames[data["seq"] or 0 :]:
             await socket.send_json(frame)
         await self._send(session, "RESUMED", {})
+
+    async def _members(self, socket: web.WebSocketResponse, data: Json) -> None:
+        """Members by id, which needs no privileged intent."""
+        guild = self.world.guilds[int(data["guild_id"])]
+        wanted = {int(id_) for id_ in data.get("user_ids", [])}
+        chunk = {
+            "guild_id": str(guild.id),
+            "members": [payloads.member(m) for id_, m in guild.members.items() if id_ in wanted],
+            "not_found": [str(id_) for id_ in wanted - set(guild.members)],
+            "chunk_index": 0,
+            "chunk_count": 1,
+            "nonce": data.get("nonce"),
+        }
+        for session in self.connected:
+            if session.socket is socket:
+                await self._send(session, "GUILD_MEMBERS_CHUNK", chunk)
 
     async def dispatch(self, event: str, data: Json, guild_id: int | None) -> None:
         """Sends an event to the shard that owns the guild, or keeps it for that shard's RESUME."""

@@ -41,6 +41,8 @@ class Role:
     id: int
     name: str
     permissions: int
+    bot_id: int | None = None
+    """Set for the role that Discord makes for a bot."""
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class Channel:
     overwrites: list[Overwrite] = field(default_factory=list)
     owner_id: int = 0
     recipients: list[User] = field(default_factory=list)
+    last_message_id: int | None = None
+    nsfw: bool = False
 
 
 @dataclass(slots=True)
@@ -133,6 +137,7 @@ def role(value: Role) -> Json:
         "managed": False,
         "mentionable": False,
         "flags": 0,
+        "tags": {"bot_id": str(value.bot_id)} if value.bot_id else {},
     }
 
 
@@ -152,7 +157,7 @@ def channel(value: Channel) -> Json:
         "name": value.name,
         "flags": 0,
         "parent_id": None if value.parent_id is None else str(value.parent_id),
-        "last_message_id": None,
+        "last_message_id": str(value.last_message_id) if value.last_message_id else None,
         "rate_limit_per_user": 0,
     }
     return base | (_thread(value) if value.type == PUBLIC_THREAD else _room(value))
@@ -161,7 +166,7 @@ def channel(value: Channel) -> Json:
 def _room(value: Channel) -> Json:
     return {
         "position": value.position,
-        "nsfw": False,
+        "nsfw": value.nsfw,
         "topic": None,
         "bitrate": 64_000,
         "user_limit": 0,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 EPHEMERAL = 64
+LOADING = 128
 BODY = web.RequestKey("body", object)
 FILES = web.RequestKey("files", dict[str, bytes])
 
@@ -34,6 +35,8 @@ class Fault:
     body: Json
     headers: dict[str, str]
     times: int
+    spare: int
+    """So many matching requests pass before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class Rest:
             ("PATCH", "/channels/{channel}/messages/{message}", self.edit_message),
             ("DELETE", "/channels/{channel}/messages/{message}", self.delete_message),
             ("POST", "/channels/{channel}/typing", self.typing),
+            ("PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", self.react),
             ("GET", "/guilds/{guild}/members/{user}", self.get_member),
             ("POST", "/interactions/{interaction}/{token}/callback", self.callback),
             ("POST", "/webhooks/{application}/{token}", self.followup),
@@ -177,6 +181,9 @@ class Rest:
     def _fault(self, method: str, path: str) -> web.Response | None:
         for fault in self.faults:
             if fault.times > 0 and fault.method == method and fault.path.search(path):
+                if fault.spare:
+                    fault.spare -= 1
+                    continue
                 fault.times -= 1
                 return reply(fault.body, fault.status, fault.headers)
         return None
@@ -327,6 +334,16 @@ class Rest:
         channel = self._channel(request, "send_messages")
         return channel if isinstance(channel, web.Response) else empty()
 
+    async def react(self, request: web.Request) -> web.Response:
+        channel = self._channel(request, "add_reactions")
+        if isinstance(channel, web.Response):
+            return channel
+        found = self.world.messages[channel.id].get(int(request.match_info["message"]))
+        if found is None:
+            return error(404, 10_008, "Unknown Message")
+        found.setdefault("_reactions", []).append(request.match_info["emoji"])
+        return empty()
+
     async def _dispatch(self, event: str, message: Json) -> None:
         channel = self.world.channels[int(message["channel_id"])]
         await self.loopback.gateway.dispatch(event, _public(self.world.event(message)), channel.guild_id)
@@ -347,16 +364,17 @@ class Rest:
         found.callbacks.append(body)
         found.files.update(files_of(request))
         data = body.get("data") or {}
-        message = await self._respond(found, data) if body["type"] == 4 else None
-        found.original = message
-        about = {"id": str(found.id), "type": 2, "response_message_id": message["id"] if message else None}
-        resource = {"type": body["type"]} | ({"message": _public(message)} if message else {})
-        return reply({"interaction": about, "resource": resource})
+        if body["type"] == 5:  # "is thinking": a message that is still loading
+            data = {"flags": data.get("flags", 0) | LOADING}
+        found.original = message = await self._respond(found, data)
+        about = {"id": str(found.id), "type": 2, "response_message_id": message["id"]}
+        shown = {"resource": {"type": 4, "message": _public(message)}} if body["type"] == 4 else {}
+        return reply({"interaction": about} | shown)
 
     async def _respond(self, found: Interaction, data: Json) -> Json:
         hidden = bool(data.get("flags", 0) & EPHEMERAL)
         extra: Json = {
-            "flags": data.get("flags", 0) & EPHEMERAL,
+            "flags": data.get("flags", 0) & (EPHEMERAL | LOADING),
             "type": 20,
             "webhook_id": str(self.world.bot.id),
             "application_id": str(self.world.bot.id),
@@ -376,12 +394,9 @@ class Rest:
         if isinstance(found, web.Response):
             return found
         found.files.update(files_of(request))
-        body = dict(json_of(request))
-        if found.original is None:  # the first follow-up after a deferral takes the deferral's visibility
-            body["flags"] = (found.callbacks[0].get("data") or {}).get("flags", 0)
-        made = await self._respond(found, body)
-        found.original = found.original or made
-        return reply(_public(made))
+        if found.original and found.original["flags"] & LOADING:
+            return reply(_public(await self._finish(found.original, json_of(request))))  # it takes the deferral's place
+        return reply(_public(await self._respond(found, json_of(request))))
 
     async def get_original(self, request: web.Request) -> web.Response:
         found = self._interaction(request)
@@ -395,13 +410,20 @@ class Rest:
             return found
         found.files.update(files_of(request))
         if found.original is None:
-            flags = (found.callbacks[0].get("data") or {}).get("flags", 0)
-            found.original = await self._respond(found, json_of(request) | {"flags": flags})
-        elif found.original["flags"] & EPHEMERAL:
-            found.original["content"] = json_of(request).get("content") or found.original["content"]
+            return error(404, 10_008, "Unknown Message")
+        return reply(_public(await self._finish(found.original, json_of(request))))
+
+    async def _finish(self, message: Json, body: Json) -> Json:
+        """An edit of an interaction's answer; the first one after "is thinking" is no edit in people's eyes."""
+        message["content"] = body.get("content") or message["content"]
+        message["_allowed_mentions"] = body.get("allowed_mentions")
+        if message["flags"] & LOADING:
+            message["flags"] &= ~LOADING
         else:
-            await self._revise(found.original, json_of(request))
-        return reply(_public(found.original))
+            message["edited_timestamp"] = payloads.iso(time.time())
+        if not message["flags"] & EPHEMERAL:
+            await self._dispatch("MESSAGE_UPDATE", message)
+        return message
 
     async def edit_followup(self, request: web.Request) -> web.Response:
         found = self._interaction(request)

@@ -81,12 +81,12 @@ class Loopback:
 
     # --- faults ---
 
-    def fail(self, method: str, path: str, status: int, *, times: int = 1, via: bool = True) -> None:
+    def fail(self, method: str, path: str, status: int, *, times: int = 1, via: bool = True, spare: int = 0) -> None:
         """The next requests fail; a 429 carries what discord.py needs in order to wait and try again."""
         limited = status == 429
         body = rate_limit_body(0.1) if limited else {"code": 0, "message": f"{status}: injected"}
         headers = {"Retry-After": "0.1"} | ({"Via": "1.1 loopback"} if via else {}) if limited else {}
-        self.rest.faults.append(Fault(method, re.compile(path), status, body, headers, times))
+        self.rest.faults.append(Fault(method, re.compile(path), status, body, headers, times, spare))
 
     # --- what people do ---
 

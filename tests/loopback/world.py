@@ -91,6 +91,12 @@ class World:
         deny = discord.Permissions(view_channel=True).value
         channel.overwrites.append(Overwrite(person.id, 1, deny=deny))
 
+    def hide_from_everyone(self, channel: Channel) -> None:
+        """Only those who are let in by name may see the channel."""
+        assert channel.guild_id is not None
+        deny = discord.Permissions(view_channel=True).value
+        channel.overwrites.append(Overwrite(channel.guild_id, 0, deny=deny))
+
     def allow(self, channel: Channel, person: User, **permissions: bool) -> None:
         channel.overwrites.append(Overwrite(person.id, 1, allow=discord.Permissions(**permissions).value))
 
@@ -138,6 +144,7 @@ class World:
         if reply_to is not None:
             self._refer(body, channel, reply_to)
         self.messages[channel.id][id_] = body
+        channel.last_message_id = max(id_, channel.last_message_id or 0)
         return body
 
     def _refer(self, body: Json, channel: Channel, reply_to: int) -> None:

@@ -1,0 +1,237 @@
+"""Cog: answers questions. In: a mention, a reply to the bot, /ask. Out: Memory's answer; nobody is pinged."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+import discord
+import structlog
+from discord import app_commands
+from discord.ext import commands
+
+from bot.access import ROOMS, readable_channel_ids, remembered
+from bot.deliver import Delivery, InteractionDelivery, ReplyDelivery
+from bot.names import nick_names
+from bot.pace import Pace
+from bot.speaker import Place, SpeechError
+from bot.text import addressed, person, replied_to, without_bot
+from bot.traces import Traces, explain, trace_of
+from channelmem.types import Answer, Kind, Person, Question
+
+if TYPE_CHECKING:
+    from bot.client import Bot
+
+ALONE = "🚫"
+DISLIKE = "👎"
+WAIT = "⏳"
+MENTION = re.compile(r"<@!?(\d+)>")
+MOST_MENTIONS = 5
+HINT = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
+NOT_HERE = "I do not remember this channel: it is left out by my settings."
+NO_CHANNEL = "In a direct message there is no channel around us that I could look at. Ask me in a server channel."
+
+log = structlog.get_logger(__name__)
+
+
+class Ask(commands.Cog):
+    def __init__(self, bot: Bot) -> None:
+        self.bot = bot
+        self.memory = bot.memory
+        self.settings = bot.settings
+        self.pace = Pace(bot.settings.cooldown_user_s, bot.settings.cooldown_channel_s)
+        self.traces = Traces()
+        self._busy: set[asyncio.Task[None]] = set()
+
+    # --- ways to ask ---
+
+    @commands.Cog.listener()
+    async def on_message(self, message: discord.Message) -> None:
+        if message.author.bot or message.webhook_id or message.is_system() or not addressed(message, self.bot.me):
+            return
+        fair, wait_s = self.pace.take(message.author.id, message.channel.id)
+        if not fair:
+            self.bot.metrics.refused.inc()
+            await _react(message, WAIT)
+            return
+        text = without_bot(message, self.bot.me)
+        question = self._question(message, text)
+        delivery = ReplyDelivery(message)
+        self._spawn(self.answer(question, delivery, _place(message.channel), wait_s))
+
+    @app_commands.command(name="ask", description="Ask what was said in this channel")
+    @app_commands.describe(question="Such as: what did Ann say about the release?", private="Only you see the answer")
+    async def ask(self, interaction: discord.Interaction, question: str, private: bool = False) -> None:
+        fair, wait_s = self.pace.take(interaction.user.id, interaction.channel_id or 0)
+        if not fair:
+            self.bot.metrics.refused.inc()
+            text = f"One question at a time, please: try again in {max(1, round(wait_s))} s."
+            await interaction.response.send_message(text, ephemeral=True)
+            return
+        await interaction.response.defer(ephemeral=private, thinking=True)
+        asked = await self._slash_question(interaction, question, private=private)
+        delivery = InteractionDelivery(interaction, private=private)
+        self._spawn(self.answer(asked, delivery, _place(interaction.channel), wait_s))
+
+    @app_commands.command(name="why", description="Show what my latest answer to you here was based on")
+    async def why(self, interaction: discord.Interaction) -> None:
+        trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
+        text = explain(trace) if trace else "I have not answered you here lately."
+        await interaction.response.send_message(
+            text[:2000], ephemeral=True, allowed_mentions=discord.AllowedMentions.none(), suppress_embeds=True
+        )
+
+    @commands.Cog.listener()
+    async def on_raw_reaction_add(self, payload: discord.RawReactionActionEvent) -> None:
+        trace = self.traces.of_message(payload.message_id) if payload.emoji.name == DISLIKE else None
+        if trace is None or payload.user_id == self.bot.me.id or payload.user_id in trace.disliked_by:
+            return
+        trace.disliked_by.add(payload.user_id)
+        kind, mode = trace.route.kind.value, trace.route.mode.value
+        self.bot.metrics.disliked.labels(kind=kind, mode=mode).inc()
+        log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
+
+    # --- the one way to answer ---
+
+    async def answer(self, question: Question, delivery: Delivery, place: Place, wait_s: float = 0.0) -> None:
+        request_id = secrets.token_hex(4)
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await asyncio.sleep(wait_s)
+            excuse = self._excuse(question)
+            if excuse:
+                await delivery.send(excuse)
+                return
+            answer = await delivery.while_thinking(self._look_up(question))
+            self.bot.metrics.answered(answer)
+            sent = await self._deliver(question, answer, delivery, place)
+            self.traces.keep(sent, trace_of(request_id, question, answer))
+            self._log(question, answer)
+        except discord.HTTPException as error:
+            # Nothing can be said where Discord does not let us speak; the question may also be gone.
+            log.warning("answer not delivered", status=error.status, code=error.code)
+
+    async def _look_up(self, question: Question) -> Answer:
+        await self.bot.listen_cog.caught_up(question.channel_id)
+        return await self.memory.ask(question)
+
+    async def _deliver(self, question: Question, answer: Answer, delivery: Delivery, place: Place) -> list[int]:
+        """In the words of the language model where there is one; the quoting answer otherwise, never silence."""
+        if self.bot.llm is not None:
+            try:
+                return await delivery.stream(self.bot.llm.reply(question, answer, place))
+            except SpeechError as error:
+                log.warning("language model failed", problem=str(error))
+        return await delivery.send(answer.text)
+
+    def _excuse(self, question: Question) -> str:
+        """Why there is nothing to look up, if so."""
+        if question.is_dm:
+            return "" if self.bot.llm is not None else NO_CHANNEL
+        channel = self.bot.get_channel(question.channel_id) or discord.Object(question.channel_id)
+        if not remembered(channel, self.settings):
+            return NOT_HERE
+        return "" if question.text else HINT
+
+    def _log(self, question: Question, answer: Answer) -> None:
+        log.info(
+            "answered",
+            guild_id=question.guild_id,
+            channel_id=question.channel_id,
+            kind=answer.route.kind.value,
+            mode=answer.route.mode.value,
+            found=answer.found,
+            hits=len(answer.hits),
+            tried=[looked.source.value for looked in answer.tried],
+            ms=round(answer.ms.total, 1),
+        )
+
+    # --- questions ---
+
+    def _question(self, message: discord.Message, text: str) -> Question:
+        me, author = self.bot.me, message.author
+        named = tuple(person(p) for p in message.mentions if p.id != me.id)
+        return Question(
+            guild_id=message.guild.id if message.guild else 0,
+            channel_id=message.channel.id,
+            id=message.id,
+            asker_id=author.id,
+            asker=author.display_name,
+            text=text.replace(ALONE, "").strip(),
+            ts=message.created_at.timestamp(),
+            reply_to=replied_to(message),
+            mentions=named,
+            bot=self._self(message.guild),
+            is_dm=message.guild is None,
+            joined_ts=_joined(author),
+            readable_channel_ids=self._readable(message.channel, author, private=False),
+            kind=Kind.NONE if ALONE in text else None,
+        )
+
+    async def _slash_question(self, interaction: discord.Interaction, text: str, *, private: bool) -> Question:
+        user, guild = interaction.user, interaction.guild
+        named = await self._named(guild, text)
+        for known in named:
+            text = text.replace(f"<@{known.id}>", f"@{known.name}").replace(f"<@!{known.id}>", f"@{known.name}")
+        return Question(
+            guild_id=interaction.guild_id or 0,
+            channel_id=interaction.channel_id or 0,
+            id=interaction.id,
+            asker_id=user.id,
+            asker=user.display_name,
+            text=MENTION.sub("", text).replace(ALONE, "").strip(),
+            ts=interaction.created_at.timestamp(),
+            mentions=named,
+            bot=self._self(guild),
+            is_dm=guild is None,
+            joined_ts=_joined(user),
+            readable_channel_ids=self._readable(interaction.channel, user, private=private),
+            kind=Kind.NONE if ALONE in text else None,
+        )
+
+    async def _named(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
+        """Discord does not say who is mentioned in a command's text, so the names are looked up."""
+        ids = [int(id_) for id_ in MENTION.findall(text) if int(id_) != self.bot.me.id][:MOST_MENTIONS]
+        members = await nick_names(guild, ids) if guild and ids else {}
+        return tuple(person(members[id_]) for id_ in ids if id_ in members)
+
+    def _self(self, guild: discord.Guild | None) -> Person:
+        return person(guild.me if guild else self.bot.me)  # type: ignore[arg-type]  # (a ClientUser is a user)
+
+    def _readable(self, channel: object, asker: discord.User | discord.Member, *, private: bool) -> tuple[int, ...]:
+        if isinstance(channel, ROOMS) and isinstance(asker, discord.Member):
+            return readable_channel_ids(channel, asker, self.settings, private=private)
+        return ()
+
+    # --- leaving ---
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._busy.add(task)
+        task.add_done_callback(self._busy.discard)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Lets answers that are under way finish."""
+        if self._busy:
+            await asyncio.wait(self._busy, timeout=timeout_s)
+
+
+def _joined(user: discord.User | discord.Member) -> float | None:
+    joined = user.joined_at if isinstance(user, discord.Member) else None
+    return joined.timestamp() if joined else None
+
+
+def _place(channel: object) -> Place:
+    if isinstance(channel, ROOMS):
+        return Place(channel.guild.name, channel.name)
+    return Place()
+
+
+async def _react(message: discord.Message, emoji: str) -> None:
+    try:
+        await message.add_reaction(emoji)
+    except discord.HTTPException as error:
+        log.debug("no reaction", status=error.status)

@@ -1,0 +1,171 @@
+"""Cog: fetches what was missed. In: a guild that appears (start, join, reconnect). Out: remembered messages.
+
+Only the gap is fetched: from the first message heard in this session (or the newest there is) down to the newest
+that was stored before, newest first so that it is useful at once, within a budget per channel. A gap is noted in
+the memory before its first page and shrinks with every page, so that an interrupted one is closed later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import aiohttp
+import discord
+import structlog
+from discord.ext import commands
+
+from bot.access import Room, may_read, remembered, rooms
+from bot.names import nick_names
+from bot.text import is_command, to_message
+from channelmem.errors import ChannelmemError
+from channelmem.types import Message
+
+if TYPE_CHECKING:
+    from bot.client import Bot
+
+PAGE = 100
+AT_ONCE = 2
+"""Channels fetched at the same time, over all guilds: live answers come first on Discord's rate limits."""
+RETRIES_S = (0.0, 30.0, 120.0, 600.0)
+"""Waits before each attempt at a guild: Discord or Redis may be away for a while."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Ids that lie strictly between `oldest` and `newest` are missing; None is "up to the newest there is"."""
+
+    newest: int | None
+    oldest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run over a guild has done: channels that are finished, and those whose gap is noted."""
+
+    done: set[int] = field(default_factory=set)
+    noted: set[int] = field(default_factory=set)
+
+
+def _apart(fresh: Stretch | None, left: Stretch | None) -> list[Stretch]:
+    """Both stretches, the newer first; as one where they overlap."""
+    if fresh and left and (left.newest is None or left.newest > fresh.oldest):
+        return [Stretch(fresh.newest, min(fresh.oldest, left.oldest))]
+    return [stretch for stretch in (fresh, left) if stretch]
+
+
+class Backfill(commands.Cog):
+    def __init__(self, bot: Bot) -> None:
+        self.bot = bot
+        self.memory = bot.memory
+        self.settings = bot.settings
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    @commands.Cog.listener()
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        self.start(guild)
+
+    @commands.Cog.listener()
+    async def on_guild_join(self, guild: discord.Guild) -> None:
+        self.start(guild)
+
+    def start(self, guild: discord.Guild) -> None:
+        """One run per guild: a newer session knows more than the one before, so it takes over."""
+        if not self.settings.backfill or not self.settings.backfill_messages:
+            return
+        if (running := self._running.pop(guild.id, None)) is not None:
+            running.cancel()
+        self._running[guild.id] = asyncio.create_task(self.fill(guild), name=f"backfill {guild.id}")
+
+    async def cog_unload(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def fill(self, guild: discord.Guild) -> None:
+        """All gaps of a guild: first the fresh ones, then those that an earlier run left open."""
+        run = Run()
+        for wait_s in RETRIES_S:
+            await asyncio.sleep(wait_s)
+            if self.memory.available and await self._once(guild, run):
+                return
+        log.warning("backfill given up until the next start or reconnect", guild_id=guild.id)
+
+    async def _once(self, guild: discord.Guild, run: Run) -> bool:
+        """True if no gap is left."""
+        try:
+            left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in await self.memory.gaps(guild.id)}
+        except ChannelmemError:
+            return False
+        wanted = [room for room in rooms(guild) if self._wanted(room) and room.id not in run.done]
+        fine = await asyncio.gather(*(self._guarded(self.fill_room(room, left.get(room.id), run)) for room in wanted))
+        return all(fine)
+
+    def _wanted(self, room: Room) -> bool:
+        return remembered(room, self.settings) and may_read(room, room.guild.me)
+
+    async def _guarded(self, work: Awaitable[None]) -> bool:
+        """A channel that fails keeps its gap noted and does not stop the others."""
+        async with self._slots:
+            try:
+                await work
+            except (discord.HTTPException, aiohttp.ClientError, OSError, ChannelmemError) as error:
+                log.warning("backfill interrupted", problem=type(error).__name__)
+                return False
+            return True
+
+    async def fill_room(self, room: Room, left: Stretch | None, run: Run) -> None:
+        """What was missed just now, then what an earlier run left open."""
+        fresh = None if room.id in run.noted else await self._fresh(room)
+        stretches = _apart(fresh, left)
+        if stretches:
+            await self._fill(room, stretches, run)
+        run.done.add(room.id)
+
+    async def _fill(self, room: Room, stretches: list[Stretch], run: Run) -> None:
+        guild_id, lowest = room.guild.id, min(stretch.oldest for stretch in stretches)
+        await self.memory.note_gap(guild_id, room.id, stretches[0].newest, lowest)
+        run.noted.add(room.id)
+        count, budget = 0, self.settings.backfill_messages
+        for stretch in stretches:
+            async for page in self.pages(room, stretch, budget - count):
+                await self.memory.remember_many(await self._values(room, page))
+                await self.memory.note_gap(guild_id, room.id, page[-1].id, lowest)
+                count += len(page)
+        await self.memory.close_gap(guild_id, room.id)
+        self.bot.metrics.backfilled.inc(count)
+        log.info("backfilled", guild_id=guild_id, channel_id=room.id, count=count)
+
+    async def _fresh(self, room: Room) -> Stretch | None:
+        stored, first = await self.bot.sessions.gap(room.guild.id, room.id)
+        last = room.last_message_id
+        if first is None and (last is None or last <= (stored or 0)):
+            return None  # nothing was said since: no request needed
+        return Stretch(first, stored or 0)
+
+    async def pages(self, room: Room, stretch: Stretch, budget: int) -> AsyncIterator[list[discord.Message]]:
+        """Pages of a stretch, newest first, until its lower end, the budget, or what is too old to be kept."""
+        before, too_old = stretch.newest, time.time() - self.settings.lifetime_s
+        while budget > 0:
+            size = min(PAGE, budget)
+            start = discord.Object(before) if before else None
+            fetched = [m async for m in room.history(limit=size, before=start, oldest_first=False)]
+            page = [m for m in fetched if m.id > stretch.oldest and m.created_at.timestamp() > too_old]
+            if page:
+                yield page
+            if len(page) < size:
+                return
+            before, budget = page[-1].id, budget - size
+
+    async def _values(self, room: Room, page: list[discord.Message]) -> list[Message]:
+        """Oldest first, as they were said."""
+        names = await nick_names(room.guild, (m.author.id for m in page if not m.author.bot))
+        values = (to_message(message, self.bot.me, names) for message in reversed(page))
+        prefixes = self.settings.command_prefixes
+        return [v for v in values if v and v.content and (v.own or not is_command(v.content, prefixes))]

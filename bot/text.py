@@ -1,0 +1,158 @@
+"""What a Discord message says, as people read it. In: discord.Message. Out: channelmem's Message, plain text.
+
+Mentions, channels, roles and custom emoji become the names that people see; stickers, attachments, polls, link
+previews and forwards become short words in brackets, so that they can be recalled like anything else that was said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import discord
+
+from channelmem.types import Message, Person
+
+MARK = re.compile(
+    r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+|/(?P<slash>[^:>]+):\d+)>"
+)
+SPOKEN = {discord.MessageType.default, discord.MessageType.reply}
+OWN = SPOKEN | {discord.MessageType.chat_input_command}
+PREVIEW_CHARS = 200
+
+Names = dict[int, discord.Member]
+"""Members looked up for a message that came without them (fetched history carries no nick names)."""
+
+
+def to_message(message: discord.Message, me: discord.ClientUser, names: Names | None = None) -> Message | None:
+    """The value that Memory keeps; None for what is not a person's word in a guild: bots, webhooks, notices, DMs."""
+    if message.guild is None or not _counts(message, me):
+        return None
+    author = (names or {}).get(message.author.id, message.author)
+    return Message(
+        guild_id=message.guild.id,
+        channel_id=message.channel.id,
+        id=message.id,
+        author_id=author.id,
+        author=author.display_name,
+        content=readable(message, names),
+        ts=message.created_at.timestamp(),
+        reply_to=replied_to(message),
+        mentions=tuple(person.id for person in message.mentions),
+        own=author.id == me.id,
+        addressed=author.id != me.id and addressed(message, me),
+        revision=message.edited_at.timestamp() if message.edited_at else 0.0,
+        aliases=aliases(author),
+    )
+
+
+def _counts(message: discord.Message, me: discord.ClientUser) -> bool:
+    if message.author.id == me.id:
+        return message.type in OWN and not message.flags.loading and not message.flags.ephemeral
+    return message.type in SPOKEN and not message.author.bot and message.webhook_id is None
+
+
+def aliases(author: discord.User | discord.Member) -> tuple[str, ...]:
+    """The author's other names: a nick hides the global name, and both hide the user name."""
+    known = (author.global_name, author.name)
+    return tuple(dict.fromkeys(name for name in known if name and name != author.display_name))
+
+
+def person(member: discord.User | discord.Member) -> Person:
+    return Person(member.id, member.display_name, aliases(member))
+
+
+def replied_to(message: discord.Message) -> int | None:
+    """The message that this one answers; a forward points to another message too, but answers nothing."""
+    reference = message.reference
+    return reference.message_id if reference and message.type is discord.MessageType.reply else None
+
+
+def addressed(message: discord.Message, me: discord.ClientUser) -> bool:
+    """Meant for the bot: it mentions the bot or its role, answers it, or is a direct message."""
+    if message.guild is None:
+        return True
+    if any(person.id == me.id for person in message.mentions):
+        return True
+    role = message.guild.self_role
+    if role is not None and role in message.role_mentions:
+        return True
+    target = message.reference.resolved if message.reference and replied_to(message) else None
+    return isinstance(target, discord.Message) and target.author.id == me.id
+
+
+def is_command(content: str, prefixes: str) -> bool:
+    """`!play` is for some bot; `...`, `$5` and `?!` are people talking."""
+    return any(content.startswith(p) and content[len(p) : len(p) + 1].isalpha() for p in prefixes.split())
+
+
+def readable(message: discord.Message, names: Names | None = None) -> str:
+    """All that a message says, in one text."""
+    parts = [_named(message.content, message, names), *_extras(message)]
+    if message.poll is not None:
+        parts.append(_poll(message.poll))
+    for snapshot in message.message_snapshots:
+        inner = [_named(snapshot.content, message, names), *_extras(snapshot)]
+        parts.append(f"[forwarded: {_join(inner)}]")
+    return _join(parts)
+
+
+def without_bot(message: discord.Message, me: discord.ClientUser) -> str:
+    """The question that a message asks: its text without the mention of the bot."""
+    role = message.guild.self_role if message.guild else None
+    content = re.sub(rf"<@!?{me.id}>", " ", message.content)
+    if role is not None:
+        content = content.replace(role.mention, " ")
+    return " ".join(_named(content, message, None).split())
+
+
+def _join(parts: Iterable[str]) -> str:
+    return "\n".join(part for part in (part.strip() for part in parts) if part)
+
+
+def _named(content: str, message: discord.Message, names: Names | None) -> str:
+    people: dict[int, discord.User | discord.Member] = {p.id: p for p in message.mentions}
+    people |= names or {}
+    return MARK.sub(lambda found: _name(found, message.guild, people), content)
+
+
+def _name(found: re.Match[str], guild: discord.Guild | None, people: dict[int, discord.User | discord.Member]) -> str:
+    kind, value = found.lastgroup, found[found.lastgroup or 0]
+    if kind == "user":
+        who = people.get(int(value)) or (guild.get_member(int(value)) if guild else None)
+        return f"@{who.display_name}" if who else "@someone"
+    if kind == "role":
+        role = guild.get_role(int(value)) if guild else None
+        return f"@{role.name}" if role else "@role"
+    if kind == "channel":
+        channel = guild.get_channel_or_thread(int(value)) if guild else None
+        return f"#{channel.name}" if channel else "#channel"
+    return f":{value}:" if kind == "emoji" else f"/{value}"
+
+
+def _extras(message: discord.Message | discord.MessageSnapshot) -> Iterator[str]:
+    for sticker in message.stickers:
+        yield f"[sticker: {sticker.name}]"
+    for attachment in message.attachments:
+        yield _attachment(attachment)
+    for embed in message.embeds:
+        yield _preview(embed)
+
+
+def _attachment(attachment: discord.Attachment) -> str:
+    if attachment.is_voice_message():
+        return "[voice message]"
+    kind = (attachment.content_type or "").split("/")[0]
+    word = kind if kind in {"image", "video", "audio"} else "file"
+    about = f" ({attachment.description})" if attachment.description else ""
+    return f"[{word}: {attachment.filename}{about}]"
+
+
+def _preview(embed: discord.Embed) -> str:
+    said = ": ".join(part for part in (embed.title, embed.description) if part)
+    return f"[link: {said[:PREVIEW_CHARS]}]" if said else ""
+
+
+def _poll(poll: discord.Poll) -> str:
+    choices = " / ".join(answer.text for answer in poll.answers)
+    return f"[poll: {poll.question} {choices}]"

@@ -1,0 +1,112 @@
+"""A Memory that only writes down what it is told, for tests of what the cogs make of Discord's events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Outcome, Question, Route
+
+
+@dataclass
+class Recorder:
+    """`calls` are the names and arguments, in order; `messages` is what is held."""
+
+    calls: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
+    messages: dict[int, Message] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+    open_gaps: dict[int, Gap] = field(default_factory=dict)
+    available: bool = True
+    queued: int = 0
+    dropped: int = 0
+    answer: str = "You said so."
+    slow_s: float = 0.0
+
+    def _note(self, name: str, *arguments: object) -> None:
+        self.calls.append((name, arguments))
+
+    def named(self, name: str) -> list[tuple[object, ...]]:
+        return [arguments for called, arguments in self.calls if called == name]
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.content for message in self.messages.values()]
+
+    async def remember(self, message: Message) -> Outcome:
+        self._note("remember", message)
+        self.messages[message.id] = message
+        return Outcome.STORED
+
+    async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
+        return [await self.remember(message) for message in messages]
+
+    async def edit(self, message: Message) -> Outcome:
+        self._note("edit", message)
+        self.messages[message.id] = message
+        return Outcome.STORED
+
+    async def delete(self, guild_id: int, channel_id: int, ids: Sequence[int]) -> int:
+        self._note("delete", guild_id, channel_id, tuple(ids))
+        return sum(self.messages.pop(id_, None) is not None for id_ in ids)
+
+    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
+        self._note("delete_channel", guild_id, channel_id)
+        return 0
+
+    async def delete_guild(self, guild_id: int) -> int:
+        self._note("delete_guild", guild_id)
+        return 0
+
+    async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
+        ids = [m.id for m in self.messages.values() if m.channel_id == channel_id]
+        return max(ids, default=None)
+
+    async def gaps(self, guild_id: int) -> list[Gap]:
+        return list(self.open_gaps.values())
+
+    async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
+        self._note("note_gap", guild_id, channel_id, newest_id, oldest_id)
+        self.open_gaps[channel_id] = Gap(channel_id, newest_id, oldest_id)
+
+    async def close_gap(self, guild_id: int, channel_id: int) -> None:
+        self._note("close_gap", guild_id, channel_id)
+        self.open_gaps.pop(channel_id, None)
+
+    async def forget(self, author_id: int, guild_id: int | None = None) -> None:
+        self._note("forget", author_id)
+
+    async def opt_out(self, author_id: int) -> None:
+        self._note("opt_out", author_id)
+
+    async def opt_in(self, author_id: int) -> None:
+        self._note("opt_in", author_id)
+
+    async def export(self, author_id: int) -> AsyncIterator[Message]:
+        for message in list(self.messages.values()):
+            if message.author_id == author_id:
+                yield message
+
+    async def pause(self, guild_id: int, channel_id: int) -> None:
+        self._note("pause", guild_id, channel_id)
+
+    async def resume(self, guild_id: int, channel_id: int) -> None:
+        self._note("resume", guild_id, channel_id)
+
+    async def clear(self, guild_id: int, channel_id: int) -> int:
+        self._note("clear", guild_id, channel_id)
+        return 0
+
+    async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
+        return ChannelStatus(messages=len(self.messages))
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        await asyncio.sleep(self.slow_s)
+        return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
+
+    async def pending(self) -> int:
+        return 0
+
+    async def flush(self) -> None:
+        self._note("flush")

@@ -1,0 +1,278 @@
+"""Ways to ask and how answers arrive: mention, reply, /ask, /why, thumbs down, cool-downs, long and slow answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+from loopback.bots import running
+from loopback.payloads import Role
+from loopback.recorder import Recorder
+from loopback.scene import Scene
+
+from bot.ask import HINT, NO_CHANNEL, NOT_HERE
+from bot.client import Bot
+from bot.history import DiscordHistory
+from bot.speaker import Place, SpeechError
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.types import Answer, Kind, Question
+
+pytest_plugins = ["loopback.fixtures"]
+
+
+async def test_a_mention_is_answered_with_a_reply_that_pings_nobody(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.answer = "@everyone <@1> said so"
+    asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention}  what did I say?")
+    reply = await scene.server.reply(asked)
+    assert reply["content"] == recorder.answer
+    assert reply["_allowed_mentions"] == {"parse": []}
+    [question] = recorder.questions
+    assert (question.text, question.asker, question.kind) == ("what did I say?", "Mark", None)
+    assert (question.id, question.bot.name) == (int(asked["id"]), "Memo")
+
+
+async def test_a_reply_to_the_bot_is_a_question_without_a_mention(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} hello?")
+    answer = await scene.server.reply(asked)
+    follow_up = await scene.server.say(scene.general, scene.mark, "and Ann?", reply_to=answer)
+    follow_up_reply = await scene.server.reply(follow_up)
+    assert follow_up_reply["content"] == recorder.answer
+    assert [q.text for q in recorder.questions] == ["hello?", "and Ann?"]
+    assert recorder.questions[1].reply_to == int(answer["id"])
+
+
+async def test_a_mention_of_the_bots_own_role_counts(scene: Scene, quick: Settings, recorder: Recorder) -> None:
+    role = Role(scene.server.world.snowflake(), "Memo", 0, bot_id=scene.server.world.bot.id)
+    scene.guild.roles.append(role)
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        asked = await scene.server.say(
+            scene.general, scene.mark, f"<@&{role.id}> what now?", extra={"mention_roles": [str(role.id)]}
+        )
+        await scene.server.reply(asked)
+    assert recorder.questions[0].text == "what now?"
+
+
+async def test_people_talking_among_themselves_get_no_answer(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    first = await scene.server.say(scene.general, scene.mark, f"{scene.ann.mention} what did I say?")
+    await scene.server.say(scene.general, scene.ann, "no idea", reply_to=first)
+    await scene.server.ask(scene.general, scene.mark, "well?")
+    assert [q.text for q in recorder.questions] == ["well?"]
+
+
+async def test_the_no_entry_sign_asks_for_an_answer_without_memory(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    await scene.server.ask(scene.general, scene.mark, "🚫 what is a turtle?")
+    assert recorder.questions[0].kind is Kind.NONE
+    assert recorder.questions[0].text == "what is a turtle?"
+
+
+async def test_mentioned_people_are_named_and_the_bot_is_not_one_of_them(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    scene.guild.members[scene.ann.id].nick = "Annie"
+    await scene.server.ask(scene.general, scene.mark, f"what did {scene.ann.mention} say?")
+    [question] = recorder.questions
+    assert question.text == "what did @Annie say?"
+    assert [(p.id, p.name, p.aliases) for p in question.mentions] == [(scene.ann.id, "Annie", ("Ann", "ann"))]
+
+
+async def test_a_bare_mention_gets_a_hint(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    assert await scene.server.ask(scene.general, scene.mark, "") == HINT
+
+
+async def test_in_a_direct_message_the_bot_says_that_there_is_no_channel(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    dm = scene.server.world.add_dm(scene.mark)
+    asked = await scene.server.say(dm, scene.mark, "what did I just say?")
+    assert (await scene.server.reply(asked))["content"] == NO_CHANNEL
+    assert recorder.questions == []
+
+
+async def test_slash_ask_is_public_or_private(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    public = await scene.server.slash(scene.general, scene.mark, "ask", question="what did I say?")
+    assert await scene.server.answered(public) == recorder.answer
+    assert not public.ephemeral
+    private = await scene.server.slash(scene.general, scene.mark, "ask", question="and Ann?", private=True)
+    assert await scene.server.answered(private) == recorder.answer
+    assert private.ephemeral
+    assert len(scene.server.sent(scene.general)) == 1
+
+
+async def test_slash_ask_looks_up_who_is_mentioned(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    scene.guild.members[scene.ann.id].nick = "Annie"
+    asked = await scene.server.slash(
+        scene.general, scene.mark, "ask", question=f"what did {scene.ann.mention} and <@12345> say?"
+    )
+    await scene.server.answered(asked)
+    [question] = recorder.questions
+    assert question.text == "what did @Annie and  say?"
+    assert [p.name for p in question.mentions] == ["Annie"]
+
+
+async def test_why_explains_the_latest_answer_to_the_asker_only(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    await scene.server.ask(scene.general, scene.mark, "what did I say?")
+    mine = await scene.server.slash(scene.general, scene.mark, "why")
+    text = await scene.server.answered(mine)
+    assert "**Route** channel, topic" in text
+    assert "a topic" in text
+    assert mine.ephemeral
+    others = await scene.server.slash(scene.general, scene.ann, "why")
+    assert await scene.server.answered(others) == "I have not answered you here lately."
+
+
+async def test_a_thumbs_down_is_counted_once_per_person(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+    answer = await scene.server.reply(asked)
+    for person, emoji in ((scene.mark, "👎"), (scene.mark, "👎"), (scene.ann, "👍"), (scene.ann, "👎")):
+        await scene.server.react(answer, person, emoji)
+
+    def count() -> float:
+        return (
+            recording.metrics.registry.get_sample_value(
+                "channelmem_disliked_total", {"kind": "channel", "mode": "topic"}
+            )
+            or 0.0
+        )
+
+    await scene.server.until(lambda: count() == 2)
+
+
+async def test_a_long_answer_is_split_and_only_the_first_part_is_a_reply(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.answer = "\n\n".join(f"Paragraph {n}. " + "turtles " * 60 for n in range(10))
+    asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} recap")
+    await scene.server.until(lambda: len(scene.server.sent(scene.general)) == 3)
+    sent = scene.server.sent(scene.general)
+    assert scene.server.replies(asked) == sent[:1]
+    assert all(m["content"].startswith("Paragraph") for m in sent)
+    slash = await scene.server.slash(scene.general, scene.mark, "ask", question="recap", private=True)
+    assert await scene.server.answered(slash, messages=3) == "\n".join(m["content"] for m in sent)
+
+
+async def test_typing_is_shown_only_when_the_answer_is_slow(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    await scene.server.ask(scene.general, scene.mark, "fast?")
+    assert scene.server.calls("POST", "/typing") == []
+    recorder.slow_s = 1.0
+    await scene.server.ask(scene.general, scene.mark, "slow?")
+    assert len(scene.server.calls("POST", "/typing")) == 1
+
+
+async def test_a_question_that_was_deleted_meanwhile_is_still_answered(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.slow_s = 0.3
+    asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+    await scene.server.delete(scene.general, int(asked["id"]))
+    await scene.server.until(lambda: scene.server.sent(scene.general))
+
+
+async def test_where_the_bot_may_not_write_it_stays_silent_and_alive(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    mute = scene.server.world.add_channel(scene.guild, "mute")
+    scene.server.world.deny(mute, scene.server.world.bot, send_messages=True)
+    await scene.server.say(mute, scene.mark, f"{scene.server.world.bot.mention} hello?")
+    await scene.server.until(lambda: [c.status for c in scene.server.calls("POST", f"/{mute.id}/messages")] == [403])
+    assert await scene.server.ask(scene.general, scene.mark, "alive?") == recorder.answer
+
+
+async def test_a_second_question_too_soon_gets_an_hourglass(scene: Scene, recorder: Recorder) -> None:
+    slow = Settings(cooldown_user_s=60, cooldown_channel_s=0)
+    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+        await scene.server.ask(scene.general, scene.mark, "first")
+        second = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} second")
+        await scene.server.until(lambda: second.get("_reactions"))
+        slash = await scene.server.slash(scene.general, scene.mark, "ask", question="third")
+        assert "try again in" in await scene.server.answered(slash)
+        await scene.server.ask(scene.general, scene.ann, "somebody else")
+    assert [q.text for q in recorder.questions] == ["first", "somebody else"]
+
+
+async def test_a_blocked_channel_is_neither_remembered_nor_asked(scene: Scene, recorder: Recorder) -> None:
+    closed = Settings(channels_block=(scene.general.id,), cooldown_user_s=0)
+    async with running(scene.server, closed, cast("Memory", recorder), DiscordHistory(closed)):
+        assert await scene.server.ask(scene.general, scene.mark, "what did I say?") == NOT_HERE
+    assert recorder.messages == {}
+    assert recorder.questions == []
+
+
+async def test_only_allowed_channels_and_their_threads_are_remembered(scene: Scene, recorder: Recorder) -> None:
+    other = scene.server.world.add_channel(scene.guild, "other")
+    only = Settings(channels_allow=(scene.general.id,))
+    async with running(scene.server, only, cast("Memory", recorder), DiscordHistory(only)):
+        thread = await scene.server.add_thread(scene.general, "a thread")
+        await scene.server.say(other, scene.mark, "not this")
+        await scene.server.say(thread, scene.mark, "this")
+        await scene.server.until(lambda: recorder.texts == ["this"])
+
+
+class Parrot:
+    """A speaker whose text grows, and which may break down half-way."""
+
+    def __init__(self, *steps: str, breaks: bool = False) -> None:
+        self.steps, self.breaks = steps, breaks
+        self.closed = False
+        self.place: Place | None = None
+
+    async def reply(self, question: Question, answer: Answer, place: Place) -> AsyncIterator[str]:
+        self.place = place
+        for step in self.steps:
+            yield step
+        if self.breaks:
+            raise SpeechError("the model went away")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_speakers_growing_text_ends_in_one_message(scene: Scene, quick: Settings, recorder: Recorder) -> None:
+    parrot = Parrot("Pol", "Polly wants", "Polly wants a turtle.")
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
+        asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+        reply = await scene.server.reply(asked)
+        await scene.server.until(lambda: reply["content"] == "Polly wants a turtle.")
+    assert parrot.place == Place("Turtle Club", "general")
+    assert parrot.closed
+    assert len(scene.server.calls("PATCH", "/messages/")) == 1
+
+
+async def test_a_speaker_that_breaks_down_is_replaced_by_the_quoting_answer(
+    scene: Scene, quick: Settings, recorder: Recorder
+) -> None:
+    parrot = Parrot("Pol", breaks=True)
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
+        asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+        reply = await scene.server.reply(asked)
+        await scene.server.until(lambda: reply["content"] == recorder.answer)
+    assert len(scene.server.sent(scene.general)) == 1
+
+
+@pytest.mark.parametrize(("private", "expected"), [(False, {"open"}), (True, {"open", "staff"})])
+async def test_a_question_sees_only_channels_that_asker_and_bot_may_read(
+    scene: Scene, recorder: Recorder, private: bool, expected: set[str]
+) -> None:
+    world = scene.server.world
+    rooms = {name: world.add_channel(scene.guild, name) for name in ("open", "staff", "not-mark", "not-bot", "adult")}
+    world.hide_from_everyone(rooms["staff"])
+    for person in (scene.mark, world.bot):
+        world.allow(rooms["staff"], person, view_channel=True)
+    world.hide(rooms["not-mark"], scene.mark)
+    world.hide(rooms["not-bot"], world.bot)
+    rooms["adult"].nsfw = True
+    wide = Settings(cross_channel=True, cooldown_user_s=0, cooldown_channel_s=0)
+    async with running(scene.server, wide, cast("Memory", recorder), DiscordHistory(wide)):
+        slash = await scene.server.slash(scene.general, scene.mark, "ask", question="well?", private=private)
+        await scene.server.answered(slash)
+    names = {room.id: name for name, room in rooms.items()}
+    assert {names[id_] for id_ in recorder.questions[0].readable_channel_ids} == expected

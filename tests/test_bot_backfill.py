@@ -1,0 +1,180 @@
+"""What was missed is fetched: only that, newest first, within bounds; an interrupted gap is closed later."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import cast
+
+import pytest
+from loopback.bots import running
+from loopback.recorder import Recorder
+from loopback.scene import Scene
+
+from bot import backfill
+from bot.client import Bot
+from bot.history import DiscordHistory
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.types import Gap, Message
+
+pytest_plugins = ["loopback.fixtures"]
+
+
+def start(scene: Scene, recorder: Recorder, budget: int = 200, *, on: bool = True) -> AbstractAsyncContextManager[Bot]:
+    settings = Settings(cooldown_user_s=0, cooldown_channel_s=0, backfill=on, backfill_messages=budget)
+    return running(scene.server, settings, cast("Memory", recorder), DiscordHistory(settings))
+
+
+async def closed(scene: Scene, recorder: Recorder, times: int = 1) -> None:
+    await scene.server.until(lambda: len(recorder.named("close_gap")) >= times)
+
+
+def lines(scene: Scene, first: int, last: int) -> list[int]:
+    """Lines written while the bot was away, a second apart."""
+    return [
+        int(scene.server.wrote(scene.general, scene.mark, f"line {n}", ago_s=2000 - n)["id"])
+        for n in range(first, last)
+    ]
+
+
+def stored(scene: Scene, id_: int) -> Message:
+    return Message(scene.guild.id, scene.general.id, id_, scene.mark.id, "Mark", f"stored {id_}", 1.0)
+
+
+async def test_a_first_start_fetches_the_newest_within_the_budget(scene: Scene, recorder: Recorder) -> None:
+    lines(scene, 0, 300)
+    async with start(scene, recorder, budget=150):
+        await closed(scene, recorder)
+    assert sorted(recorder.texts) == sorted(f"line {n}" for n in range(150, 300))
+    assert recorder.texts[0] == "line 200"  # the newest page comes first, each page in its own order
+    assert len(scene.server.calls("GET", r"/messages$")) == 2
+    assert recorder.open_gaps == {}
+
+
+async def test_only_what_is_missing_is_fetched(scene: Scene, recorder: Recorder) -> None:
+    old = lines(scene, 0, 50)
+    recorder.messages[old[-1]] = stored(scene, old[-1])
+    lines(scene, 50, 60)
+    async with start(scene, recorder):
+        await closed(scene, recorder)
+    assert recorder.texts[1:] == [f"line {n}" for n in range(50, 60)]
+
+
+async def test_nothing_new_means_no_request(scene: Scene, recorder: Recorder) -> None:
+    old = lines(scene, 0, 5)
+    recorder.messages[old[-1]] = stored(scene, old[-1])
+    async with start(scene, recorder):
+        await scene.server.ask(scene.general, scene.mark, "ready?")
+    assert scene.server.calls("GET", r"/messages$") == []
+
+
+async def test_switched_off_it_fetches_nothing(scene: Scene, recorder: Recorder) -> None:
+    lines(scene, 0, 5)
+    async with start(scene, recorder, on=False):
+        await scene.server.ask(scene.general, scene.mark, "ready?")
+    assert scene.server.calls("GET", r"/messages$") == []
+
+
+async def test_what_is_said_while_it_fetches_does_not_hide_the_gap(scene: Scene, recorder: Recorder) -> None:
+    """A live message is newer than the gap; taking it for the last one seen would lose everything before it."""
+    old = lines(scene, 0, 10)
+    recorder.messages[old[-1]] = stored(scene, old[-1])
+    lines(scene, 10, 20)
+    scene.server.rest.delay_s[r"/messages$"] = 0.2
+    async with start(scene, recorder):
+        await scene.server.say(scene.general, scene.ann, "live")
+        await closed(scene, recorder)
+    assert set(recorder.texts[1:]) == {"live", *(f"line {n}" for n in range(10, 20))}
+
+
+async def test_after_a_lost_session_the_silence_is_filled(scene: Scene, recorder: Recorder) -> None:
+    async with start(scene, recorder):
+        await scene.server.say(scene.general, scene.mark, "before")
+        await scene.server.until(lambda: "before" in recorder.texts)
+        await scene.server.gateway.cut(resumable=False)
+        await scene.server.say(scene.general, scene.mark, "missed")
+        await scene.server.until(lambda: scene.server.gateway.connected)
+        await scene.server.say(scene.general, scene.mark, "after")
+        await scene.server.until(lambda: {"missed", "after"} <= set(recorder.texts))
+    assert scene.server.gateway.resumed == 0
+
+
+async def test_after_a_resume_nothing_is_fetched(scene: Scene, recorder: Recorder) -> None:
+    async with start(scene, recorder):
+        await scene.server.say(scene.general, scene.mark, "before")
+        await scene.server.gateway.cut(resumable=True)
+        await scene.server.say(scene.general, scene.mark, "meanwhile")
+        await scene.server.until(lambda: "meanwhile" in recorder.texts)
+    assert scene.server.gateway.resumed == 1
+    assert scene.server.calls("GET", r"/messages$") == []
+
+
+async def test_an_interrupted_gap_is_closed_by_the_next_start(
+    scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "RETRIES_S", (0.0,))
+    ids = lines(scene, 0, 250)
+    scene.server.fail("GET", r"/messages$", 503, spare=1)  # the first page arrives, the second does not
+    async with start(scene, recorder, budget=300):
+        await scene.server.until(lambda: [c.status for c in scene.server.calls("GET", r"/messages$")] == [200, 503])
+    assert len(recorder.texts) == 100
+    assert recorder.open_gaps == {scene.general.id: Gap(scene.general.id, ids[150], 0)}
+    async with start(scene, recorder, budget=300):
+        await closed(scene, recorder)
+    assert len(recorder.named("remember")) == 250  # each of them once
+    assert recorder.open_gaps == {}
+
+
+async def test_a_gap_left_open_is_taken_up_where_it_ended(scene: Scene, recorder: Recorder) -> None:
+    ids = lines(scene, 0, 40)
+    recorder.messages[ids[-1]] = stored(scene, ids[-1])
+    recorder.open_gaps[scene.general.id] = Gap(scene.general.id, newest_id=ids[30], oldest_id=ids[9])
+    async with start(scene, recorder):
+        await closed(scene, recorder)
+    assert recorder.texts[1:] == [f"line {n}" for n in range(10, 30)]
+
+
+async def test_a_failing_channel_keeps_its_gap_and_is_tried_again(
+    scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.2))
+    lines(scene, 0, 5)
+    scene.server.fail("GET", r"/messages$", 503)
+    async with start(scene, recorder):
+        await closed(scene, recorder)
+    assert [c.status for c in scene.server.calls("GET", r"/messages$")] == [503, 200]
+    assert len(recorder.texts) == 5
+
+
+async def test_channels_that_are_hidden_or_blocked_are_not_touched(scene: Scene, recorder: Recorder) -> None:
+    world = scene.server.world
+    hidden, shut = world.add_channel(scene.guild, "hidden"), world.add_channel(scene.guild, "shut")
+    for channel in (hidden, shut, scene.general):
+        scene.server.wrote(channel, scene.mark, f"in {channel.name}", ago_s=5)
+    world.hide(hidden, world.bot)
+    world.deny(shut, world.bot, read_message_history=True)
+    async with start(scene, recorder):
+        await closed(scene, recorder)
+    assert recorder.texts == ["in general"]
+
+
+async def test_threads_and_a_joined_guild_are_fetched_too(scene: Scene, recorder: Recorder) -> None:
+    world = scene.server.world
+    guild = world.add_guild("New Place", scene.mark)
+    lobby = world.add_channel(guild, "lobby")
+    thread = world.add_channel(guild, "thread", 11, parent=lobby)
+    guild.members.pop(world.bot.id)
+    scene.server.wrote(lobby, scene.mark, "in the lobby", ago_s=9)
+    scene.server.wrote(thread, scene.mark, "in the thread", ago_s=9)
+    async with start(scene, recorder):
+        await scene.server.invite_bot(guild)
+        await closed(scene, recorder, times=2)
+    assert {"in the lobby", "in the thread"} <= set(recorder.texts)
+
+
+async def test_too_old_messages_are_not_fetched_again_and_again(scene: Scene, recorder: Recorder) -> None:
+    scene.server.wrote(scene.general, scene.mark, "last month", ago_s=30 * 86_400)
+    scene.server.wrote(scene.general, scene.mark, "today", ago_s=60)
+    async with start(scene, recorder):
+        await closed(scene, recorder)
+    assert recorder.texts == ["today"]

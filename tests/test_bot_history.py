@@ -1,0 +1,125 @@
+"""Discord's own history, the last resort: one request for many questions, never staler than the channel."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from loopback.recorder import Recorder
+from loopback.scene import Scene
+
+from bot.client import Bot
+from bot.history import FORBIDDEN, GONE, NO_CHANNEL, SLOW_DOWN, TROUBLE
+from channelmem.types import Question
+
+pytest_plugins = ["loopback.fixtures"]
+
+
+def question(scene: Scene, channel_id: int | None = None) -> Question:
+    return Question(
+        guild_id=scene.guild.id,
+        channel_id=channel_id or scene.general.id,
+        id=scene.server.world.snowflake(time.time() + 60),
+        asker_id=scene.mark.id,
+        asker="Mark",
+        text="what was said?",
+        ts=time.time(),
+    )
+
+
+async def fetched(scene: Scene, bot: Bot, limit: int = 20, max_age_s: float = 1800) -> list[str]:
+    past = await bot.history.fetch(question(scene), limit, max_age_s)
+    assert past.problem == ""
+    return [message.content for message in past.messages]
+
+
+async def test_it_gives_peoples_newest_words_oldest_first(scene: Scene, recording: Bot) -> None:
+    other_bot = scene.server.world.add_user("dyno", bot=True)
+    for n in range(30):
+        scene.server.wrote(scene.general, scene.mark, f"line {n}", ago_s=100 - n)
+        scene.server.wrote(scene.general, other_bot, "beep", ago_s=100 - n)
+    scene.server.wrote(scene.general, scene.mark, "!play", ago_s=1)
+    assert await fetched(scene, recording, limit=20) == [f"line {n}" for n in range(10, 30)]
+
+
+async def test_it_looks_back_only_so_far_and_cuts_long_messages(scene: Scene, recording: Bot) -> None:
+    scene.server.wrote(scene.general, scene.mark, "too old", ago_s=1900)
+    scene.server.wrote(scene.general, scene.mark, "x" * 1000, ago_s=100)
+    assert await fetched(scene, recording) == ["x" * 300]
+
+
+async def test_fetched_authors_keep_their_nick_names(scene: Scene, recording: Bot) -> None:
+    scene.guild.members[scene.ann.id].nick = "Annie"
+    scene.server.wrote(scene.general, scene.ann, "hello", ago_s=5)
+    [message] = (await recording.history.fetch(question(scene), 20, 1800)).messages
+    assert (message.author, message.aliases) == ("Annie", ("Ann", "ann"))
+
+
+async def test_ten_questions_make_one_request(scene: Scene, recording: Bot) -> None:
+    scene.server.wrote(scene.general, scene.mark, "once", ago_s=5)
+    scene.server.rest.delay_s[r"/messages$"] = 0.1
+    results = await asyncio.gather(*(fetched(scene, recording) for _ in range(9)))
+    results.append(await fetched(scene, recording))
+    assert results == [["once"]] * 10
+    assert len(scene.server.calls("GET", r"/messages$")) == 1
+
+
+async def test_the_cache_follows_what_happens_in_the_channel(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    server = scene.server
+    kept = server.wrote(scene.general, scene.mark, "kept", ago_s=30)
+    edited = server.wrote(scene.general, scene.mark, "before", ago_s=20)
+    deleted = server.wrote(scene.general, scene.mark, "deleted", ago_s=10)
+    assert await fetched(scene, recording) == ["kept", "before", "deleted"]
+    await server.delete(scene.general, int(deleted["id"]))
+    await server.edit(edited, "after")
+    await server.say(scene.general, scene.ann, "new")
+    await server.until(lambda: "new" in recorder.texts)
+    assert await fetched(scene, recording) == ["kept", "after", "new"]
+    await server.answered(await server.slash(scene.general, scene.mark, "memory forget me"))
+    assert await fetched(scene, recording) == ["new"]
+    assert len(server.calls("GET", r"/messages$")) == 1
+    assert kept["content"] == "kept"
+
+
+@pytest.mark.parametrize(("status", "sentence"), [(403, FORBIDDEN), (404, GONE), (429, SLOW_DOWN), (503, TROUBLE)])
+async def test_every_refusal_is_a_plain_sentence(scene: Scene, recording: Bot, status: int, sentence: str) -> None:
+    # Without the Via header discord.py does not wait for a 429 to pass, as behind a firewall of Discord's.
+    scene.server.fail("GET", r"/messages$", status, times=1, via=False)
+    past = await recording.history.fetch(question(scene), 20, 1800)
+    assert (past.problem, past.messages) == (sentence, ())
+
+
+async def test_a_passing_rate_limit_and_a_passing_error_are_waited_for(scene: Scene, recording: Bot) -> None:
+    scene.server.wrote(scene.general, scene.mark, "there", ago_s=5)
+    scene.server.fail("GET", r"/messages$", 429)
+    scene.server.fail("GET", r"/messages$", 502)
+    assert await fetched(scene, recording) == ["there"]
+    assert [c.status for c in scene.server.calls("GET", r"/messages$")] == [429, 502, 200]
+
+
+async def test_without_the_permission_no_request_is_made(scene: Scene, recording: Bot) -> None:
+    hidden = scene.server.world.add_channel(scene.guild, "hidden")
+    scene.server.world.deny(hidden, scene.server.world.bot, read_message_history=True)
+    await scene.server.invite_bot(scene.guild)
+    await scene.server.until(lambda: recording.get_channel(hidden.id))
+    past = await recording.history.fetch(question(scene, hidden.id), 20, 1800)
+    assert past.problem == FORBIDDEN
+    assert scene.server.calls("GET", rf"/{hidden.id}/messages$") == []
+
+
+async def test_an_unknown_channel_is_said_to_be_unknown(scene: Scene, recording: Bot) -> None:
+    assert (await recording.history.fetch(question(scene, 12345), 20, 1800)).problem == NO_CHANNEL
+
+
+async def test_one_message_is_fetched_for_a_reply_chain(scene: Scene, recording: Bot) -> None:
+    written = scene.server.wrote(scene.general, scene.ann, "the start", ago_s=5000)
+    found = await recording.history.fetch_message(scene.general.id, int(written["id"]))
+    assert found is not None
+    assert (found.content, found.author_id) == ("the start", scene.ann.id)
+    assert await recording.history.fetch_message(scene.general.id, 1) is None
+    assert await recording.history.fetch_message(999, 1) is None
+
+
+def test_links_open_the_message(recording: Bot) -> None:
+    assert recording.history.jump_url(1, 2, 3) == "https://discord.com/channels/1/2/3"

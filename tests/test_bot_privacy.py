@@ -1,0 +1,142 @@
+"""/memory: everybody has a say in what is kept of them, managers in what is kept of their channel; and the notice."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import pytest
+from loopback.bots import running
+from loopback.recorder import Recorder
+from loopback.scene import Scene
+
+from bot.client import Bot
+from bot.history import DiscordHistory
+from bot.privacy import FORGOTTEN, NOTHING, OPTED_IN, OPTED_OUT, PAUSED, RESUMED, describe
+from channelmem.errors import RedisUnavailableError
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.types import ChannelStatus
+
+pytest_plugins = ["loopback.fixtures"]
+
+
+@pytest.mark.parametrize(
+    ("command", "called", "text"),
+    [
+        ("memory forget me", "forget", FORGOTTEN),
+        ("memory opt-out", "opt_out", OPTED_OUT),
+        ("memory opt-in", "opt_in", OPTED_IN),
+    ],
+)
+async def test_anyone_decides_about_their_own_words(
+    scene: Scene, recording: Bot, recorder: Recorder, command: str, called: str, text: str
+) -> None:
+    slash = await scene.server.slash(scene.general, scene.mark, command)
+    assert await scene.server.answered(slash) == text
+    assert slash.ephemeral
+    assert recorder.named(called) == [(scene.mark.id,)]
+
+
+async def test_these_work_in_a_direct_message_too(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    dm = scene.server.world.add_dm(scene.mark)
+    assert await scene.server.answered(await scene.server.slash(dm, scene.mark, "memory opt-out")) == OPTED_OUT
+
+
+async def test_export_hands_over_ones_own_words_as_a_file(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    empty = await scene.server.slash(scene.general, scene.mark, "memory export me")
+    assert await scene.server.answered(empty) == NOTHING
+    await scene.server.say(scene.general, scene.mark, "Schildkröten 🐢")
+    await scene.server.say(scene.general, scene.ann, "not mine")
+    await scene.server.until(lambda: len(recorder.messages) == 2)
+    slash = await scene.server.slash(scene.general, scene.mark, "memory export me")
+    assert await scene.server.answered(slash) == "1 messages of yours."
+    assert slash.ephemeral
+    [line] = slash.files["my-messages.jsonl"].decode().splitlines()
+    assert json.loads(line)["content"] == "Schildkröten 🐢"
+
+
+@pytest.mark.parametrize(
+    ("command", "called", "text"),
+    [
+        ("memory pause", "pause", PAUSED),
+        ("memory resume", "resume", RESUMED),
+        ("memory clear", "clear", "I forgot this channel (0 messages)."),
+        ("memory status", "", "This channel is remembered (with archive): 0 messages."),
+    ],
+)
+async def test_only_managers_decide_about_the_channel(
+    scene: Scene, recording: Bot, recorder: Recorder, command: str, called: str, text: str
+) -> None:
+    refused = await scene.server.slash(scene.general, scene.mark, command)
+    assert await scene.server.answered(refused) == "Only people who may manage this channel can do that."
+    assert refused.ephemeral
+    assert recorder.named(called) == []
+    scene.server.world.allow(scene.general, scene.mark, manage_channels=True)
+    allowed = await scene.server.slash(scene.general, scene.mark, command)
+    assert await scene.server.answered(allowed) == text
+    assert recorder.named(called) == ([(scene.guild.id, scene.general.id)] if called else [])
+
+
+async def test_a_channel_command_in_a_direct_message_is_explained(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    dm = scene.server.world.add_dm(scene.mark)
+    slash = await scene.server.slash(dm, scene.mark, "memory pause")
+    assert await scene.server.answered(slash) == "This is for server channels; there is no channel here."
+
+
+async def test_when_redis_is_away_nothing_is_promised(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(author_id: int) -> None:
+        raise RedisUnavailableError("Redis does not answer")
+
+    monkeypatch.setattr(recorder, "forget", away)
+    slash = await scene.server.slash(scene.general, scene.mark, "memory forget me")
+    assert "nothing was changed" in await scene.server.answered(slash)
+
+
+async def test_a_failure_of_ours_names_a_request_and_no_detail(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(author_id: int) -> None:
+        raise ZeroDivisionError("inner detail")
+
+    monkeypatch.setattr(recorder, "forget", broken)
+    slash = await scene.server.slash(scene.general, scene.mark, "memory forget me")
+    text = await scene.server.answered(slash)
+    assert "Something went wrong on my side (request `" in text
+    assert "inner detail" not in text
+
+
+async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    world = scene.server.world
+    guild = world.add_guild("New Place", scene.mark)
+    closed, opened = world.add_channel(guild, "closed"), world.add_channel(guild, "opened")
+    world.deny(closed, world.bot, send_messages=True)
+    guild.system_channel_id = closed.id
+    await scene.server.invite_bot(guild)
+    await scene.server.until(lambda: scene.server.sent(opened))
+    [notice] = scene.server.sent(opened)
+    assert "kept for 7 days" in notice["content"]
+    assert "/memory opt-out" in notice["content"]
+    assert scene.server.sent(closed) == []
+
+
+async def test_the_notice_can_be_switched_off(scene: Scene, recorder: Recorder) -> None:
+    quiet = Settings(join_notice=False, cooldown_user_s=0)
+    async with running(scene.server, quiet, cast("Memory", recorder), DiscordHistory(quiet)):
+        guild = scene.server.world.add_guild("New Place", scene.mark)
+        lobby = scene.server.world.add_channel(guild, "lobby")
+        await scene.server.invite_bot(guild)
+        await scene.server.ask(lobby, scene.mark, "hello?")
+        assert len(scene.server.sent(lobby)) == 1
+
+
+def test_status_is_said_in_words() -> None:
+    held = ChannelStatus(messages=3, pending=1, oldest_ts=60, newest_ts=120, paused=True, archive=False)
+    assert describe(held, listed=True) == (
+        "This channel is paused (without archive): 3 messages, from <t:60:f> to <t:120:f>. 1 wait for their vector."
+    )
+    assert "left out by my settings" in describe(held, listed=False)
