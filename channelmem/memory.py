@@ -77,19 +77,20 @@ class Memory:
         """
         settings = settings or load_settings()
         async with AsyncExitStack() as stack:
-            store, model = await asyncio.gather(
+            url, model = await asyncio.gather(
                 _connect(stack, settings), asyncio.to_thread(_model, settings, embedder, progress)
             )
-            stack.callback(model.close)
-            redis = connect(store, settings)
+            if embedder is None:  # one that was given belongs to its giver
+                stack.callback(model.close)
+            redis = connect(url, settings)
             stack.push_async_callback(redis.aclose)
             if not patient:
-                await asyncio.to_thread(check_server, store, timeout_s=settings.redis_timeout_s)
-            opened = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
-            stack.push_async_callback(opened.close)
+                await asyncio.to_thread(check_server, url, timeout_s=settings.redis_timeout_s)
+            store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
+            stack.push_async_callback(store.close)
             if settings.embed_in_process:
-                await stack.enter_async_context(_embedding(Worker(opened, model)))
-            yield cls(opened, model, history=history)
+                await stack.enter_async_context(_embedding(Worker(store, model)))
+            yield cls(store, model, history=history)
 
     # --- the two flows ---
 

@@ -1,0 +1,290 @@
+"""The two flows through the public API, on real Redis with the real model: what a bot's author relies on."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import pytest
+from conftest import NOW, Clock, OwnServer, make_settings
+
+import channelmem
+from channelmem import (
+    Gap,
+    History,
+    Kind,
+    Look,
+    Memory,
+    Message,
+    Mode,
+    Outcome,
+    Past,
+    Person,
+    Question,
+    Settings,
+    Source,
+)
+from channelmem.embed import Embedder
+
+MARK, ANN, BOB = Person(7, "Mark"), Person(8, "Ann"), Person(9, "Bob")
+GUILD, CHANNEL, OTHER = 5 << 22, 10, 11
+
+
+class Talk:
+    """Writes messages and questions with as few words as the tests need."""
+
+    def __init__(self, memory: Memory, clock: Clock) -> None:
+        self.memory, self.clock, self.last = memory, clock, 100
+
+    def message(self, who: Person, text: str, *, ago_s: float = 60, **changes: object) -> Message:
+        self.last += 1
+        plain = Message(GUILD, CHANNEL, self.last, who.id, who.name, text, self.clock() - ago_s)
+        return replace(plain, **changes)  # type: ignore[arg-type]  # (fields of Message)
+
+    async def say(self, who: Person, text: str, *, ago_s: float = 60, **changes: object) -> Message:
+        message = self.message(who, text, ago_s=ago_s, **changes)
+        assert await self.memory.remember(message) is Outcome.STORED
+        return message
+
+    def question(self, who: Person, text: str, **changes: object) -> Question:
+        self.last += 1
+        plain = Question(GUILD, CHANNEL, self.last, who.id, who.name, text, self.clock(), bot=Person(99, "Bot"))
+        return replace(plain, **changes)  # type: ignore[arg-type]
+
+    async def ask(self, who: Person, text: str, **changes: object) -> channelmem.Answer:
+        return await self.memory.ask(self.question(who, text, **changes))
+
+
+@pytest.fixture
+async def talk(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Talk]:
+    async with Memory.open(settings, clock=clock, embedder=embedder) as memory:
+        yield Talk(memory, clock)
+
+
+async def test_the_seed_scenario_is_answered_with_a_quote(talk: Talk) -> None:
+    said = await talk.say(MARK, "It's turtles. All the way down it is recursive spirals of turtles!")
+    answer = await talk.ask(MARK, "what did I just say about turtles?")
+    assert answer.hits[0].message.id == said.id
+    assert answer.text.startswith("You said, 1 minute ago: ")
+    assert "recursive spirals of turtles" in answer.text
+    assert (answer.route.kind, answer.route.mode, answer.route.topic) == (Kind.CHANNEL, Mode.TOPIC, "turtles")
+    assert answer.found
+
+
+async def test_reptiles_find_the_turtles(talk: Talk) -> None:
+    said = await talk.say(MARK, "It's turtles. All the way down it is recursive spirals of turtles!")
+    await talk.say(BOB, "the deploy is green again")
+    answer = await talk.ask(ANN, "did anyone mention reptiles?")
+    assert answer.hits[0].message.id == said.id
+
+
+async def test_a_message_sent_a_moment_before_the_question_is_seen_by_topic_and_by_time(talk: Talk) -> None:
+    for n in range(30):
+        await talk.say(ANN, f"filler number {n} about the weather", ago_s=300 - n)
+    said = await talk.say(BOB, "the llama escaped from the zoo", ago_s=1)
+    assert (await talk.ask(ANN, "what did Bob say about the llama?")).hits[0].message.id == said.id
+    assert (await talk.ask(ANN, "what did Bob just say?")).hits[0].message.id == said.id
+
+
+async def test_nothing_found_is_said_with_what_was_looked_at(talk: Talk) -> None:
+    await talk.say(BOB, "the deploy is green again")
+    answer = await talk.ask(ANN, "what did people say about llamas?")
+    assert answer.hits == ()
+    assert not answer.found
+    assert "llamas" in answer.text
+    assert [looked.source for looked in answer.tried] == [Source.BUFFER, Source.ARCHIVE]
+
+
+async def test_a_question_that_is_not_about_the_channel_looks_nothing_up(talk: Talk) -> None:
+    await talk.say(BOB, "a joke about the deploy")
+    answer = await talk.ask(ANN, "tell me a joke")
+    assert (answer.route.kind, answer.hits, answer.tried) == (Kind.NONE, (), ())
+
+
+async def test_the_question_itself_is_never_its_own_answer(talk: Talk) -> None:
+    question = talk.question(ANN, "what did I say about pelicans?")
+    await talk.memory.remember(
+        replace(talk.message(ANN, question.text, ago_s=0), id=question.id, addressed=True, author_id=ANN.id)
+    )
+    assert (await talk.memory.ask(question)).hits == ()
+
+
+async def test_an_edit_replaces_what_is_found(talk: Talk) -> None:
+    said = await talk.say(BOB, "lunch is at twelve")
+    assert await talk.memory.edit(replace(said, content="the meeting moved to Oslo", revision=NOW)) is Outcome.STORED
+    assert (await talk.ask(ANN, "what did Bob say about lunch?")).hits == ()
+    assert (await talk.ask(ANN, "what did Bob say about Oslo?")).hits[0].message.id == said.id
+
+
+async def test_a_deleted_message_is_never_recalled(talk: Talk) -> None:
+    said = await talk.say(BOB, "my secret password is swordfish")
+    await talk.memory.delete(GUILD, CHANNEL, [said.id])
+    assert (await talk.ask(ANN, "what did Bob say about swordfish?")).hits == ()
+    assert await talk.memory.remember(said) is Outcome.IGNORED
+
+
+async def test_channels_and_guilds_do_not_leak_into_each_other(talk: Talk) -> None:
+    await talk.say(BOB, "the pelican is ours", channel_id=OTHER)
+    await talk.say(BOB, "the pelican is theirs", guild_id=6 << 22)
+    assert (await talk.ask(ANN, "did anyone mention a pelican?")).hits == ()
+    allowed = await talk.ask(ANN, "did anyone mention a pelican?", readable_channel_ids=(OTHER,))
+    assert [hit.message.content for hit in allowed.hits] == ["the pelican is ours"]
+
+
+async def test_a_follow_up_inherits_what_it_leaves_out(talk: Talk) -> None:
+    await talk.say(ANN, "I would take the train to Berlin")
+    await talk.say(BOB, "I prefer the night bus to Berlin")
+    await talk.ask(MARK, "what did Ann say about Berlin?")
+    assert "night bus" in (await talk.ask(MARK, "and Bob?")).text
+
+
+async def test_catching_up_starts_where_the_asker_last_spoke(talk: Talk) -> None:
+    await talk.say(BOB, "before lunch", ago_s=900)
+    await talk.say(MARK, "brb", ago_s=600)
+    await talk.say(ANN, "the release is out", ago_s=300)
+    answer = await talk.ask(MARK, "catch me up")
+    assert answer.route.mode is Mode.RECAP
+    assert "the release is out" in answer.text
+    assert "before lunch" not in answer.text
+
+
+async def test_what_left_the_buffer_is_found_in_the_archive(talk: Talk) -> None:
+    said = await talk.say(BOB, "the invoice number is 4711")
+    talk.clock.now += 2 * 3600
+    answer = await talk.ask(ANN, "what did Bob say about the invoice?")
+    assert answer.hits[0].message.id == said.id
+    assert answer.hits[0].source is Source.ARCHIVE
+
+
+async def test_forgetting_a_person_hides_and_keeps_out_everything_of_theirs(talk: Talk) -> None:
+    await talk.say(BOB, "the pelican is mine")
+    await talk.memory.forget(BOB.id)
+    assert (await talk.ask(ANN, "did anyone mention a pelican?")).hits == ()
+    assert await talk.memory.remember(talk.message(BOB, "another pelican")) is Outcome.IGNORED
+    assert [message async for message in talk.memory.export(BOB.id)] == []
+    await talk.memory.opt_in(BOB.id)
+    await talk.say(BOB, "a third pelican")
+
+
+async def test_a_paused_channel_takes_nothing_in(talk: Talk) -> None:
+    await talk.memory.pause(GUILD, CHANNEL)
+    assert await talk.memory.remember(talk.message(BOB, "unheard")) is Outcome.IGNORED
+    await talk.memory.resume(GUILD, CHANNEL)
+    await talk.say(BOB, "heard")
+    assert (await talk.memory.status(GUILD, CHANNEL)).messages == 1
+
+
+async def test_flush_returns_when_everything_is_searchable(talk: Talk) -> None:
+    for n in range(20):
+        await talk.say(BOB, f"message number {n}")
+    assert await talk.memory.flush()
+    assert (await talk.memory.status(GUILD, CHANNEL)).pending == 0
+
+
+async def test_replies_are_linked_when_they_arrive(talk: Talk) -> None:
+    asked = await talk.say(ANN, "where is the key of the bike shed?", ago_s=120)
+    await talk.say(BOB, "Ann: under the flower pot", ago_s=60)
+    answer = await talk.ask(MARK, "what did Bob say about the bike shed?")
+    assert "flower pot" in answer.hits[0].message.content
+    assert answer.hits[0].message.parents[0][0] == asked.id
+
+
+async def test_gaps_of_back_fill_outlive_the_process(settings: Settings, embedder: Embedder, clock: Clock) -> None:
+    async with Memory.open(settings, clock=clock, embedder=embedder) as memory:
+        await memory.note_gap(GUILD, CHANNEL, None, 5)
+        await memory.note_gap(GUILD, OTHER, 2**60 + 1, 7)
+    async with Memory.open(settings, clock=clock, embedder=embedder) as memory:
+        assert await memory.gaps(GUILD) == [Gap(CHANNEL, None, 5), Gap(OTHER, 2**60 + 1, 7)]
+        await memory.close_gap(GUILD, CHANNEL)
+        assert await memory.gaps(GUILD) == [Gap(OTHER, 2**60 + 1, 7)]
+
+
+async def test_the_context_for_a_model_has_threads_hits_references_and_the_question(talk: Talk) -> None:
+    root = await talk.say(ANN, "shall we move the server to Oslo?", ago_s=240)
+    await talk.say(BOB, "yes, Oslo is cheap", ago_s=200, reply_to=root.id)
+    question = talk.question(MARK, "what did Bob say about Oslo?", reply_to=root.id)
+    context = await talk.memory.context(question, await talk.memory.ask(question))
+    assert "Oslo is cheap" in context
+    assert "shall we move the server" in context
+    assert "what did Bob say about Oslo?" in context
+
+
+async def test_the_tool_looks_by_topic_speaker_and_time(talk: Talk) -> None:
+    await talk.say(ANN, "the train to Berlin is late", ago_s=3 * 3600)
+    await talk.say(BOB, "Berlin has good bread", ago_s=60)
+    question = talk.question(MARK, "")
+    assert "good bread" in await talk.memory.look(Look(question, query="Berlin", speaker="bob"))
+    assert "train" in await talk.memory.look(Look(question, query="train", since_s=6 * 3600))
+    assert "Nobody called zoe" in await talk.memory.look(Look(question, speaker="zoe"))
+    assert "No relevant recent messages" in await talk.memory.look(Look(question, query="quantum chromodynamics"))
+    assert "good bread" in await talk.memory.look(Look(question))
+
+
+class Shelf(History):
+    """A platform's history with fixed contents."""
+
+    def __init__(self, messages: Sequence[Message] = (), problem: str = "") -> None:
+        self.past, self.fetches = Past(tuple(messages), problem), 0
+
+    async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        self.fetches += 1
+        return self.past
+
+    async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        return next((one for one in self.past.messages if one.id == message_id), None)
+
+    def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return f"https://example.test/{guild_id}/{channel_id}/{message_id}"
+
+
+async def test_a_cold_channel_is_answered_from_the_platforms_history(
+    settings: Settings, embedder: Embedder, clock: Clock
+) -> None:
+    past = Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 120)
+    shelf = Shelf([past])
+    async with Memory.open(settings, clock=clock, embedder=embedder, history=shelf) as memory:
+        talk = Talk(memory, clock)
+        answer = await talk.ask(MARK, "what did Ann say about the pelican?")
+        assert answer.hits[0].source is Source.HISTORY
+        assert f"https://example.test/{GUILD}/{CHANNEL}/1" in answer.text
+        assert (await memory.status(GUILD, CHANNEL)).messages == 0, "what is fetched for an answer is never stored"
+
+
+async def test_without_redis_messages_queue_and_questions_go_to_history(
+    own_server: OwnServer, embedder: Embedder, clock: Clock, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings = make_settings(own_server.url, tmp_path_factory.mktemp("data"), redis_timeout_s=0.3)
+    shelf = Shelf([Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 120)])
+    async with Memory.open(settings, clock=clock, embedder=embedder, history=shelf) as memory:
+        talk = Talk(memory, clock)
+        await talk.say(BOB, "stored before the outage")
+        own_server.kill()
+        assert await memory.remember(talk.message(BOB, "said during the outage")) is Outcome.QUEUED
+        assert not memory.available
+        answer = await talk.ask(MARK, "what did Ann say about the pelican?")
+        assert "the pelican landed" in answer.text
+        own_server.start()
+        assert await memory.flush()
+        contents = {hit.message.content for hit in (await talk.ask(MARK, "what did Bob just say?")).hits}
+        assert contents == {"stored before the outage", "said during the outage"}
+
+
+async def test_a_patient_memory_opens_without_redis(
+    embedder: Embedder, clock: Clock, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings = make_settings("redis://127.0.0.1:1/0", tmp_path_factory.mktemp("data"), redis_timeout_s=0.2)
+    async with Memory.open(settings, clock=clock, embedder=embedder, patient=True) as memory:
+        talk = Talk(memory, clock)
+        assert await memory.remember(talk.message(BOB, "anyone there?")) is Outcome.QUEUED
+        answer = await talk.ask(MARK, "what did I just say?")
+        assert not answer.found
+
+
+async def test_switched_off_nothing_is_remembered(settings: Settings, embedder: Embedder, clock: Clock) -> None:
+    off = settings.model_copy(update={"enabled": False})
+    async with Memory.open(off, clock=clock, embedder=embedder) as memory:
+        assert await memory.remember(Talk(memory, clock).message(BOB, "hello")) is Outcome.IGNORED
+
+
+def test_the_public_names_are_these() -> None:
+    assert {"Memory", "Message", "Question", "Settings", "Answer", "Hit", "Route"} <= set(channelmem.__all__)
+    for name in channelmem.__all__:
+        assert getattr(channelmem, name)
