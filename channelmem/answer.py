@@ -108,7 +108,7 @@ def _quotes(view: _View, hits: Sequence[Hit]) -> Iterator[str]:
         yield from _by_person(view, _surest(view, mine))
     elif _WHETHER.match(view.question.text):
         sure = _surest(view, mine)
-        yes = "Yes" if _shares_a_word(view.route, sure[0]) else "Perhaps"
+        yes = "Yes" if _is_about(view.route, sure[0]) else "Perhaps"
         who, when = _lower_you(view.who(sure[0].message)), view.when(sure[0].message)
         yield from _listed(view, sure, f"{yes}: {who}, {when}: ")
     else:
@@ -132,7 +132,7 @@ def _by_person(view: _View, hits: Sequence[Hit]) -> Iterator[str]:
         best.setdefault(hit.message.author_id, hit)
     rest = _WHO.match(view.question.text)
     did = " did" if rest and _SAID_IT.search(rest["rest"]) else ""
-    sure = "" if _shares_a_word(view.route, hits[0]) else "Perhaps "
+    sure = "" if _is_about(view.route, hits[0]) else "Perhaps "
     for at, hit in enumerate(list(best.values())[:MOST_QUOTES]):
         message = hit.message
         who = view.who(message)
@@ -143,9 +143,13 @@ def _by_person(view: _View, hits: Sequence[Hit]) -> Iterator[str]:
 
 
 def _asked_for(view: _View, hit: Hit) -> bool:
-    """Whether the hit is by somebody the question names; without such a person every hit is."""
+    """Whether the hit is by somebody whose words the question wants.
+
+    "What did Ann say about Rome?" wants Ann's; "when did Ann go to Rome?" is answered by whoever knows.
+    """
     speakers = {person.id for person in view.route.speakers}
-    if not speakers or hit.message.author_id in speakers:
+    wants_words = view.route.kind is Kind.CHANNEL or _SAID_IT.search(view.question.text)
+    if not speakers or not wants_words or hit.message.author_id in speakers:
         return True
     return hit.message.own and view.question.bot.id in speakers
 
@@ -156,12 +160,14 @@ def _others_lead(view: _View, hit: Hit) -> str:
 
 
 def _surest(view: _View, hits: Sequence[Hit]) -> Sequence[Hit]:
-    """For a yes or a name: the hits that use a word of the topic, where there are any."""
-    return [hit for hit in hits if _shares_a_word(view.route, hit)] or hits
+    """For a yes or a name: the hits that use the topic's words, where there are any."""
+    return [hit for hit in hits if _is_about(view.route, hit)] or hits
 
 
-def _shares_a_word(route: Route, hit: Hit) -> bool:
-    return bool(hit.text_score) or not route.topic or not set(stems(route.topic)).isdisjoint(stems(hit.message.content))
+def _is_about(route: Route, hit: Hit) -> bool:
+    """Whether at least half of the topic's words are in the message itself: resemblance is no mention."""
+    topic = set(stems(route.topic))
+    return 2 * len(topic & set(stems(hit.message.content))) >= len(topic)
 
 
 def _recap(view: _View, forest: Forest) -> Iterator[str]:

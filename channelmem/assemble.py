@@ -34,8 +34,10 @@ REFERENCE_CHARS: Final = 300
 CHAIN_CHARS: Final = 200
 QUESTION_CHARS: Final = 300
 
-HIGHLY_RELEVANT: Final = 0.55
-RELEVANT: Final = 0.30
+HIGHLY_SIMILAR: Final = 0.55
+SIMILAR: Final = 0.30
+STRONG_EVIDENCE: Final = 0.75
+EVIDENCE: Final = 0.30
 
 # "<3" and "a < b" stay as they are; what could be read as a tag or a template mark does not.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?|<])")
@@ -66,31 +68,37 @@ class Parts:
 
 def assemble(parts: Parts, budget_tokens: int) -> str:
     """The block, or an empty text if there is nothing to tell (or no room to tell it)."""
-    draft = _draft(parts)
+    names = _names(parts)
+    draft = _draft(parts, names)
     if overflows(draft, budget_tokens):
+        # What stands in a nearer section is the cheapest to leave out of a wider one.
+        parts = replace(parts, forest=_without(parts.forest, {hit.message.id for hit in parts.hits}))
+        draft = _draft(parts, names)
+    if overflows(_focus(draft), budget_tokens):
         # A reference may have to go, so nothing points at one.
-        draft = _draft(_without_repetitions(parts), pointing=False)
+        chain = {message.id for message in parts.chain}
+        references = tuple(message for message in parts.references if message.id not in chain)
+        draft = _draft(replace(parts, references=references), names, pointing=False)
     return fit(draft, budget_tokens)
 
 
 def relevance(hit: Hit) -> str:
-    """ " [highly relevant]", " [relevant]" or nothing, by how near the topic is; a shared word counts too."""
-    similarity = hit.similarity or 0.0
-    shares_words = bool(hit.text_score)
-    if similarity >= HIGHLY_RELEVANT or (shares_words and similarity >= RELEVANT):
+    """ " [highly relevant]", " [relevant]" or nothing: by the cosine, or with the share of the topic's words."""
+    similarity = max(hit.similarity or 0.0, 0.0)
+    evidence = min(hit.text_score or 0.0, 1.0) + 0.5 * similarity
+    if similarity >= HIGHLY_SIMILAR or evidence >= STRONG_EVIDENCE:
         return " [highly relevant]"
-    return " [relevant]" if shares_words or similarity >= RELEVANT else ""
+    return " [relevant]" if similarity >= SIMILAR or evidence >= EVIDENCE else ""
 
 
 class _Writer:
     """Writes the lines of one block: the same names and the same moment throughout."""
 
-    def __init__(self, parts: Parts, *, pointing: bool) -> None:
-        self._parts = parts
+    def __init__(self, parts: Parts, names: Names, *, pointing: bool) -> None:
+        self._parts, self._names = parts, names
         told = parts.references if pointing else ()
         # What stands in full among the references is only pointed at elsewhere.
         self._pointers = {message.id: f"(reference {at})" for at, message in enumerate(told, 1)}
-        self._names = Names(parts.bot, _speakers(parts), _people(parts))
 
     def near(self) -> Iterator[Section]:
         """The sections that have something to tell, nearest first."""
@@ -193,19 +201,17 @@ def _section(head: str, rows: list[Row]) -> Section:
     return Section(head, tuple(rows), tuple(range(len(rows))), len(rows))
 
 
-def _draft(parts: Parts, *, pointing: bool = True) -> Draft:
-    writer = _Writer(parts, pointing=pointing)
+def _draft(parts: Parts, names: Names, *, pointing: bool = True) -> Draft:
+    writer = _Writer(parts, names, pointing=pointing)
     asked = {parts.question.id} if parts.question is not None else set()
     forest = _without(parts.forest, asked | {message.id for message in (*parts.references, *parts.chain)})
     return Draft(tuple(writer.near()), AMBIENT, tuple(map(writer.thread, forest.threads)), forest.more_messages)
 
 
-def _without_repetitions(parts: Parts) -> Parts:
-    """When room is short, what stands in a nearer section is not told again in a wider one."""
-    chain = {message.id for message in parts.chain}
-    hits = {hit.message.id for hit in parts.hits}
-    references = tuple(message for message in parts.references if message.id not in chain)
-    return replace(parts, references=references, forest=_without(parts.forest, hits | chain))
+def _focus(draft: Draft) -> Draft:
+    """What the asker pointed at: all but hits and ambient threads."""
+    near = tuple(section for section in draft.near if section.head != HITS)
+    return replace(draft, near=near, ambient=(), ambient_more=0)
 
 
 def _without(forest: Forest, ids: Collection[int]) -> Forest:
@@ -223,13 +229,13 @@ def _speakers(parts: Parts) -> Iterator[Message]:
     yield from parts.linked.values()
 
 
-def _people(parts: Parts) -> dict[int, str]:
-    """Who may be mentioned without having spoken."""
-    asked = parts.question
+def _names(parts: Parts) -> Names:
+    """Everybody who speaks or may be mentioned."""
     known = dict(parts.people)
-    if asked is not None:
-        known |= {person.id: person.name for person in asked.mentions} | {asked.asker_id: asked.asker}
-    return known
+    if parts.question is not None:
+        known |= {person.id: person.name for person in parts.question.mentions}
+        known[parts.question.asker_id] = parts.question.asker
+    return Names(parts.bot, _speakers(parts), known)
 
 
 def _iso(ts: float, tz: tzinfo) -> str:

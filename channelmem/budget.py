@@ -90,8 +90,10 @@ class Draft:
     def lines(self) -> list[str]:
         """All of it, with lines that tell what was left out."""
         near = [line for part in self.near for line in (part.frame, more(_MANY), *map(str, part.rows))]
-        ambient = [line for block in self.ambient for line in block.lines(len(block.rows))]
-        return [*near, self.ambient_head, more(_MANY), *ambient]
+        return [*near, self.ambient_head, more(_MANY), *self.ambient_lines()]
+
+    def ambient_lines(self) -> list[str]:
+        return [line for block in self.ambient for line in block.lines(len(block.rows))]
 
 
 def overflows(draft: Draft, budget_tokens: int) -> bool:
@@ -164,7 +166,9 @@ def _squeezed(row: Row, room: int, costs: _Costs) -> tuple[Row, int]:
 
 def _fit_ambient(draft: Draft, room: int, costs: _Costs) -> str:
     left = sum(len(block.rows) for block in draft.ambient) + draft.ambient_more
-    room -= sum(costs([draft.ambient_head, more(left)]))
+    head, omission, *lines = costs([draft.ambient_head, more(left), *draft.ambient_lines()])
+    # Room to say what was left out is held back unless all of it fits.
+    room -= head if not draft.ambient_more and head + sum(lines) <= room else head + omission
     if not left or room < 0:
         return ""
     told: list[str] = []

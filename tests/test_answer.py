@@ -131,6 +131,18 @@ def test_words_of_others_are_not_passed_off_as_the_persons_asked_for() -> None:
     )
 
 
+def test_a_question_about_somebodys_doings_is_answered_by_whoever_knows() -> None:
+    route = Route(Kind.MEMORY, topic="rome", speakers=(ANN,))
+    hits = [hit(said(1, "Bob", "Ann was in Rome in May")), hit(said(2, "Ann", "Rome is old"))]
+    assert answer(route, hits, "when did Ann go to Rome?").startswith("Bob said, 2 minutes ago: “Ann was in Rome")
+
+
+def test_half_of_the_topic_is_a_mention_less_is_a_guess() -> None:
+    route = Route(Kind.CHANNEL, topic="turtle feeding schedule")
+    assert answer(route, [hit(said(1, "Bob", "turtle"))], "did anyone mention it?").startswith("Perhaps")
+    assert answer(route, [hit(said(1, "Bob", "feed the turtle"))], "did anyone mention it?").startswith("Yes")
+
+
 def test_the_persons_own_words_win_over_better_hits_of_others() -> None:
     route = Route(Kind.CHANNEL, topic="turtles", speakers=(MARK,))
     hits = [hit(said(1, "Ann", "turtles turtles")), hit(said(2, "Mark", "turtles"))]
