@@ -6,6 +6,7 @@ torch; only `model` imports it, and only when the cache has no export yet.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -78,10 +79,12 @@ class _Graph(torch.nn.Module):
 
 def _write_graph(reference: SentenceTransformer, pooling: str, file: Path) -> None:
     encoded = reference.tokenizer(["two rows", "of unequal length each"], padding=True, return_tensors="pt")
-    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]
     transformer = reference[0].auto_model
     if not isinstance(transformer, torch.nn.Module):
         raise ModelError(f"The model has no transformer to export; {_USE_TORCH}.")
+    # Some tokenizers give more than their model takes.
+    taken = inspect.signature(transformer.forward).parameters
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded and name in taken]
     graph = _Graph(transformer, names, pooling).eval()
     axes = {name: {0: "batch", 1: "tokens"} for name in names}
     with warnings.catch_warnings(), torch.inference_mode():

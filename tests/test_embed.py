@@ -50,6 +50,50 @@ embedder.close()
 np.savez(sys.argv[1], theirs=theirs, messages=messages, question=question, identity=embedder.identity)
 """
 
+# Small models of other shapes with random weights: what sentence-transformers itself makes of them is the reference.
+SHAPES = """
+import asyncio, json, sys
+from pathlib import Path
+import numpy as np
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import Dense, Pooling, Transformer
+from transformers import AutoTokenizer, BertConfig, BertModel, DistilBertConfig, DistilBertModel
+from channelmem.embed import open_embedder
+from channelmem.errors import ModelError
+from channelmem.model import find_source
+from channelmem.settings import Settings
+texts, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
+tokenizer = AutoTokenizer.from_pretrained(find_source(Settings(_env_file=None)).path)
+small = {"vocab_size": 30522, "num_hidden_layers": 2, "max_position_embeddings": 64}
+bert = BertModel(BertConfig(hidden_size=32, num_attention_heads=2, intermediate_size=64, **small))
+distil = DistilBertModel(DistilBertConfig(dim=32, n_heads=2, hidden_dim=64, n_layers=2, vocab_size=30522))
+worst = {}
+for name, inner, pooling, more in (
+    ("bert-cls", bert, "cls", []),
+    ("distil-mean", distil, "mean", []),
+    ("bert-dense", bert, "mean", [Dense(32, 16)]),
+):
+    inner.eval().save_pretrained(folder / f"{name}-inner")
+    tokenizer.save_pretrained(folder / f"{name}-inner")
+    shell = Transformer(str(folder / f"{name}-inner"), max_seq_length=48)
+    made = SentenceTransformer(
+        modules=[shell, Pooling(32, pooling_mode=pooling), *more],
+        prompts={"query": "query: ", "document": "passage: "}, device="cpu",
+    )
+    made.save(str(folder / name))
+    settings = Settings(_env_file=None, embedding_model=str(folder / name), cache_dir=folder / "cache")
+    try:
+        embedder = open_embedder(settings)
+    except ModelError as error:
+        worst[name] = str(error)
+        continue
+    messages = asyncio.run(embedder.embed_messages(texts)) - made.encode_document(texts, normalize_embeddings=True)
+    question = asyncio.run(embedder.embed_question(texts[1])) - made.encode_query(texts[1], normalize_embeddings=True)
+    embedder.close()
+    worst[name] = float(max(np.abs(messages).max(), np.abs(question).max()))
+(folder / "worst.json").write_text(json.dumps(worst))
+"""
+
 HOT_START = """
 import asyncio, json, sys
 from channelmem.embed import open_embedder
@@ -147,6 +191,17 @@ async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity
     assert np.abs(await onnx.embed_messages(TEXTS) - reference["messages"]).max() < 1e-4
     assert np.abs(await onnx.embed_question(TEXTS[1]) - reference["question"]).max() < 1e-4
     assert str(reference["identity"]) == onnx.identity
+
+
+@pytest.mark.timeout(300)
+def test_models_of_other_shapes_are_exported_or_refused_with_the_way_out(tmp_path: Path) -> None:
+    """cls pooling, no token types, prompts, another length limit; a Dense layer cannot be exported."""
+    command = [sys.executable, "-c", SHAPES, str(tmp_path)]
+    subprocess.run(command, input=json.dumps(TEXTS), text=True, check=True)
+    worst = json.loads((tmp_path / "worst.json").read_text())
+    assert worst["bert-cls"] < 1e-4
+    assert worst["distil-mean"] < 1e-4
+    assert "CHANNELMEM_EMBEDDING_BACKEND=torch" in worst["bert-dense"]
 
 
 async def test_int8_stays_near_fp32_and_says_that_it_is_another_model(onnx: Embedder) -> None:
