@@ -206,7 +206,10 @@ def _nothing(view: _View, looked: Sequence[Looked]) -> str:
         return "I could not look it up."
     seen = [_seen(source, view) for source in asked if source.count]
     if not seen:
-        return f"I have no messages {'from that time' if view.route.window.start is not None else 'here yet'}."
+        # A search by person or time that met nothing says nothing about other people or times.
+        narrowed = [_by(view)] if view.route.speakers else []
+        narrowed += ["from that time"] if view.route.window.start is not None else []
+        return f"I have no messages {' '.join(narrowed) or 'here yet'}."
     return f"I have {', and '.join(seen)}; {_nobody(view)}."
 
 

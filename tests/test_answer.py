@@ -218,6 +218,16 @@ def test_an_empty_memory_claims_nothing_about_people() -> None:
     assert answer(TOPIC, looked=[Looked(Source.BUFFER)]) == "I have no messages here yet."
 
 
+def test_an_empty_search_by_person_or_time_is_not_called_an_empty_memory() -> None:
+    looked = [Looked(Source.BUFFER)]
+    by_ann = Route(Kind.CHANNEL, Mode.LATEST, Window(NOW - 60), (ANN,))
+    assert answer(by_ann, looked=looked) == "I have no messages by Ann from that time."
+    assert answer(Route(Kind.CHANNEL, Mode.LATEST, speakers=(MARK,)), looked=looked) == "I have no messages by you."
+    assert (
+        answer(Route(Kind.CHANNEL, Mode.RECAP, Window(NOW - 60)), looked=looked) == "I have no messages from that time."
+    )
+
+
 def test_what_could_not_be_asked_is_not_called_empty() -> None:
     looked = [Looked(Source.BUFFER, problem="Redis does not answer.")]
     assert answer(TOPIC, looked=looked) == "I could not look it up. Redis does not answer."
