@@ -5,6 +5,7 @@ On the way of every question, so it reads hiredis' lists by position instead of 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from channelmem.keys import padded
 from channelmem.types import Message, Person
 
 SEPARATOR = "\x1f"
+_PARENT = struct.Struct("<Qd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Seen:
     last_ts: float
 
 
-def to_values(message: Message) -> tuple[str | int, ...]:
+def to_values(message: Message) -> tuple[str | int | bytes, ...]:
     """The nine values of an `add` event."""
     return (
         message.guild_id,
@@ -38,17 +40,16 @@ def to_values(message: Message) -> tuple[str | int, ...]:
     )
 
 
-def pack(message: Message) -> str:
-    """The `about` field: revision, name, explicit parent, mentions, probable parents."""
-    return SEPARATOR.join(
-        (
-            to_revision(message),
-            message.author,
-            "" if message.reply_to is None else str(message.reply_to),
-            " ".join(map(str, message.mentions)),
-            " ".join(f"{parent}:{p:.3g}" for parent, p in message.parents),
-        )
+def pack(message: Message) -> bytes:
+    """The `about` field: revision, name, explicit parent, mentions; last and binary, the probable parents."""
+    readable = (
+        to_revision(message),
+        message.author,
+        "" if message.reply_to is None else str(message.reply_to),
+        " ".join(map(str, message.mentions)),
+        "",
     )
+    return SEPARATOR.join(readable).encode() + b"".join(_PARENT.pack(*parent) for parent in message.parents)
 
 
 def to_revision(message: Message) -> str:
@@ -59,13 +60,13 @@ def to_revision(message: Message) -> str:
 def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
     """From raw fields in the order of schema.FIELDS."""
     author_id, text, ts, flag, about = fields
-    revision, author, reply_to, mentions, parents = about.decode().split(SEPARATOR)
+    revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
     return Message(
         guild_id,
         channel_id,
         int(message_id),
         int(author_id),
-        author,
+        author.decode(),
         text.decode(),
         float(ts),
         int(reply_to) if reply_to else None,
@@ -74,18 +75,13 @@ def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequen
         flag == b"addressed",
         float(revision) if revision else 0.0,
         (),
-        _parents(parents) if parents else (),
+        tuple(_PARENT.iter_unpack(parents)) if parents else (),
     )
 
 
 def from_row(guild_id: int, row: Sequence[Any]) -> Message:
     """From a row of the reading scripts: channel, id, fields."""
     return to_message(guild_id, int(row[0]), row[1], row[2])
-
-
-def _parents(packed: str) -> tuple[tuple[int, float], ...]:
-    pairs = [part.partition(":") for part in packed.split(" ")]
-    return tuple([(int(parent), float(p)) for parent, _, p in pairs])
 
 
 def parse_person(author_id: bytes, packed: bytes) -> Seen:

@@ -27,6 +27,7 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
 Result = int | Outcome
+Value = str | int | bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +35,7 @@ class Event:
     """One change, as the `apply` script reads it."""
 
     kind: str
-    values: tuple[str | int, ...]
+    values: tuple[Value, ...]
     done: asyncio.Future[Result]
     number: int = field(default_factory=count().__next__)
 
@@ -66,7 +67,7 @@ class Outbox:
     def idle(self) -> bool:
         return all(lane.task is None for lane in self._lanes.values())
 
-    def put(self, bucket: int, kind: str, values: tuple[str | int, ...]) -> asyncio.Future[Result]:
+    def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         lane = self._lanes.setdefault(bucket, Lane(bucket))
         lane.events.append(Event(kind, values, done))

@@ -93,13 +93,14 @@ class Search:
     async def newest(self, query: Query) -> list[Message]:
         """Newest first, without any vector."""
         if self._is_small(query):
-            view = await self._view(query, vectors=False)
-            messages = [to_message(query.guild_id, channel, row[0], row[1:]) for channel, row in view.rows]
+            rows = (await self._view(query, vectors=False)).rows
+            rows.sort(key=lambda row: (float(row[1][3]), row[1][0]), reverse=True)
+            messages = [to_message(query.guild_id, channel, row[0], row[1:]) for channel, row in rows[: query.limit]]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
             messages = [from_row(query.guild_id, row) for row in await self._walk(query)]
         else:
-            _, _, rows, _, _ = await self._find(query, newest=True)
-            messages = [from_row(query.guild_id, row) for row in rows]
+            _, _, found, _, _ = await self._find(query, newest=True)
+            messages = [from_row(query.guild_id, row) for row in found]
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
@@ -144,6 +145,8 @@ class Search:
 
     async def _nearest_in_view(self, query: Query) -> Found:
         view = await self._view(query, vectors=True)
+        if not any(row[-1] for _, row in view.rows):
+            await self._check_version(query.guild_id)
         now = self._buckets.clock()
         similarities = _similarities(query.vector, [row[-1] for _, row in view.rows])
         messages = [to_message(query.guild_id, channel, row[0], row[1:-1]) for channel, row in view.rows]
@@ -166,10 +169,8 @@ class Search:
                 wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
                 order = ("SORT_RO", keys.of("chan", channel), "BY", "nosort", "LIMIT", 0, self._max_messages)
                 pipe.execute_command(*order, "GET", "#", *wanted, "DESC")
-            pipe.hget(keys.one("meta"), "version")
             pipe.scard(keys.one("optout"))
-            *replies, version, opted_out = await answered(pipe.execute())
-        await self._check(bucket, version)
+            *replies, opted_out = await answered(pipe.execute())
         rows = [
             (channel, flat[at : at + len(names) + 1])
             for channel, flat in zip(query.channel_ids, replies, strict=True)
@@ -177,7 +178,10 @@ class Search:
         ]
         return await self._visible(query, rows, hidden=opted_out > 0)
 
-    async def _check(self, bucket: int, version: bytes | None) -> None:
+    async def _check_version(self, guild_id: int) -> None:
+        """No vector at all: the channel is new, or the vectors are another model's by now."""
+        bucket = self._buckets.bucket(guild_id)
+        version = await answered(self._buckets.redis.hget(self._buckets.keys(bucket).one("meta"), "version"))
         if version is None:
             await self._buckets.heal(bucket)
         elif int(version) != self._buckets.version(bucket):
