@@ -14,6 +14,7 @@ from typing import Final
 
 from channelmem.gaps import ago, counted, gap_words
 from channelmem.quote import cut, flatten, name, quoted, safe
+from channelmem.relevance import worth_quoting
 from channelmem.threads import Forest
 from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Thread
 from channelmem.words import stems
@@ -26,6 +27,7 @@ FURTHER_CHARS: Final = 160
 RECAP_CHARS: Final = 90
 MOST_QUOTES: Final = 4
 MOST_THREADS: Final = 6
+MOST_LINES: Final = 6
 LONGEST: Final = 1_900
 """Discord takes 2,000 characters; the rest is room for what an adapter adds."""
 
@@ -101,6 +103,8 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
 
 
 def _quotes(view: _View, hits: Sequence[Hit]) -> Iterator[str]:
+    if view.route.mode is Mode.TOPIC:
+        hits = worth_quoting(hits)
     mine = [hit for hit in hits if _asked_for(view, hit)]
     if not mine:
         yield from _listed(view, hits, _others_lead(view, hits[0]))
@@ -172,18 +176,36 @@ def _is_about(route: Route, hit: Hit) -> bool:
 
 def _recap(view: _View, forest: Forest) -> Iterator[str]:
     shown = forest.threads[:MOST_THREADS]
-    hidden = forest.threads[MOST_THREADS:]
     threads = len(forest.threads) + forest.more_threads
     messages = len(forest.messages) + forest.more_messages
     oldest = min(message.ts for message in forest.messages)
     since = "" if forest.more_messages else f" since {_clock(oldest, view)}"
-    yield f"{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}, newest first:"
-    for at, thread in enumerate(shown):
-        gap = gap_words(shown[at - 1].messages[0].ts - thread.messages[-1].ts) if at else None
+    order = ", newest first" if len(shown) > 1 else ""
+    yield f"{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}{order}:"
+    if len(shown) == 1:
+        yield from _lines(view, shown[0])
+        left = messages - min(len(shown[0].messages), MOST_LINES)
+    else:
+        yield from _summaries(view, shown)
+        left = messages - sum(len(thread.messages) for thread in shown)
+    if left:
+        yield f"... {counted(left, 'more message')}"
+
+
+def _lines(view: _View, thread: Thread) -> Iterator[str]:
+    """A single conversation, line by line, the newest ones."""
+    messages = thread.messages[-MOST_LINES:]
+    for at, message in enumerate(messages):
+        gap = gap_words(message.ts - messages[at - 1].ts) if at else None
+        pause = f"({gap} later) " if gap else ""
+        yield f"- {pause}{view.who(message)}, {view.when(message)}: {view.quote(message, FURTHER_CHARS)}"
+
+
+def _summaries(view: _View, threads: Sequence[Thread]) -> Iterator[str]:
+    """Several conversations, each by its first and last words."""
+    for at, thread in enumerate(threads):
+        gap = gap_words(threads[at - 1].messages[0].ts - thread.messages[-1].ts) if at else None
         yield f"- {f'({gap} earlier) ' if gap else ''}{_told(view, thread)}"
-    more = forest.more_messages + sum(len(thread.messages) for thread in hidden)
-    if more:
-        yield f"... {counted(more, 'more message')}"
 
 
 def _told(view: _View, thread: Thread) -> str:
@@ -204,13 +226,22 @@ def _nothing(view: _View, looked: Sequence[Looked]) -> str:
     asked = [source for source in looked if not source.problem]
     if looked and not asked:
         return "I could not look it up."
-    seen = [_seen(source, view) for source in asked if source.count]
+    seen = [_seen(source, view) for source in _distinct(asked)]
     if not seen:
         # A search by person or time that met nothing says nothing about other people or times.
         narrowed = [_by(view)] if view.route.speakers else []
         narrowed += ["from that time"] if view.route.window.start is not None else []
         return f"I have no messages {' '.join(narrowed) or 'here yet'}."
     return f"I have {', and '.join(seen)}; {_nobody(view)}."
+
+
+def _distinct(looked: Sequence[Looked]) -> list[Looked]:
+    """Near to far; an archive that goes no further than the buffer is not worth a mention."""
+    kept: list[Looked] = []
+    for source in sorted((one for one in looked if one.count), key=lambda one: list(Source).index(one.source)):
+        if all(source.count > other.count for other in kept):
+            kept.append(source)
+    return kept
 
 
 def _seen(source: Looked, view: _View) -> str:

@@ -19,6 +19,7 @@ from channelmem.durations import human_age
 from channelmem.gaps import MINOR_S, ago, marker
 from channelmem.quote import cut, escape_xml, flatten, named
 from channelmem.references import inline
+from channelmem.relevance import label as relevance
 from channelmem.threads import Forest, Names, label
 from channelmem.types import Hit, Message, Mode, Person, Question, Route, Thread
 
@@ -33,11 +34,6 @@ THREAD_CHARS: Final = 200
 REFERENCE_CHARS: Final = 300
 CHAIN_CHARS: Final = 200
 QUESTION_CHARS: Final = 300
-
-HIGHLY_SIMILAR: Final = 0.55
-SIMILAR: Final = 0.30
-STRONG_EVIDENCE: Final = 0.75
-EVIDENCE: Final = 0.30
 
 # "<3" and "a < b" stay as they are; what could be read as a tag or a template mark does not.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?|<])")
@@ -80,15 +76,6 @@ def assemble(parts: Parts, budget_tokens: int) -> str:
         references = tuple(message for message in parts.references if message.id not in chain)
         draft = _draft(replace(parts, references=references), names, pointing=False)
     return fit(draft, budget_tokens)
-
-
-def relevance(hit: Hit) -> str:
-    """ " [highly relevant]", " [relevant]" or nothing: by the cosine, or with the share of the topic's words."""
-    similarity = max(hit.similarity or 0.0, 0.0)
-    evidence = min(hit.text_score or 0.0, 1.0) + 0.5 * similarity
-    if similarity >= HIGHLY_SIMILAR or evidence >= STRONG_EVIDENCE:
-        return " [highly relevant]"
-    return " [relevant]" if similarity >= SIMILAR or evidence >= EVIDENCE else ""
 
 
 class _Writer:
@@ -175,7 +162,7 @@ class _Writer:
         return self._dated(message, self._words(message.content, self._parts.hit_chars))
 
     def _dated(self, message: Message, words: str, mark: str = "") -> Row:
-        return Row(f"- {self._names.of(message)} ({self._age(message.ts)}){mark}: ", words)
+        return Row(f"- {self._names.of(message)} ({self._age(message.ts)}){mark and f' {mark}'}: ", words)
 
     def _said(self, message: Message) -> Row:
         return Row(f"  {self._names.of(message)}: ", self._words(message.content, THREAD_CHARS))

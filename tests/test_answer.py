@@ -172,6 +172,32 @@ def test_a_recap_lists_conversations_newest_first() -> None:
     ]
 
 
+def test_a_single_conversation_is_told_line_by_line() -> None:
+    forest = build([said(1, "Ann", "hello?", 7_500), said(2, "Bob", "hi", 120, to=1)])
+    assert answer(RECAP, forest=forest, text="catch me up").splitlines() == [
+        "2 messages in 1 conversation since 05:55:",
+        "- Ann, 2 hours ago: “hello?”",
+        "- (2 hours later) Bob, 2 minutes ago: “hi”",
+    ]
+
+
+def test_a_long_conversation_tells_its_newest_lines() -> None:
+    forest = build([said(i, "Ann", f"line {i}", 100 - i, to=i - 1) for i in range(1, 11)])
+    lines = answer(RECAP, forest=forest, text="catch me up").splitlines()
+    assert lines[1].endswith("“line 5”")
+    assert lines[-2:] == ["- Ann, 1 minute ago: “line 10”", "... 4 more messages"]
+
+
+def test_faint_hits_are_not_quoted_beside_a_good_one() -> None:
+    hits = [hit(said(1, "Ann", "turtles")), hit(said(2, "Bob", "my cat"), similarity=0.1, text_score=0.3)]
+    assert answer(TOPIC, hits, "what was said about turtles?") == "Ann said, 2 minutes ago: “turtles”"
+
+
+def test_an_archive_that_goes_no_further_than_the_buffer_is_not_mentioned() -> None:
+    looked = [Looked(Source.ARCHIVE, 8, NOW - 600), Looked(Source.BUFFER, 8, NOW - 600)]
+    assert answer(TOPIC, looked=looked) == "I have the last 8 messages, back to 07:50; nobody mentioned turtles."
+
+
 def test_a_recap_counts_what_it_left_out() -> None:
     forest = build([said(i, "Ann", f"message {i}", i) for i in range(1, 30)], max_threads=3)
     lines = answer(RECAP, forest=forest, text="catch me up").splitlines()

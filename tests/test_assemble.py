@@ -80,7 +80,7 @@ def test_hits_look_as_people_expect_them() -> None:
 
 def test_a_hit_that_has_the_topics_words_is_relevant_without_a_vector() -> None:
     assert "[highly relevant]" in block(hits=(Hit(said(1, "Ann", "turtles"), 0.5, None, 1.0),))
-    assert "[relevant]" in block(hits=(Hit(said(1, "Ann", "turtles"), 0.5, None, 0.4),))
+    assert "[relevant]" in block(hits=(Hit(said(1, "Ann", "turtles"), 0.5, None, 0.6),))
 
 
 def test_newest_messages_carry_no_label_of_relevance() -> None:
