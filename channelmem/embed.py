@@ -24,8 +24,8 @@ from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
 
-# One run of the model has at most this many tokens, padding included. Measured on two cores, larger runs are no
-# faster per message, and a question shares its core with one run at most.
+# One run of the model has at most this many tokens, padding included. Measured on two busy cores, larger runs are
+# no faster per message, and a question shares its core with one run at most.
 BATCH_TOKENS = 128
 BATCH_ROWS = 16
 # Messages still make progress when questions never stop.
