@@ -47,6 +47,8 @@ SESSION_S: Final = 3_600.0
 class Weights:
     """What each ingredient counts. Chosen on the IRC data and by reason; docs/recall.md shows what each brings."""
 
+    words: float = 1.0
+    """Coverage of the topic's words, however they reach the message."""
     parent: float = 0.85
     """A word in the message that this one answers, times the chance that it does."""
     near: tuple[float, ...] = (0.5, 0.4, 0.3, 0.2)
@@ -114,7 +116,7 @@ def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     rarity = _rarity(pool, topic, _present(pool.messages, topic))
     coverage = covered @ rarity / rarity.sum() if topic else np.zeros(len(pool.messages))
     cosine = np.nan_to_num(np.maximum(pool.cosines, 0.0))
-    score = coverage / (weights.relative * coverage.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
+    score = weights.words * coverage / (weights.relative * coverage.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
     score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * cosine
     score += _situation(pool.messages, ask, weights)
     return Scores(score, coverage + 0.5 * cosine, coverage)
