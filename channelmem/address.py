@@ -25,8 +25,40 @@ def _idle(word: str, names: set[str]) -> bool:
 
 
 _TASKS = frozenset(
-    """translate summarize summarise rewrite rephrase paraphrase explain correct fix proofread format convert define write answer
-    solve debug tldr sum draft improve review classify parse check spell complete continue make turn say repeat""".split()
+    [
+        "translate",
+        "summarize",
+        "summarise",
+        "rewrite",
+        "rephrase",
+        "paraphrase",
+        "explain",
+        "correct",
+        "fix",
+        "proofread",
+        "format",
+        "convert",
+        "define",
+        "write",
+        "answer",
+        "solve",
+        "debug",
+        "tldr",
+        "sum",
+        "draft",
+        "improve",
+        "review",
+        "classify",
+        "parse",
+        "check",
+        "spell",
+        "complete",
+        "continue",
+        "make",
+        "turn",
+        "say",
+        "repeat",
+    ]
 )
 
 

@@ -19,8 +19,8 @@ _GAP = "[jzlk]*"
 _ONE = "(?:t?[gH]|[iyeWM]|N)"
 _SUBJECT = f"(?P<subject>{_ONE}(?:,?&?j?{_ONE})*)"
 _NAMED = "(?P<subject>N(?:,?&?N)*)"
-_PRESENT_GROUP = frozenset("everyone everybody yall you chat others".split())
-_OPEN_GROUP = frozenset("anyone anybody someone somebody".split())
+_PRESENT_GROUP = frozenset(["everyone", "everybody", "yall", "you", "chat", "others"])
+_OPEN_GROUP = frozenset(["anyone", "anybody", "someone", "somebody"])
 
 
 # Forms that ask for what somebody did, not for what they said.
@@ -96,22 +96,147 @@ _CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 # Passive without an agent is about us only with these.
 _SAID = frozenset(
-    """said mentioned discussed decided agreed suggested posted shared linked asked brought talked told promised planned settled
-    concluded argued came proposed debated""".split()
+    [
+        "said",
+        "mentioned",
+        "discussed",
+        "decided",
+        "agreed",
+        "suggested",
+        "posted",
+        "shared",
+        "linked",
+        "asked",
+        "brought",
+        "talked",
+        "told",
+        "promised",
+        "planned",
+        "settled",
+        "concluded",
+        "argued",
+        "came",
+        "proposed",
+        "debated",
+    ]
 )
-_WRITTEN = frozenset("wrote written announced declared reported described picked chose planned revealed meant thought".split())
-_MINDED = frozenset("thought think feel felt picked".split())
-_LAST = frozenset("last latest previous recent newest first prior final".split())
+_WRITTEN = frozenset(
+    [
+        "wrote",
+        "written",
+        "announced",
+        "declared",
+        "reported",
+        "described",
+        "picked",
+        "chose",
+        "planned",
+        "revealed",
+        "meant",
+        "thought",
+    ]
+)
+_MINDED = frozenset(["thought", "think", "feel", "felt", "picked"])
+_LAST = frozenset(["last", "latest", "previous", "recent", "newest", "first", "prior", "final"])
 _LATEST_OF = frozenset(
-    """message messages post posts comment comments reply replies link links question questions answer answers thing things
-    response joke picture photo image meme gif video file screenshot suggestion update announcement""".split()
+    [
+        "message",
+        "messages",
+        "post",
+        "posts",
+        "comment",
+        "comments",
+        "reply",
+        "replies",
+        "link",
+        "links",
+        "question",
+        "questions",
+        "answer",
+        "answers",
+        "thing",
+        "things",
+        "response",
+        "joke",
+        "picture",
+        "photo",
+        "image",
+        "meme",
+        "gif",
+        "video",
+        "file",
+        "screenshot",
+        "suggestion",
+        "update",
+        "announcement",
+    ]
 )
-_FINDABLE = frozenset("message messages post posts comment comments link links mention mentions replies thread threads".split())
+_FINDABLE = frozenset(
+    [
+        "message",
+        "messages",
+        "post",
+        "posts",
+        "comment",
+        "comments",
+        "link",
+        "links",
+        "mention",
+        "mentions",
+        "replies",
+        "thread",
+        "threads",
+    ]
+)
 _MEDIA = frozenset(
-    """article book bible movie film episode podcast documentary docs documentation paper constitution quran lyrics speech
-    interview news novel poem series manual wikipedia reddit twitter tv congress parliament press""".split()
+    [
+        "article",
+        "book",
+        "bible",
+        "movie",
+        "film",
+        "episode",
+        "podcast",
+        "documentary",
+        "docs",
+        "documentation",
+        "paper",
+        "constitution",
+        "quran",
+        "lyrics",
+        "speech",
+        "interview",
+        "news",
+        "novel",
+        "poem",
+        "series",
+        "manual",
+        "wikipedia",
+        "reddit",
+        "twitter",
+        "tv",
+        "congress",
+        "parliament",
+        "press",
+    ]
 )
-_GENERIC_WE = frozenset("moon mars space evolve evolved apes earth humans humanity universe dinosaurs aliens language".split())
+_GENERIC_WE = frozenset(
+    [
+        "moon",
+        "mars",
+        "space",
+        "evolve",
+        "evolved",
+        "apes",
+        "earth",
+        "humans",
+        "humanity",
+        "universe",
+        "dinosaurs",
+        "aliens",
+        "language",
+    ]
+)
 _OURS = frozenset("NiyWP")
 _START = r"(?:^|[.,&l]|z(?=[qho]))[jl]*"
 _ASKING = re.compile(rf"{_START}(?:[qho]|[dDbBvm]|R|r)|[qho][bB]_?[stejMx]|[qho][l.]*$|mj*yj*R".replace("_?", ""))
@@ -119,7 +244,23 @@ _IMPERATIVE = re.compile(r"^[l,.j]*(?:m_?yj*)?[CK]".replace("_?", "j*"))
 _ADVICE = re.compile(r"(?:h[x]?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
 
 
-_TALKS = frozenset("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh".split())
+_TALKS = frozenset(
+    [
+        "talk",
+        "talking",
+        "talked",
+        "discuss",
+        "discussing",
+        "discussed",
+        "argue",
+        "arguing",
+        "argued",
+        "debating",
+        "on",
+        "laughing",
+        "laugh",
+    ]
+)
 
 
 def judge(line: Line) -> Judged:
@@ -167,12 +308,12 @@ def _clause(line: Line) -> Finding | None:
 
 
 # Forms that carry their own question; others may stand in a side clause.
-_MAIN = frozenset("asked perfect continuous who whose opinion meaning".split()) | LIFE
+_MAIN = frozenset(["asked", "perfect", "continuous", "who", "whose", "opinion", "meaning"]) | LIFE
 _LIFE_QUESTION = _pattern(f"[dv]_{_NAMED}_(?P<verb>[xvDn]?)")
 
 
 def _main_clause(line: Line, finding: Finding) -> Finding:
-    """"How did Ann feel when somebody wrote to her": the question is about Ann, not about somebody."""
+    """ "How did Ann feel when somebody wrote to her": the question is about Ann, not about somebody."""
     match = _LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding
@@ -214,7 +355,11 @@ def _told(line: Line, finding: Finding) -> bool:
     subject, verb = line.letters[slice(*finding.subject)], _verb(line, finding)
     if subject in {"i", "W"} and verb in _MINDED:
         return False
-    if line.letters[finding.verb[0]] == "G" and "B" not in line.letters[finding.start : finding.end] and "N" not in subject:
+    if (
+        line.letters[finding.verb[0]] == "G"
+        and "B" not in line.letters[finding.start : finding.end]
+        and "N" not in subject
+    ):
         return False
     if subject in {"M", "y"} and line.letters[finding.verb[0]] == "G":
         return False
@@ -226,7 +371,11 @@ def _told(line: Line, finding: Finding) -> bool:
 
 
 def _passive(line: Line, finding: Finding) -> bool:
-    return _verb(line, finding) in _SAID and not _elsewhere(line) and bool(finding.start == 0 or _ASKING.search(line.letters))
+    return (
+        _verb(line, finding) in _SAID
+        and not _elsewhere(line)
+        and bool(finding.start == 0 or _ASKING.search(line.letters))
+    )
 
 
 def _quoted(line: Line, finding: Finding) -> bool:
@@ -295,7 +444,9 @@ def _present(line: Line, finding: Finding) -> bool:
 
 
 def _tale(line: Line, finding: Finding) -> bool:
-    return bool(_ASKING.search("." + line.letters[finding.end :])) and "q" in line.letters + line.letters.replace("h", "q")
+    return bool(_ASKING.search("." + line.letters[finding.end :])) and "q" in line.letters + line.letters.replace(
+        "h", "q"
+    )
 
 
 def _any(_line: Line, _finding: Finding) -> bool:

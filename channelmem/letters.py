@@ -26,13 +26,10 @@ class Line:
     """A question, letter by letter; `letters[i]` is the class of `tokens[i]`."""
 
     tokens: list[Token]
+    words: list[str]
     letters: str = ""
     persons: dict[int, tuple[Person, ...]] = field(default_factory=dict)
     times: list[Found] = field(default_factory=list)
-
-    @property
-    def words(self) -> list[str]:
-        return [token.word for token in self.tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +47,9 @@ class Known:
 
 def spell(tokens: list[Token], known: Known, moment: Moment) -> Line:
     """The line of a question."""
-    line = Line(tokens)
-    codes = [_code(token.word) for token in tokens]
-    words = line.words
+    words = [token.word for token in tokens]
+    line = Line(tokens, words)
+    codes = [CODES.get(word) or _code(word) for word in words]
     _phrases(words, codes)
     _name(line, words, codes, known)
     line.times = [each for each in when.find(_unnamed(words, codes), moment) if _counts(each, codes, words, tokens)]
@@ -66,9 +63,6 @@ def spell(tokens: list[Token], known: Known, moment: Moment) -> Line:
 def _code(word: str) -> str:
     if word == QUOTED:
         return "Z"
-    code = CODES.get(word)
-    if code is not None:
-        return code
     if word.isalnum() or len(word) > 1:
         return "x"
     return "." if word in ".?!;…:" else "," if word in ",-–—/()" else "@" if word == "@" else "x"
@@ -171,7 +165,7 @@ def _unnamed(words: list[str], codes: list[str]) -> list[str]:
 
 
 def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
-    """"about last night" and "yesterday's talk" name a topic, not a time to look at."""
+    """ "about last night" and "yesterday's talk" name a topic, not a time to look at."""
     if tokens[each.last - 1].possessive:
         return False
     before = each.first
@@ -186,6 +180,39 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
 
 
 _TAKES_OBJECT = frozenset(
-    """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share shared ask asked
-    reply replied respond responded answer answered mean meant suggest suggested explain explained decide decided""".split()
+    [
+        "say",
+        "said",
+        "saying",
+        "tell",
+        "told",
+        "telling",
+        "think",
+        "thought",
+        "mention",
+        "mentioned",
+        "mentioning",
+        "post",
+        "posted",
+        "write",
+        "wrote",
+        "share",
+        "shared",
+        "ask",
+        "asked",
+        "reply",
+        "replied",
+        "respond",
+        "responded",
+        "answer",
+        "answered",
+        "mean",
+        "meant",
+        "suggest",
+        "suggested",
+        "explain",
+        "explained",
+        "decide",
+        "decided",
+    ]
 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from channelmem.lexicon import CODES, EXPAND
 from channelmem.people import fold
 
 # A question is short; of a pasted text only its ends can be one.
 HEAD_CHARS, TAIL_CHARS = 600, 200
+HEAD_TOKENS, TAIL_TOKENS = 70, 30
 QUOTED = "\x00"
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
@@ -22,7 +23,7 @@ _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4", "''''")
 _QUOTE_MARKS = frozenset("\"'\u201c\u201e\u00ab")
 _QUOTE = re.compile(
-    "\"([^\"\n]{1,300})\"|[\u201c\u201e]([^\u201d\u201c\n]{1,300})[\u201d\u201c]|\u00ab([^\u00bb\n]{1,300})\u00bb"
+    '"([^"\n]{1,300})"|[\u201c\u201e]([^\u201d\u201c\n]{1,300})[\u201d\u201c]|\u00ab([^\u00bb\n]{1,300})\u00bb'
     r"|(?<!\w)'([^'\n]{1,300}(?:'\w[^'\n]{0,300}){0,2})'(?!\w)"
 )
 _TOKEN = re.compile(
@@ -30,17 +31,16 @@ _TOKEN = re.compile(
     re.IGNORECASE,
 )
 _NOISE = frozenset("`*_~|^\\#=<>[]{}\"'%")
-_TITLES = frozenset("mr mrs ms dr st jr sr prof".split())
+_TITLES = frozenset(["mr", "mrs", "ms", "dr", "st", "jr", "sr", "prof"])
 _ENDINGS = {"'s": "is", "'re": "are", "'ve": "have", "'d": "did", "'ll": "will", "'m": "am"}
 _TAKES_IS = frozenset("qhoiyeWgtsk")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
+    """`text` as written (empty for the second half of a contraction), `word` folded and without a possessive ending."""
+
     text: str
-    """As written; empty for the second half of a contraction."""
     word: str
-    """Folded; a possessive without its ending."""
     possessive: bool = False
 
 
@@ -48,18 +48,22 @@ def read(text: str, names: Container[str] = ()) -> list[Token]:
     """The tokens of the part of the text that is worth looking at; `names` are never taken for slang."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
-    text, quotes = _without_quotes(text.translate(_APOSTROPHES))
+    text, quotes = _without_quotes(text if text.isascii() else text.translate(_APOSTROPHES))
+    pieces = _TOKEN.findall(text)
+    middle = range(HEAD_TOKENS, len(pieces) - TAIL_TOKENS)
     tokens: list[Token] = []
-    for piece in _TOKEN.findall(text):
+    for i, piece in enumerate(pieces):
         if piece == QUOTED:
             tokens.append(Token(quotes.pop(0), QUOTED))
-        elif piece == "." and tokens and tokens[-1].word in _TITLES:
-            continue
-        elif piece in _NOISE or piece.startswith("http"):
+        elif i in middle or piece in _NOISE or piece.startswith("http") or _is_titles_dot(piece, tokens):
             continue
         else:
             _append(tokens, piece, names)
     return tokens
+
+
+def _is_titles_dot(piece: str, tokens: list[Token]) -> bool:
+    return piece == "." and bool(tokens) and tokens[-1].word in _TITLES
 
 
 def _without_quotes(text: str) -> tuple[str, list[str]]:
@@ -83,7 +87,7 @@ def _append(tokens: list[Token], piece: str, names: Container[str]) -> None:
     if plain is None and "'" in word and word not in names:
         plain = _contraction(word)
     if plain is None:
-        owner = word[:-2] if word.endswith("'s") else word
+        owner = word.removesuffix("'s")
         tokens.append(Token(piece, owner, owner is not word))
         return
     tokens.append(Token(piece, plain[0]))

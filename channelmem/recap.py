@@ -35,11 +35,81 @@ _IDIOM = re.compile(
 )
 _BARE_YEAR = re.compile(r"^in \d{4}$")
 _OURS = frozenset(
-    """chat channel conversation discussion thread messages message everything above backlog drama argument debate talk talks
-    convo server room here happenings last past recent today yesterday morning evening day night hour points it that posts
-    scrollback logs log chatter stuff going""".split()
+    [
+        "chat",
+        "channel",
+        "conversation",
+        "discussion",
+        "thread",
+        "messages",
+        "message",
+        "everything",
+        "above",
+        "backlog",
+        "drama",
+        "argument",
+        "debate",
+        "talk",
+        "talks",
+        "convo",
+        "server",
+        "room",
+        "here",
+        "happenings",
+        "last",
+        "past",
+        "recent",
+        "today",
+        "yesterday",
+        "morning",
+        "evening",
+        "day",
+        "night",
+        "hour",
+        "points",
+        "it",
+        "that",
+        "posts",
+        "scrollback",
+        "logs",
+        "log",
+        "chatter",
+        "stuff",
+        "going",
+    ]
 )
-_POLITE = frozenset("me us for a an the quick short brief of up some give us please now today can could so far this then all in on bullet points".split())
+_POLITE = frozenset(
+    [
+        "me",
+        "us",
+        "for",
+        "a",
+        "an",
+        "the",
+        "quick",
+        "short",
+        "brief",
+        "of",
+        "up",
+        "some",
+        "give",
+        "us",
+        "please",
+        "now",
+        "today",
+        "can",
+        "could",
+        "so",
+        "far",
+        "this",
+        "then",
+        "all",
+        "in",
+        "on",
+        "bullet",
+        "points",
+    ]
+)
 
 
 def recap(line: Line) -> Recap | None:
@@ -55,10 +125,76 @@ def recap(line: Line) -> Recap | None:
 
 
 _HINTS = frozenset(
-    """catch fill loop clue speed date miss missed update where online around active talking here backlog recap summary summarize
-    summarise tldr rundown gist highlights digest overview sum key version going happening happened happen went new latest news
-    cooking there interesting important exciting noteworthy urgent updates developments drama up tea situation status
-    context conversation chat channel thread discussion about topic subject vibe mood word debate argument fuss story deal""".split()
+    [
+        "catch",
+        "fill",
+        "loop",
+        "clue",
+        "speed",
+        "date",
+        "miss",
+        "missed",
+        "update",
+        "where",
+        "online",
+        "around",
+        "active",
+        "talking",
+        "here",
+        "backlog",
+        "recap",
+        "summary",
+        "summarize",
+        "summarise",
+        "tldr",
+        "rundown",
+        "gist",
+        "highlights",
+        "digest",
+        "overview",
+        "sum",
+        "key",
+        "version",
+        "going",
+        "happening",
+        "happened",
+        "happen",
+        "went",
+        "new",
+        "latest",
+        "news",
+        "cooking",
+        "there",
+        "interesting",
+        "important",
+        "exciting",
+        "noteworthy",
+        "urgent",
+        "updates",
+        "developments",
+        "drama",
+        "up",
+        "tea",
+        "situation",
+        "status",
+        "context",
+        "conversation",
+        "chat",
+        "channel",
+        "thread",
+        "discussion",
+        "about",
+        "topic",
+        "subject",
+        "vibe",
+        "mood",
+        "word",
+        "debate",
+        "argument",
+        "fuss",
+        "story",
+        "deal",
+    ]
 )
 
 
@@ -79,7 +215,7 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
 
 
 def _news(line: Line, rest: int, words: str) -> bool:
-    """"What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
+    """ "What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
     tail = line.letters[rest:]
     left = tail.strip("jlzkHt,.pM")
     bare = not left and not _BARE_YEAR.search(" ".join(line.words[rest:]))
@@ -87,7 +223,12 @@ def _news(line: Line, rest: int, words: str) -> bool:
         return bare and ("k" in tail or "z" in tail)
     if bare:
         return True
-    return tail[:1] == "p" and line.words[rest] in {"with", "from", "on"} and tail[1:2] in {"N", "t", "P"} and "latest" not in words
+    return (
+        tail[:1] == "p"
+        and line.words[rest] in {"with", "from", "on"}
+        and tail[1:2] in {"N", "t", "P"}
+        and "latest" not in words
+    )
 
 
 def _talk(line: Line, rest: int, _words: str) -> bool:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from channelmem import address, reading
-from channelmem.clues import LIFE, Finding, Judged, judge
+from channelmem.clues import Finding, Judged, judge
 from channelmem.followup import filled, follow, leans, means_that, only
 from channelmem.letters import Known, Line, spell
 from channelmem.people import Roster
@@ -24,6 +24,7 @@ SKIP_FLAG = "🚫"
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
 _COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -59,7 +60,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     tokens = address.without_payload(address.without(reading.read(text, scene.roster.single_words), scene.bot))
     line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
     if not line.letters:
-        return _none("no words")
+        return _none("nothing is asked")
     return _decided(line, scene, force)
 
 

@@ -21,11 +21,49 @@ _RIGHT = frozenset("jlzkMpfayieWg&.,@tdDbBvnmoqhs")
 _EMPTY = _LEFT | frozenset("tuUwH")
 _LIFE_DROPS = frozenset("qhodDbBvnml.,@yir")
 _NO_TOPIC = frozenset(
-    """message messages post posts comment comments reply replies response responses answer answers question questions thing
-    things words said say kind type sort exactly happened talk talking topic statement chat conversation discussion channel
-    thread mean anything something quote""".split()
+    [
+        "message",
+        "messages",
+        "post",
+        "posts",
+        "comment",
+        "comments",
+        "reply",
+        "replies",
+        "response",
+        "responses",
+        "answer",
+        "answers",
+        "question",
+        "questions",
+        "thing",
+        "things",
+        "words",
+        "said",
+        "say",
+        "kind",
+        "type",
+        "sort",
+        "exactly",
+        "happened",
+        "talk",
+        "talking",
+        "topic",
+        "statement",
+        "chat",
+        "conversation",
+        "discussion",
+        "channel",
+        "thread",
+        "mean",
+        "anything",
+        "something",
+        "quote",
+    ]
 )
-_TAIL = re.compile(r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*)[jlz.,]*$")
+_TAIL = re.compile(
+    r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"
+)
 # Forms whose topic stands between auxiliary and verb ("was redis mentioned"), and forms that have none.
 _INNER = frozenset({"passive", "raised"})
 _WHOLE = frozenset({"last"})
@@ -106,8 +144,11 @@ def _phrase(line: Line, first: int, last: int) -> str:
 
 
 def _without_tail(line: Line, first: int, last: int) -> int:
+    """Where the topic ends at the latest: before an added question, and at the end of its sentence."""
     tail = _TAIL.search(line.letters, first, last)
-    return tail.start() if tail and tail.start() > first else last
+    last = tail.start() if tail and tail.start() > first else last
+    stop = line.letters.find(".", first, last)
+    return stop if stop > first else last
 
 
 def _trimmed(

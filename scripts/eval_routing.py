@@ -11,29 +11,22 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
-from channelmem.people import Roster, fold
+from channelmem.cli.route import as_row, scene_of
+from channelmem.people import fold
 from channelmem.route import Scene, route
-from channelmem.types import Person, Route
+from channelmem.settings import Settings
+from channelmem.types import Route
 
 KINDS = ("channel", "memory", "none")
-BOT = Person(1, "bot")
 
 
-class Row(TypedDict, total=False):
-    """A line of a routing file; `in` and `out` are read with `get`, being no Python names."""
-
-    q: str
-    asker: str
-    roster: list[str]
-    now: str
-    route: str
-    speakers: list[str]
+Row = Mapping[str, Any]
+"""A line of a routing file; its fields are described where the files are."""
 
 
 @dataclass(slots=True)
@@ -46,14 +39,8 @@ class Figures:
     misses: list[str] = field(default_factory=list)
 
 
-def scene(row: Row) -> Scene:
-    people = [Person(10 + i, name) for i, name in enumerate(row["roster"])]
-    asker = next((p for p in people if p.name == row["asker"]), Person(9, row["asker"]))
-    return Scene(asker=asker, bot=BOT, roster=Roster(people), now=datetime.fromisoformat(row["now"]).timestamp())
-
-
-def names(found: Route, asker: Person) -> set[str]:
-    return {"@asker" if p == asker else "@bot" if p == BOT else fold(p.name) for p in found.speakers}
+def names(row: Row, found: Route, place: Scene) -> set[str]:
+    return {fold(name) for name in as_row(row["q"], found, place)["speakers"]}
 
 
 def seed_regexes(text: str) -> str:
@@ -70,16 +57,15 @@ def seed_regexes(text: str) -> str:
 
 
 def window_right(row: Row, found: Route, now: float) -> bool:
-    inside: list[float] = row.get("in", [])  # type: ignore[assignment]
-    outside: list[float] = row.get("out", [])  # type: ignore[assignment]
-    holds = [found.window.contains(now - age) for age in inside]
-    return all(holds) and not any(found.window.contains(now - age) for age in outside)
+    inside = all(found.window.contains(now - age) for age in row.get("in", ()))
+    return inside and not any(found.window.contains(now - age) for age in row.get("out", ()))
 
 
-def judge(rows: Iterator[Row]) -> Figures:
-    figures = Figures()
+def judge(rows: Iterable[Row]) -> Figures:
+    """Routes every row as `channelmem route --jsonl` does, with default settings."""
+    figures, settings = Figures(), Settings(_env_file=None)  # type: ignore[call-arg]
     for row in rows:
-        place = scene(row)
+        place = scene_of(row, settings)
         found = route(row["q"], place)
         _count(figures, row, found, place)
     return figures
@@ -91,14 +77,12 @@ def _count(figures: Figures, row: Row, found: Route, place: Scene) -> None:
     figures.baseline += seed_regexes(row["q"]) == row["route"]
     problems = [] if found.kind == row["route"] else [f"route {found.kind}, right is {row['route']}"]
     if "speakers" in row:
-        right = names(found, place.asker) == {fold(name) for name in row["speakers"]}
-        figures.speakers.append(right)
-        if not right:
-            problems.append(f"speakers {sorted(names(found, place.asker))}, right is {row['speakers']}")
+        figures.speakers.append(names(row, found, place) == {fold(name) for name in row["speakers"]})
+        if not figures.speakers[-1]:
+            problems.append(f"speakers {sorted(names(row, found, place))}, right is {row['speakers']}")
     if "in" in row or "out" in row:
-        right = window_right(row, found, place.now)
-        figures.windows.append(right)
-        if not right:
+        figures.windows.append(window_right(row, found, place.now))
+        if not figures.windows[-1]:
             ages = [None if ts is None else round(place.now - ts) for ts in (found.window.start, found.window.end)]
             problems.append(f"window {ages} s ago, in {row.get('in')} out {row.get('out')}")
     if problems:

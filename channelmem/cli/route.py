@@ -1,0 +1,150 @@
+"""`channelmem route`: what the router makes of a question, without Redis, model or network."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypedDict
+from zoneinfo import ZoneInfoNotFoundError
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from channelmem.errors import ChannelmemError
+from channelmem.people import Roster
+from channelmem.route import Scene
+from channelmem.route import route as decide
+from channelmem.settings import Settings, load_settings
+from channelmem.spans import zone
+from channelmem.types import Person, Route
+
+app = typer.Typer()
+
+BOT = Person(1, "bot")
+_ASKER_ID = 2
+_FIRST_ID = 10
+
+
+class Row(TypedDict):
+    """A route as one JSON object."""
+
+    q: str
+    route: str
+    mode: str
+    speakers: list[str]
+    start: float | None
+    end: float | None
+    topic: str
+    why: list[str]
+
+
+@app.command()
+def route(
+    question: Annotated[str, typer.Argument(help="The question, as it would be asked in a channel.")] = "",
+    asker: Annotated[str, typer.Option(help="Who asks.")] = "me",
+    roster: Annotated[str, typer.Option(help="People known in the channel, separated by commas.")] = "",
+    now: Annotated[str, typer.Option(help="When it is asked, such as 2026-03-18T15:30:00Z; default: now.")] = "",
+    tz: Annotated[str, typer.Option(help="Time zone for words such as 'this morning'; default: the setting.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Read rows {q, asker, roster, now} from standard input, write one each.")
+    ] = False,
+) -> None:
+    """Show which memory a question wants, whose words, from when and about what, and why."""
+    if jsonl:
+        _rows(tz)
+        return
+    if not question:
+        raise ChannelmemError('Give a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
+    names = [name.strip() for name in roster.split(",") if name.strip()]
+    scene = scene_of({"asker": asker, "roster": names, "now": now, "tz": tz}, load_settings())
+    row = as_row(question, decide(question, scene), scene)
+    if as_json:
+        print(json.dumps(row, ensure_ascii=False))
+    else:
+        _show(row)
+
+
+def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
+    """The scene of a row; what it leaves out comes from the settings and the clock."""
+    names = [str(name) for name in row.get("roster") or ()]
+    people = [Person(_FIRST_ID + i, name) for i, name in enumerate(names)]
+    name = str(row.get("asker") or "me")
+    asker = next((person for person in people if person.name.casefold() == name.casefold()), Person(_ASKER_ID, name))
+    return Scene(
+        asker=asker,
+        bot=BOT,
+        roster=Roster(people),
+        now=_moment(row.get("now")),
+        tz=_zone(str(row.get("tz") or settings.timezone)),
+        horizon_s=settings.buffer_s,
+    )
+
+
+def as_row(question: str, found: Route, scene: Scene) -> Row:
+    """The route in the words of the evaluation files."""
+    names = {scene.asker: "@asker", BOT: "@bot"}
+    return Row(
+        q=question,
+        route=found.kind.value,
+        mode=found.mode.value,
+        speakers=[names.get(person, person.name.lower()) for person in found.speakers],
+        start=found.window.start,
+        end=found.window.end,
+        topic=found.topic,
+        why=list(found.why),
+    )
+
+
+def _moment(value: object) -> float:
+    if value is None or value == "":
+        return time.time()
+    if isinstance(value, (int, float)):
+        return float(value)
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError as error:
+        raise ChannelmemError(f"{value!r} is no time such as 2026-03-18T15:30:00Z.") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _zone(name: str) -> str:
+    try:
+        zone(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ChannelmemError(f"{name!r} is no time zone name such as Europe/Berlin.") from error
+    return name
+
+
+def _rows(tz: str) -> None:
+    settings = load_settings()
+    for number, line in enumerate(sys.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            question = str(row["q"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ChannelmemError(f"Line {number} is no JSON object with a field q.") from error
+        scene = scene_of({"tz": tz, **row}, settings)
+        print(json.dumps(as_row(question, decide(question, scene), scene), ensure_ascii=False))
+
+
+def _show(row: Row) -> None:
+    table = Table(show_header=False, box=None)
+    for name in ("route", "mode", "speakers", "topic"):
+        value = row[name]  # type: ignore[literal-required]
+        table.add_row(name, escape(", ".join(value) if isinstance(value, list) else value) or "-")
+    table.add_row("from", _time(row["start"]))
+    table.add_row("to", _time(row["end"]))
+    table.add_row("why", escape("; ".join(row["why"])))
+    Console().print(table)
+
+
+def _time(value: float | None) -> str:
+    return "open" if value is None else datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,127 @@
+"""How long routing takes: p50 and p99 per class of question, pathological inputs included.
+
+p50 and p99 are wall time, which other processes of the machine lengthen; "cpu worst" is the longest that one call itself
+needed, and is what a limit for pathological inputs can be held against on a busy machine.
+
+python -m scripts.bench_route [--rounds N] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+from channelmem.people import Roster
+from channelmem.route import Scene, route
+from channelmem.types import Person
+
+NOW = 1_773_847_800.0
+PEOPLE = ("mark", "alice", "bob", "carol", "dave")
+
+PLAIN = (
+    "what did bob say about kubernetes",
+    "did anyone bring up pizza?",
+    "can you find alice's message about the license",
+    "who said that the server is down?",
+    "tell me a joke",
+    "how do I say good morning in Spanish",
+    "catch me up",
+    "what are people arguing about",
+    "what does the python docs say about asyncio.gather?",
+    "hello how are you",
+)
+TIMED = (
+    "what did alice say yesterday about the budget?",
+    "what did we decide on Monday?",
+    "what was said in the last half hour",
+    "what did bob promise two days ago?",
+    "did carol post the link this morning",
+    "what happened in here over the weekend?",
+    "what were we discussing last month?",
+    "who shared the pdf on march 3rd",
+    "what did dave say on 2026-03-10",
+    "what was the plan we made 3 hours ago",
+)
+PATHOLOGICAL = {
+    "10,000 letters": "a" * 10_000,
+    "10,000 characters of words": "what did bob say " * 600,
+    "10,000 quotes": "'\"" * 5_000,
+    "10,000 opened code marks": "`" * 10_000,
+    "10,000 brackets": "<@" * 5_000,
+    "10,000 digits and dots": "1.1-" * 2_500,
+    "10,000 commas and names": "bob, alice and " * 700,
+    "10,000 time words": "last week on monday at 3 " * 400,
+    "10,000 hyphens": "a-" * 5_000,
+    "10,000 spaces": " " * 10_000,
+    "emoji": "🐢" * 10_000,
+    "combining marks": "e\u0301" * 5_000,
+    "many dates": " ".join(f"{month} {day}" for month in ("march", "april", "may") for day in range(1, 29)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    what: str
+    questions: int
+    p50_us: float
+    p99_us: float
+    cpu_worst_us: float
+
+
+def timed(texts: list[str], scene: Scene, rounds: int) -> tuple[list[float], float]:
+    """Wall times in order, and the longest time on the processor."""
+    taken, longest = [], 0
+    for _ in range(rounds):
+        for text in texts:
+            begin, cpu = time.perf_counter_ns(), time.thread_time_ns()
+            route(text, scene)
+            longest = max(longest, time.thread_time_ns() - cpu)
+            taken.append((time.perf_counter_ns() - begin) / 1_000)
+    return sorted(taken), longest / 1_000
+
+
+def line(what: str, texts: list[str], scene: Scene, rounds: int) -> Line:
+    taken, longest = timed(texts, scene, rounds)
+    return Line(what, len(texts), taken[len(taken) // 2], taken[int(len(taken) * 0.99)], longest)
+
+
+def scene(roster: Roster) -> Scene:
+    return Scene(asker=Person(10, "mark"), bot=Person(1, "bot"), roster=roster, now=NOW)
+
+
+def measure(rounds: int) -> list[Line]:
+    small = scene(Roster(Person(10 + i, name) for i, name in enumerate(PEOPLE)))
+    crowd = [Person(10 + i, name) for i, name in enumerate(PEOPLE)]
+    crowd += [Person(100 + i, f"user{i:04d} of the crowd", (f"nick_{i}",)) for i in range(5_000)]
+    large = scene(Roster(crowd))
+    first = line("the first question of a process", [TIMED[7]], small, 1)
+    return [
+        first,
+        line("without a time expression", list(PLAIN), small, rounds),
+        line("with a time expression", list(TIMED), small, rounds),
+        line("without, 5,000 names in the roster", list(PLAIN), large, rounds),
+        line("with, 5,000 names in the roster", list(TIMED), large, rounds),
+        line("unknown names, 5,000 in the roster", ["what did usre1234 say", "did use say it"], large, rounds),
+        *(line(f"pathological: {what}", [text], large, max(3, rounds // 20)) for what, text in PATHOLOGICAL.items()),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    lines = measure(options.rounds)
+    if options.json:
+        json.dump([asdict(each) for each in lines], sys.stdout, indent=1)
+        return
+    print(f"{'microseconds per question':44}{'p50':>10}{'p99':>10}{'cpu worst':>12}")
+    for each in lines:
+        print(f"{each.what:44}{each.p50_us:10.0f}{each.p99_us:10.0f}{each.cpu_worst_us:12.0f}")
+
+
+if __name__ == "__main__":
+    main()

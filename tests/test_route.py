@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from channelmem.people import Roster
+from channelmem.route import Scene, route, should_skip
+from channelmem.types import Kind, Mode, Person, Route, Source, Window
+
+NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday
+MARK, ALICE, BOB, CAROL = Person(10, "Mark"), Person(11, "Alice", ("ally",)), Person(12, "bob"), Person(13, "Carol")
+ZOE, WILL, MARIA, TEE = Person(14, "Zoë"), Person(15, "will"), Person(16, "María José"), Person(17, "Mr. T")
+BOT = Person(1, "Chan")
+SCENE = Scene(asker=MARK, bot=BOT, roster=Roster([MARK, ALICE, BOB, CAROL, ZOE, WILL, MARIA, TEE]), now=NOW)
+PAIR = replace(SCENE, roster=Roster([MARK, ALICE]))
+
+
+def ask(text: str, **changes: object) -> Route:
+    return route(text, replace(SCENE, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what did I just say about turtles?",
+        "what was said earlier?",
+        "catch me up",
+        "what's going on?",
+        "what did you say?",
+        "wait what did he just say lol",
+        "waht did bob siad",
+        "wat r u guys talkin abt",
+        "who came up with the pub idea",
+        "bob's last message pls",
+        "bob just said what???",
+        "can u check if alice replied",
+        "any messages about kubernetes?",
+        "whose idea was that",
+        "was redis mentioned",
+        "is anyone talking about redis",
+        "did alice get a new job",
+        "explain what bob meant",
+        "the thing alice said about cats, what was it",
+        "where were we",
+        "what do you mean",
+    ],
+)
+def test_a_question_about_the_conversation_without_a_past_time_goes_to_the_channel(text: str) -> None:
+    assert ask(text).kind is Kind.CHANNEL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what did I say last week?",
+        "what did carol say this morning",
+        "remember when I told you about my cat?",
+        "I mentioned my sister's name once, what was it?",
+        "I told you my birthday before, when is it?",
+        "what happened in here over the weekend?",
+        "did we talk about moving to berlin last month",
+        "who posted that meme the other day",
+        "have I told you about my dog?",
+        "summarize yesterday",
+        "carol posted a recipe last sunday can u find it",
+    ],
+)
+def test_a_past_time_or_something_told_before_goes_to_memory(text: str) -> None:
+    assert ask(text).kind is Kind.MEMORY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "just tell me a joke",
+        "who won the match yesterday?",
+        "what did Einstein say about dice?",
+        "is it earlier in Tokyo?",
+        "translate 'I said hello'",
+        "summarize this article: people said the server is down",
+        "summarize the french revolution",
+        "hello how are you",
+        "!play what did bob say",
+        "fix this: ```what did bob say```",
+        "> what did bob say\nnice one",
+        "what should i say to bob",
+        "what will bob say tomorrow",
+        "tell bob i said happy birthday",
+        "remind me to text bob at noon",
+        "bob said hi",
+        "i told you so",
+        "what happened to the dinosaurs",
+        "my sister said yesterday that cats can't taste sugar. is that true",
+        "what do people think of tesla",
+        "how do you say thank you in vietnamese",
+        "who is bob ross",
+        "will it rain tomorrow",
+        "thanks for your answer",
+        "what did jesus say in the bible",
+        "",
+        "🐢",
+    ],
+)
+def test_what_is_not_about_the_conversation_is_none(text: str) -> None:
+    found = ask(text)
+    assert found.kind is Kind.NONE
+    assert found.sources == ()
+    assert found.why
+
+
+@pytest.mark.parametrize(
+    ("text", "speakers"),
+    [
+        ("what did I say?", (MARK,)),
+        ("what did you tell me?", (BOT,)),
+        ("what did ALLY say", (ALICE,)),
+        ("what did zoe say", (ZOE,)),
+        ("what did car say", (CAROL,)),
+        ("what did maria jose say", (MARIA,)),
+        ("what did Mr. T just call me", (TEE,)),
+        ("what did <@12> say", (BOB,)),
+        ("what did @bob say", (BOB,)),
+        ("what did bob, alice and carol decide", (BOB, ALICE, CAROL)),
+        ("what did bob and i decide", (BOB, MARK)),
+        ("what was bob's answer", (BOB,)),
+        ("any link from alice?", (ALICE,)),
+        ("what did bob tell alice about carol", (BOB,)),
+        ("has alice answered my question yet?", (ALICE,)),
+        ("who replied to bob", ()),
+        ("did anyone mention alice", ()),
+        ("what did we decide", ()),
+        ("what did will say", (WILL,)),
+        ("what's the argument between bob and alice about", (BOB, ALICE)),
+        ("carol and bob: what did they vote for?", (CAROL, BOB)),
+    ],
+)
+def test_the_subject_is_the_speaker(text: str, speakers: tuple[Person, ...]) -> None:
+    assert ask(text).speakers == speakers
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ("what did bob say about the deploy?", "the deploy"),
+        ("what did I just say about turtles?", "turtles"),
+        ("what did you say?", ""),
+        ("did alice mention anything about grub keyboard", "grub keyboard"),
+        ("can you find bob's message about license", "license"),
+        ("earlier bob said something about wifi, what was it?", "wifi"),
+        ("bob just mentioned menu, what was it", "menu"),
+        ("what did she mean by 'spirals'?", "spirals"),
+        ("who said that the server is down?", "the server is down"),
+        ("what did alice say yesterday about the budget?", "the budget"),
+        ("did anyone bring up pizza in the last 20 minutes?", "pizza"),
+        ("which restaurant did alice suggest", "restaurant"),
+        ("remember when I told you about my cat?", "my cat"),
+        ("what did bob say about last night", "last night"),
+        ("did anyone mention me", "Mark"),
+        ("what did bob say about me", "Mark"),
+        ("who mentioned alice", "alice"),
+        ("was redis mentioned", "redis"),
+        ("catch me up on the migration", "the migration"),
+        ("When did Carol go to the support group?", "go to the support group"),
+        ("What book did Carol read in June 2023?", "book read in June 2023"),
+        ("what did bob answer to my question", ""),
+    ],
+)
+def test_the_topic_is_what_is_left(text: str, topic: str) -> None:
+    assert ask(text).topic == topic
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("what did alice just say?", Mode.LATEST),
+        ("what did alice say about pizza", Mode.TOPIC),
+        ("catch me up", Mode.RECAP),
+        ("what were we talking about?", Mode.RECAP),
+        ("catch me up on the deploy", Mode.TOPIC),
+    ],
+)
+def test_the_mode_follows_from_topic_and_recap(text: str, mode: Mode) -> None:
+    assert ask(text).mode is mode
+
+
+def test_recent_words_decide_before_a_time_that_belongs_to_the_topic() -> None:
+    found = ask("what did alice just say about the meeting on monday")
+    assert found.kind is Kind.CHANNEL
+    assert found.window == Window(NOW - 1_800, NOW)
+
+
+def test_the_horizon_is_a_setting() -> None:
+    text = "what did bob say an hour ago"
+    assert ask(text).kind is Kind.MEMORY
+    assert ask(text, horizon_s=7_200.0).kind is Kind.CHANNEL
+
+
+def test_a_window_that_starts_inside_the_horizon_is_the_channels() -> None:
+    assert ask("what did bob say in the last 20 minutes").kind is Kind.CHANNEL
+    assert ask("what did bob say in the last 40 minutes").kind is Kind.MEMORY
+
+
+def test_a_day_is_read_in_the_given_time_zone() -> None:
+    tokyo = ask("what did bob say today", tz="Asia/Tokyo").window
+    assert tokyo.start == datetime.fromisoformat("2026-03-19T00:00:00+09:00").timestamp()
+
+
+def test_catch_me_up_means_since_the_asker_last_spoke() -> None:
+    found = ask("catch me up", last_spoke_ts=NOW - 600)
+    assert found.window == Window(NOW - 600, NOW)
+    assert found.sources[0] is Source.BUFFER
+
+
+def test_a_long_absence_is_recapped_from_the_archive_first() -> None:
+    assert ask("what did i miss", last_spoke_ts=NOW - 90_000).sources[0] is Source.ARCHIVE
+
+
+def test_before_i_joined_is_memory_that_ends_there() -> None:
+    found = ask("what was being discussed here before I joined", joined_ts=NOW - 9_000)
+    assert found.kind is Kind.MEMORY
+    assert found.window.end == NOW - 9_000
+
+
+def test_the_order_of_what_to_try_follows_the_kind() -> None:
+    assert ask("what did bob say").sources == (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
+    assert ask("what did bob say last week").sources == (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
+
+
+FIRST = ask("what did alice say about turtles?")
+
+
+def test_a_follow_up_with_a_name_keeps_the_topic() -> None:
+    found = ask("and Bob?", previous=FIRST)
+    assert (found.kind, found.speakers, found.topic) == (Kind.CHANNEL, (BOB,), "turtles")
+
+
+def test_a_follow_up_with_a_time_keeps_speaker_and_topic() -> None:
+    found = ask("what about yesterday?", previous=FIRST)
+    assert (found.kind, found.speakers, found.topic) == (Kind.MEMORY, (ALICE,), "turtles")
+    assert found.window.end == datetime.fromisoformat("2026-03-18T00:00:00+00:00").timestamp()
+    assert found.sources[0] is Source.ARCHIVE
+
+
+def test_a_follow_up_with_a_topic_keeps_the_speaker() -> None:
+    found = ask("what about pizza?", previous=FIRST)
+    assert (found.speakers, found.topic, found.mode) == ((ALICE,), "pizza", Mode.TOPIC)
+
+
+def test_a_full_question_that_begins_with_and_inherits_the_topic() -> None:
+    found = ask("and what did bob say?", previous=FIRST)
+    assert (found.speakers, found.topic) == ((BOB,), "turtles")
+
+
+def test_about_that_means_the_previous_topic() -> None:
+    assert ask("did carol say anything about that?", previous=FIRST).topic == "turtles"
+
+
+@pytest.mark.parametrize("text", ["and Bob?", "what about yesterday?"])
+def test_without_a_previous_question_there_is_nothing_to_follow(text: str) -> None:
+    assert ask(text).kind is Kind.NONE
+
+
+def test_small_talk_after_a_question_is_no_follow_up() -> None:
+    assert ask("thanks, that was helpful", previous=FIRST).kind is Kind.NONE
+
+
+def test_she_is_the_person_of_the_previous_question() -> None:
+    assert ask("what else did she say?", previous=FIRST).speakers == (ALICE,)
+
+
+def test_both_of_them_are_the_people_of_the_previous_question() -> None:
+    pair = ask("what did bob and carol say?")
+    assert ask("what did both of them say about pizza?", previous=pair).speakers == (BOB, CAROL)
+
+
+def test_she_is_the_only_other_person() -> None:
+    assert route("what did she say?", PAIR).speakers == (ALICE,)
+    assert ask("what did she say?").speakers == ()
+
+
+def test_what_was_said_to_the_bot_counts_flagged_messages() -> None:
+    assert ask("what did I ask you?").to_bot
+    assert ask("what did you say?").to_bot
+    assert not ask("what did bob say?").to_bot
+
+
+def test_a_direct_message_is_none_and_says_why() -> None:
+    assert ask("what did bob say?", is_dm=True).why == ("a direct message has no channel around it",)
+
+
+def test_the_skip_flag_asks_for_isolation() -> None:
+    assert should_skip("what did bob say? 🚫")
+    assert not should_skip("what did bob say?")
+    assert ask("🚫 what did bob say?").kind is Kind.NONE
+
+
+def test_a_forced_kind_leaves_the_rest_to_the_router() -> None:
+    found = route("Would Carol likely enjoy Vivaldi?", SCENE, Kind.MEMORY)
+    assert (found.kind, found.speakers, found.topic) == (Kind.MEMORY, (CAROL,), "likely enjoy Vivaldi")
+    assert found.sources[0] is Source.ARCHIVE
+
+
+def test_the_route_explains_itself() -> None:
+    why = " | ".join(ask("what did bob say yesterday?").why)
+    assert "did bob say" in why
+    assert "yesterday" in why
+    assert "words of bob" in why
