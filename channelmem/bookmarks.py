@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from channelmem.buckets import Buckets
-from channelmem.privacy import answered
+from channelmem.scripts import answered
 from channelmem.types import Gap
 
 
@@ -21,7 +23,7 @@ class Bookmarks:
         await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
 
     async def open(self, guild_id: int) -> list[Gap]:
-        rows: dict[bytes, bytes] = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
+        rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
         return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
 
     async def drop(self, guild_id: int) -> None:

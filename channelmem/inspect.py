@@ -16,8 +16,8 @@ from redis.asyncio import Redis
 
 from channelmem.buckets import Buckets, connect
 from channelmem.keys import keys_of
-from channelmem.privacy import answered
 from channelmem.schema import vector_field
+from channelmem.scripts import answered
 from channelmem.search import Query, Search
 from channelmem.server import check_server, connect_url
 from channelmem.settings import Settings
