@@ -32,7 +32,7 @@ _MARKUP: Final = re.compile(
     r"<@(?P<role>&)?!?(?P<person>\d{1,20})>|<#(?P<channel>\d{1,20})>"
     r"|<a?:(?P<emoji>\w{1,64}):\d{1,20}>|</(?P<command>[^<>:]{1,100}):\d{1,20}>"
 )
-_PING: Final = re.compile(r"@(?=everyone|here|&|!|\d)", re.IGNORECASE)
+_PING: Final = re.compile(r"@(?=everyone|here)|(?<=<)@(?=[!&]?\d)", re.IGNORECASE)
 _TICKS: Final = re.compile(r"`+")
 _CURLY: Final = str.maketrans(dict.fromkeys("“”„‟❝❞〝〞", '"'))
 _NAME_SYNTAX: Final = str.maketrans(dict.fromkeys(':,()[]<>{}"`|\\：，（）［］＜＞', " "))  # noqa: RUF001  (wide twins)

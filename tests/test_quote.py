@@ -58,6 +58,11 @@ def test_a_quote_never_pings(ping: str) -> None:
 def test_a_name_that_looks_like_a_ping_does_not_ping_either() -> None:
     assert "@everyone" not in name("@everyone")
     assert "@everyone" not in quoted("<@1>", 100, {1: "everyone"})
+    assert "<@2>" not in quoted("<@1>", 100, {1: "<@2>"})
+
+
+def test_an_at_sign_before_a_time_is_left_alone() -> None:
+    assert quoted("lunch @5pm", 100) == "“lunch @5pm”"
 
 
 @pytest.mark.parametrize("code", ["```py\nboom", "a `b", "``a`", "```a```"])
