@@ -43,7 +43,7 @@ class Surroundings:
             question=question,
             route=answer.route,
             hits=answer.hits,
-            forest=self._forest(ambient, taken),
+            forest=self._forest(_recapped(answer) or ambient, taken),
             references=shown,
             chain=chain,
             linked=await references.linked(ambient, question, fetch),
@@ -105,6 +105,11 @@ class Surroundings:
             return await self._search.get(guild_id, channel_id, ids)
         except RedisUnavailableError:
             return []
+
+
+def _recapped(answer: Answer) -> list[Message]:
+    """A recap's own window, where one was asked for, stands in place of what is newest."""
+    return [message for thread in answer.threads for message in thread.messages]
 
 
 def _looking(look: Look, scene: Scene) -> Route | None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
+from channelmem import tokens
 from channelmem.answer import answer_text
 from channelmem.around import Surroundings
 from channelmem.bookmarks import Bookmarks
@@ -270,6 +271,8 @@ async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
 
 
 def _model(settings: Settings, embedder: Embedder | None, progress: Progress | None) -> Embedder:
+    """Whatever has to be read from disk before the first question."""
+    tokens.warm()
     return embedder or open_embedder(settings, progress)
 
 
