@@ -12,7 +12,7 @@ FRONT = GROUND | {"memory", "tool", "cli", "metrics"}
 # Commands that show one stage on its own.
 WINDOWS = {
     "cli/redis.py": {"server", "server_find", "server_state"},
-    "cli/route.py": {"route", "people", "when"},
+    "cli/route.py": {"route", "people", "spans"},
     "cli/doctor.py": {"server", "embed", "model", "doctor"},
     "cli/inspect.py": {"inspect"},
     "cli/reindex.py": {"reindex", "buckets", "embed", "server"},
