@@ -20,6 +20,7 @@ from channelmem.around import Surroundings
 from channelmem.bookmarks import Bookmarks
 from channelmem.buckets import Buckets, connect
 from channelmem.channels import Channels
+from channelmem.discreet import Discreet
 from channelmem.embed import Embedder, open_embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest import Worker
@@ -53,7 +54,8 @@ class Memory:
     """What a bot remembers of the channels around it. Open it with `async with Memory.open(settings) as memory`."""
 
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
-        self._settings, self._store, self._history = store.buckets.settings, store, history
+        self._settings, self._store = store.buckets.settings, store
+        self._history = history = Discreet(history, store) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         search = Search(store.buckets)
         self._channels = Channels(store, search, history)

@@ -7,7 +7,7 @@ in the background; the job is a key, so it survives the process.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from channelmem.buckets import Buckets
@@ -43,6 +43,16 @@ class Privacy:
         bucket = 0 if guild_id is None else self.buckets.bucket(guild_id)
         key = self.buckets.keys(bucket).one("optout")
         return any(await answered(self.buckets.redis.smismember(key, names)))
+
+    async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
+        """Those of these people who are not to be shown in the guild."""
+        if not author_ids:
+            return set()
+        ids = list(author_ids)
+        names = [*map(str, ids), *[f"{guild_id}:{one}" for one in ids]]
+        key = self.buckets.keys(self.buckets.bucket(guild_id)).one("optout")
+        out = await answered(self.buckets.redis.smismember(key, names))
+        return {one for one, everywhere, here in zip(ids, out, out[len(ids) :], strict=False) if everywhere or here}
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts out, hides at once and removes in the background everything of an author."""

@@ -1,5 +1,6 @@
 """The two flows through the public API, on real Redis with the real model: what a bot's author relies on."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -246,6 +247,33 @@ async def test_a_cold_channel_is_answered_from_the_platforms_history(
         assert answer.hits[0].source is Source.HISTORY
         assert f"https://example.test/{GUILD}/{CHANNEL}/1" in answer.text
         assert (await memory.status(GUILD, CHANNEL)).messages == 0, "what is fetched for an answer is never stored"
+
+
+async def test_an_opt_out_holds_for_fetched_history_too(settings: Settings, embedder: Embedder, clock: Clock) -> None:
+    past = [
+        Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 120),
+        Message(GUILD, CHANNEL, 2, BOB.id, BOB.name, "a second pelican landed", clock() - 60),
+    ]
+    async with Memory.open(settings, clock=clock, embedder=embedder, history=Shelf(past)) as memory:
+        await memory.opt_out(ANN.id)
+        talk = Talk(memory, clock)
+        answer = await talk.ask(MARK, "did anyone mention a pelican?")
+        assert {hit.message.author for hit in answer.hits} == {"Bob"}
+        question = talk.question(MARK, "what does that mean?", reply_to=1)
+        assert "the pelican landed" not in await memory.context(question, answer)
+
+
+async def test_events_of_a_channel_keep_their_order_however_they_are_awaited(talk: Talk) -> None:
+    first, second = talk.message(ANN, "draft of the plan", ago_s=20), talk.message(BOB, "Ann: good plan", ago_s=10)
+    final = replace(first, content="final plan", revision=NOW)
+    await asyncio.gather(
+        talk.memory.remember(first),
+        talk.memory.remember(second),
+        talk.memory.edit(final),
+        talk.memory.delete(GUILD, CHANNEL, [second.id]),
+    )
+    answer = await talk.ask(MARK, "what was just said?")
+    assert [hit.message.content for hit in answer.hits] == ["final plan"]
 
 
 async def test_without_redis_messages_queue_and_questions_go_to_history(

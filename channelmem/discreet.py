@@ -1,0 +1,45 @@
+"""The platform's history, without those who opted out. In and out: what `History` says.
+
+An opt-out holds for what is fetched as well as for what is stored. While Redis is away nobody new can be looked up;
+those who were known before stay hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.store import Store
+from channelmem.types import History, Message, Past, Question
+
+
+class Discreet(History):
+    def __init__(self, history: History, store: Store) -> None:
+        self._history, self._store = history, store
+        self._known: set[tuple[int, int]] = set()
+
+    async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        past = await self._history.fetch(question, limit, max_age_s)
+        hidden = await self._hidden(question.guild_id, {message.author_id for message in past.messages})
+        if not hidden:
+            return past
+        return replace(past, messages=tuple(one for one in past.messages if one.author_id not in hidden))
+
+    async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        message = await self._history.fetch_message(channel_id, message_id)
+        if message is None or await self._hidden(message.guild_id, {message.author_id}):
+            return None
+        return message
+
+    def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return self._history.jump_url(guild_id, channel_id, message_id)
+
+    async def _hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
+        try:
+            hidden = await self._store.hidden(guild_id, author_ids)
+        except RedisUnavailableError:
+            return {author for author in author_ids if (guild_id, author) in self._known}
+        self._known -= {(guild_id, author) for author in author_ids}
+        self._known |= {(guild_id, author) for author in hidden}
+        return hidden
