@@ -17,6 +17,7 @@ from bot.backfill import Backfill
 from bot.errors import WITHOUT_LOGIN, Tree
 from bot.history import DiscordHistory
 from bot.listen import Listen
+from bot.llm import open_llm
 from bot.ops import Door, Metrics
 from bot.privacy import Privacy
 from bot.sessions import Sessions
@@ -138,7 +139,10 @@ async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
     history = DiscordHistory(settings)
     stop = asyncio.Event()
     async with stopping(stop), Memory.open(settings, history=history, patient=True) as memory:
-        bot = Bot(settings, memory, history, guild_ready_timeout=guild_ready_timeout)
+        llm = open_llm(settings, memory)
+        bot = Bot(settings, memory, history, llm=llm, guild_ready_timeout=guild_ready_timeout)
+        if llm is not None:
+            llm.on_tokens = lambda direction, count: bot.metrics.tokens.labels(direction=direction).inc(count)
         await _until(stop, bot, settings.discord_token.get_secret_value())
         await memory.flush()
     log.info("left")

@@ -1,0 +1,142 @@
+"""A language model by its name. In: settings, a name such as anthropic:claude-haiku-4-5. Out: a metered model.
+
+Metered: every request to the provider sets aside what it can cost at most, and settles with what it did cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from pydantic_ai import ModelMessagesTypeAdapter, RunContext
+from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider, infer_provider
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+
+from bot.spend import Hold, Prices, Spend
+from channelmem.errors import ConfigError
+from channelmem.settings import Settings
+
+OpenAI: Final = ("openai", "openai-chat")
+COMPATIBLE: Final = (*OpenAI, "ollama", "vllm", "litellm")
+"""Prefixes that may stand before a model's name at an OpenAI-compatible endpoint."""
+OPENAI_NAMES: Final = ("gpt-", "chatgpt-", "o1", "o3", "o4")
+OVERHEAD_TOKENS: Final = 1000
+"""What providers add to a prompt that offers tools; the largest documented is about half of it."""
+
+STUMBLES: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
+"""What pydantic-ai and the SDKs raise over a well-formed response that has none of the promised fields."""
+NOT_UNDERSTOOD: Final = "the response is not of the promised form"
+
+OnTokens = Callable[[int, int], None]
+
+
+def named_model(name: str, settings: Settings) -> Model:
+    """Raises ConfigError if the name, the key or a package is missing."""
+    try:
+        return _named(name, settings)
+    except (UserError, ImportError, ValueError) as error:
+        raise ConfigError(
+            f"The language model {name!r} cannot be used: {error} (CHANNELMEM_LLM_MODEL, CHANNELMEM_LLM_API_KEY)"
+        ) from error
+
+
+def _named(name: str, settings: Settings) -> Model:
+    key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
+    provider, _, model = name.partition(":")
+    if provider == "anthropic":
+        at_anthropic = AnthropicProvider(api_key=key, base_url=settings.llm_base_url)
+        return infer_model(name, lambda _: at_anthropic)
+    if settings.llm_base_url:
+        return _compatible(model if provider in COMPATIBLE else name, settings.llm_base_url, key)
+    if provider in OpenAI:
+        # Chat completions rather than responses: those are kept by OpenAI unless told otherwise.
+        return OpenAIChatModel(model, provider=OpenAIProvider(api_key=key))
+    return infer_model(name, lambda kind: _other(kind, key))
+
+
+def _compatible(model: str, base_url: str, key: str | None) -> Model:
+    # The older field for the longest answer is understood everywhere but at OpenAI's own newer models.
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=model.startswith(OPENAI_NAMES))
+    at_endpoint = OpenAICompatibleProvider("openai-compatible", base_url=base_url, api_key=key, profile=profile)
+    return OpenAIChatModel(model, provider=at_endpoint)
+
+
+def _other(kind: str, key: str | None) -> Provider[Any]:
+    """Everything else that pydantic-ai knows, configured by that provider's own variables."""
+    if key is not None:
+        raise UserError(f"set the key of {kind} by its own variable, not by CHANNELMEM_LLM_API_KEY.")
+    return infer_provider(kind)
+
+
+class Metered(WrapperModel):
+    """A model whose every request fits the day's spend cap."""
+
+    def __init__(self, wrapped: Model, spend: Spend, prices: Prices, on_tokens: OnTokens) -> None:
+        super().__init__(wrapped)
+        self._spend, self._prices, self._on_tokens = spend, prices, on_tokens
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        hold = self._reserve(messages, model_settings, model_request_parameters)
+        try:
+            response = await super().request(messages, model_settings, model_request_parameters)
+        except ModelHTTPError:
+            self._spend.settle(hold, 0.0)
+            raise
+        except STUMBLES as error:
+            raise UnexpectedModelBehavior(NOT_UNDERSTOOD) from error
+        self._settle(hold, response.usage)
+        return response
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncIterator[StreamedResponse]:
+        hold = self._reserve(messages, model_settings, model_request_parameters)
+        answered = False
+        try:
+            async with super().request_stream(
+                messages, model_settings, model_request_parameters, run_context
+            ) as response:
+                answered = True
+                yield response
+        except ModelHTTPError:
+            if not answered:
+                self._spend.settle(hold, 0.0)
+            raise
+        except STUMBLES as error:
+            raise UnexpectedModelBehavior(NOT_UNDERSTOOD) from error
+        self._settle(hold, response.usage)
+
+    def _reserve(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> Hold:
+        # A token stands for at least one byte, and the dump holds every byte that is sent, and more.
+        tools = sum(len(str(tool)) for tool in parameters.function_tools)
+        tokens = len(ModelMessagesTypeAdapter.dump_json(messages)) + tools + OVERHEAD_TOKENS
+        return self._spend.reserve(self._prices.cost(tokens, (settings or {}).get("max_tokens", 0)))
+
+    def _settle(self, hold: Hold, usage: RequestUsage) -> None:
+        """Where the provider does not say what was used, and after a broken answer, the whole hold stays spent."""
+        self._on_tokens(usage.input_tokens, usage.output_tokens)
+        if usage.input_tokens and not usage.unmeasured_requests:
+            self._spend.settle(hold, self._prices.cost(usage.input_tokens, usage.output_tokens))
