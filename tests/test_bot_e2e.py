@@ -1,0 +1,184 @@
+"""The whole product over real sockets: unmodified discord.py, real Redis, real MiniLM, a loopback Discord."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from loopback import Json
+from loopback.bots import running
+from loopback.scene import Scene
+
+from bot.client import Bot
+from bot.history import DiscordHistory
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+
+pytest_plugins = ["loopback.fixtures"]
+
+TURTLES = "It's turtles. All the way down it is recursive spirals of turtles!"
+
+
+@pytest.fixture
+def eager(settings: Settings) -> Settings:
+    return settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+
+
+@pytest.fixture
+async def bot(scene: Scene, eager: Settings) -> AsyncIterator[Bot]:
+    history = DiscordHistory(eager)
+    async with Memory.open(eager, history=history) as memory, running(scene.server, eager, memory, history) as bot:
+        yield bot
+
+
+def link(message: Json, scene: Scene) -> str:
+    return f"https://discord.com/channels/{scene.guild.id}/{message['channel_id']}/{message['id']}"
+
+
+async def test_the_scenario_of_the_first_page_word_for_word(scene: Scene, bot: Bot) -> None:
+    said = await scene.server.say(scene.general, scene.mark, TURTLES)
+    answer = await scene.server.ask(scene.general, scene.mark, "what did I just say about turtles?")
+    assert "You said" in answer
+    assert TURTLES in answer
+    assert link(said, scene) in answer
+    assert scene.server.calls("GET", r"/messages$") == []  # the memory knew; Discord was not asked
+
+
+async def test_reptiles_find_turtles(scene: Scene, bot: Bot) -> None:
+    await scene.server.say(scene.general, scene.mark, TURTLES)
+    await scene.server.say(scene.general, scene.ann, "I had pasta for lunch")
+    answer = await scene.server.ask(scene.general, scene.ann, "what did Mark say about reptiles?")
+    assert "recursive spirals of turtles" in answer
+    assert "pasta" not in answer
+
+
+async def test_what_was_somebody_talking_about(scene: Scene, bot: Bot) -> None:
+    await scene.server.say(scene.general, scene.mark, TURTLES)
+    await scene.server.say(scene.general, scene.ann, "I had pasta for lunch")
+    answer = await scene.server.ask(scene.general, scene.ann, "what was Mark talking about earlier?")
+    assert "recursive spirals of turtles" in answer
+    follow_up = await scene.server.ask(scene.general, scene.mark, "what did Ann just say?")
+    assert "pasta" in follow_up
+
+
+async def test_a_follow_up_inherits_the_topic(scene: Scene, bot: Bot) -> None:
+    await scene.server.say(scene.general, scene.mark, "I want turtles on the logo")
+    await scene.server.say(scene.general, scene.ann, "turtles are fine, but make them green")
+    await scene.server.ask(scene.general, scene.mark, "what did I say about turtles?")
+    answer = await scene.server.ask(scene.general, scene.mark, "and Ann?")
+    assert "make them green" in answer
+    assert "on the logo" not in answer
+
+
+async def test_nothing_found_is_said_honestly(scene: Scene, bot: Bot) -> None:
+    await scene.server.say(scene.general, scene.ann, "good morning")
+    answer = await scene.server.ask(scene.general, scene.mark, "what did Ann say about quantum chess?")
+    assert "good morning" not in answer
+    assert "quantum chess" in answer
+
+
+async def test_an_edit_and_a_delete_are_seen_by_the_next_question(scene: Scene, bot: Bot) -> None:
+    said = await scene.server.say(scene.general, scene.mark, "the password is swordfish")
+    assert "swordfish" in await scene.server.ask(scene.general, scene.ann, "what did Mark just say?")
+    await scene.server.edit(said, "the password is a secret")
+    edited = await scene.server.ask(scene.general, scene.ann, "what did Mark say about the password?")
+    assert "swordfish" not in edited
+    assert "a secret" in edited
+    await scene.server.delete(scene.general, int(said["id"]))
+    gone = await scene.server.ask(scene.general, scene.ann, "what did Mark say about the password?")
+    assert "a secret" not in gone
+
+
+async def test_nothing_of_one_guild_or_channel_reaches_another(scene: Scene, bot: Bot) -> None:
+    world = scene.server.world
+    other_guild = world.add_guild("Other", scene.mark)
+    other = world.add_channel(other_guild, "general")
+    side = world.add_channel(scene.guild, "side")
+    await scene.server.invite_bot(other_guild)
+    await scene.server.invite_bot(scene.guild)
+    await scene.server.say(scene.general, scene.mark, TURTLES)
+    await scene.server.ask(scene.general, scene.mark, "what did I just say about turtles?")
+    for elsewhere in (other, side):
+        assert "spirals" not in await scene.server.ask(elsewhere, scene.mark, "what did I say about turtles?")
+        assert "spirals" not in await scene.server.ask(elsewhere, scene.mark, "catch me up")
+
+
+async def test_cold_start_answers_from_discords_history_and_stores_nothing_of_it(scene: Scene, eager: Settings) -> None:
+    cold = eager.model_copy(update={"backfill": False})
+    scene.server.wrote(scene.general, scene.mark, TURTLES, ago_s=60)
+    history = DiscordHistory(cold)
+    async with Memory.open(cold, history=history) as memory, running(scene.server, cold, memory, history):
+        answer = await scene.server.ask(scene.general, scene.mark, "what did I just say about turtles?")
+        assert TURTLES in answer
+        assert "reptiles" not in answer
+        reptiles = await scene.server.ask(scene.general, scene.ann, "what did Mark say about reptiles?")
+        assert "recursive spirals" in reptiles
+        held = [message.content async for message in memory.export(scene.mark.id)]
+    assert TURTLES not in held
+    assert len(scene.server.calls("GET", r"/messages$")) == 1
+
+
+async def test_backfill_makes_the_past_answerable(scene: Scene, eager: Settings) -> None:
+    scene.server.wrote(scene.general, scene.mark, TURTLES, ago_s=3 * 3600)
+    history = DiscordHistory(eager)
+    async with Memory.open(eager, history=history) as memory, running(scene.server, eager, memory, history):
+        await scene.server.until(lambda: scene.server.calls("GET", r"/messages$"))
+        await memory.flush()
+        answer = await scene.server.ask(scene.general, scene.mark, "what did I say about turtles this morning?")
+        status = await memory.status(scene.guild.id, scene.general.id)
+    assert status.messages >= 1
+    assert answer
+
+
+async def test_ones_own_words_can_be_forgotten_exported_and_kept_out(scene: Scene, bot: Bot) -> None:
+    server = scene.server
+    await server.say(scene.general, scene.mark, TURTLES)
+    await server.ask(scene.general, scene.ann, "what did Mark just say?")
+    export = await server.slash(scene.general, scene.mark, "memory export me")
+    await server.answered(export)
+    assert TURTLES in export.files["my-messages.jsonl"].decode()
+    await server.answered(await server.slash(scene.general, scene.mark, "memory forget me"))
+    assert "spirals" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+    await server.say(scene.general, scene.mark, "and another turtle")
+    assert "another" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+    await server.answered(await server.slash(scene.general, scene.mark, "memory opt-in"))
+    await server.say(scene.general, scene.mark, "a third turtle")
+    assert "third turtle" in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+
+
+async def test_a_channel_can_be_paused_resumed_cleared_and_looked_at(scene: Scene, bot: Bot) -> None:
+    server = scene.server
+
+    async def manage(command: str) -> str:
+        return await server.answered(await server.slash(scene.general, server.world.owner, f"memory {command}"))
+
+    await server.say(scene.general, scene.mark, "first turtle")
+    await server.ask(scene.general, scene.mark, "what did I just say?")
+    await manage("pause")
+    assert "paused" in await manage("status")
+    await server.say(scene.general, scene.mark, "second turtle")
+    assert "second" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+    await manage("resume")
+    await server.say(scene.general, scene.mark, "third turtle")
+    assert "third" in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+    assert "I forgot this channel" in await manage("clear")
+    assert "third" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+
+
+async def test_why_shows_route_clues_hits_and_time(scene: Scene, bot: Bot) -> None:
+    said = await scene.server.say(scene.general, scene.mark, TURTLES)
+    await scene.server.ask(scene.general, scene.mark, "what did I just say about turtles?")
+    why = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    assert "**Route** channel, topic" in why
+    assert "turtles" in why
+    assert link(said, scene) in why
+    assert " ms (route " in why
+    assert TURTLES not in why
+
+
+async def test_the_bots_own_words_and_questions_are_no_hits(scene: Scene, bot: Bot) -> None:
+    await scene.server.say(scene.general, scene.mark, TURTLES)
+    for _ in range(3):
+        answer = await scene.server.ask(scene.general, scene.mark, "what did I just say about turtles?")
+        assert answer.count("spirals of turtles") == 1
+    assert "what did I just say" not in answer
