@@ -5,7 +5,7 @@ Enters: tokens. Leaves: the tokens after "@bot hey,", and of "translate this: ..
 
 from __future__ import annotations
 
-from channelmem.lexicon import CODES
+from channelmem.lexicon import CODES, word_set
 from channelmem.people import fold
 from channelmem.reading import Token
 from channelmem.types import Person
@@ -24,41 +24,10 @@ def _idle(word: str, names: set[str]) -> bool:
     return word in names or CODES.get(word) == "l" or (len(word) == 1 and word in ",.@!:;-~?…")
 
 
-_TASKS = frozenset(
-    [
-        "translate",
-        "summarize",
-        "summarise",
-        "rewrite",
-        "rephrase",
-        "paraphrase",
-        "explain",
-        "correct",
-        "fix",
-        "proofread",
-        "format",
-        "convert",
-        "define",
-        "write",
-        "answer",
-        "solve",
-        "debug",
-        "tldr",
-        "sum",
-        "draft",
-        "improve",
-        "review",
-        "classify",
-        "parse",
-        "check",
-        "spell",
-        "complete",
-        "continue",
-        "make",
-        "turn",
-        "say",
-        "repeat",
-    ]
+_TASKS = word_set(
+    """translate summarize summarise rewrite rephrase paraphrase explain correct fix proofread format convert
+    define write answer solve debug tldr sum draft improve review classify parse check spell complete continue
+    make turn say repeat"""
 )
 
 

@@ -1,41 +1,21 @@
-"""Is a question about this conversation, and who is its subject: patterns over the letters of `lexicon`.
+"""Is a question about this conversation, and who is its subject.
 
-Enters: a `Line`. Leaves: `Judged`, with the clause of communication and the places of its subject and verb, or the
-recap that is asked for. Tense carries most of it: what somebody *said* is about the conversation, what
-one *should say* is not.
+Enters: a `Line`. Leaves: `Judged`, with the clause of communication and the places of its subject and verb, or
+the recap that is asked for. Tense carries most of it: what somebody *said* is about the conversation, what one
+*should say* is not.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from channelmem.letters import Line
+from channelmem.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
+from channelmem.lexicon import word_set
+from channelmem.naming import Line
 from channelmem.recap import Recap, recap
 from channelmem.spans import Clue
-
-# Between the parts of a clause people put adverbs, time words, fillers and asides; "_" in a pattern stands for these.
-_GAP = "[jzlk]*"
-_ONE = "(?:t?[gH]|[iyeWM]|N)"
-_SUBJECT = f"(?P<subject>{_ONE}(?:,?&?j?{_ONE})*)"
-_NAMED = "(?P<subject>N(?:,?&?N)*)"
-_PRESENT_GROUP = frozenset(["everyone", "everybody", "yall", "you", "chat", "others"])
-_OPEN_GROUP = frozenset(["anyone", "anybody", "someone", "somebody"])
-
-
-# Forms that ask for what somebody did, not for what they said.
-LIFE = frozenset({"past", "present", "theirs", "tale", "made"})
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A clause of communication: letters[subject] does it, letters[verb] is it."""
-
-    name: str
-    subject: tuple[int, int]
-    verb: tuple[int, int]
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +27,8 @@ class Judged:
     why: str = "nothing points to this conversation"
     just: bool = False
     told_before: bool = False
-
     asks_for_topic: bool = False
-    """"What are they talking about": the answer is what the talk is about."""
+    """What they are talking about: the answer is what the talk is about."""
 
     @property
     def about_life(self) -> bool:
@@ -60,215 +39,49 @@ class Judged:
         return self.finding is not None or self.recap is not None
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text.replace("_", _GAP))
-
-
-# In order of how sure the form is. The first of a name that passes its check wins.
-_CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("asked", _pattern(f"d_{_SUBJECT}_(?P<verb>[CcKGH])")),
-    ("perfect", _pattern(f"v_{_SUBJECT}_(?:n_)?(?P<verb>[cGCK])")),
-    ("continuous", _pattern(f"[bB]_{_SUBJECT}_(?P<verb>G)")),
-    ("who", _pattern(r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])")),
-    ("who", _pattern(r"(?P<subject>q)(?:_s)?_p[yWM]_(?:v_)?(?P<verb>c)")),
-    ("whose", _pattern(r"(?P<subject>o)_(?P<verb>[KL])")),
-    ("told", _pattern(f"{_SUBJECT}_(?:[vB]_)?(?:n_)?(?P<verb>[cG])")),
-    ("passive", _pattern(r"(?P<subject>)[Bnvb]_(?:[tsxLKuUwP&p]_){0,5}n?_(?P<verb>c)")),
-    ("passive", _pattern(r"(?P<subject>)[sKL]_(?P<verb>c)")),
-    ("raised", _pattern(r"[dv]_(?P<subject>)[txLKZspP]{1,6}_(?P<verb>[Cc])")),
-    ("owned", _pattern(r"(?P<subject>P)_(?:[xt]_){0,2}(?P<verb>[KLG])")),
-    ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),
-    ("sent", _pattern(f"(?P<verb>[KLs])_f_{_SUBJECT}")),
-    ("between", _pattern(f"(?P<verb>[KLH])_[fp]_{_NAMED}")),
-    ("quoted", _pattern(r"(?P<verb>K)_(?P<subject>N(?:,?&?N)*)")),
-    ("opinion", _pattern(r"D_(?P<subject>N(?:,?&?N)*|e|t?g)_(?P<verb>[CK])")),
-    ("meaning", _pattern(r"qD_(?P<subject>y)_(?P<verb>C)")),
-    ("last", _pattern(r"(?P<subject>)x_(?:x_)?(?P<verb>[KLs])")),
-    ("messages", _pattern(r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)")),
-    ("made", _pattern(r"[KLs]_(?P<subject>[NW])(?P<verb>x)")),
-    ("past", _pattern(f"[dv]_{_SUBJECT}_(?P<verb>[xvRDn]?)")),
-    ("past", _pattern(r"B_(?P<subject>N(?:,?&?N)*|e|W)(?P<verb>)")),
-    ("present", _pattern(r"D_(?P<subject>N(?:,?&?N)*)(?P<verb>)")),
-    ("present", _pattern(r"(?<=q)(?:[xLK]|_){0,3}b_(?P<subject>N(?:,?&?N)*|t?[gH])(?P<verb>)(?![NP])")),
-    ("present", _pattern(r"^[l,.j]*b_(?P<subject>N(?:,?&?N)*)(?P<verb>)")),
-    ("theirs", _pattern(r"(?:[BdD]|qb)_(?P<subject>P)(?P<verb>)")),
-    ("tale", _pattern(f"{_NAMED}_(?P<verb>[vB])")),
-)
+# Groups that are this channel's people, and those that may be.
+_PRESENT_GROUP = word_set("everyone everybody yall you chat others")
+_OPEN_GROUP = word_set("anyone anybody someone somebody")
 # Passive without an agent is about us only with these.
-_SAID = frozenset(
-    [
-        "said",
-        "mentioned",
-        "discussed",
-        "decided",
-        "agreed",
-        "suggested",
-        "posted",
-        "shared",
-        "linked",
-        "asked",
-        "brought",
-        "talked",
-        "told",
-        "promised",
-        "planned",
-        "settled",
-        "concluded",
-        "argued",
-        "came",
-        "proposed",
-        "debated",
-    ]
+_SAID = word_set(
+    """said mentioned discussed decided agreed suggested posted shared linked asked brought talked told promised
+    planned settled concluded argued came proposed debated"""
 )
-_WRITTEN = frozenset(
-    [
-        "wrote",
-        "written",
-        "announced",
-        "declared",
-        "reported",
-        "described",
-        "picked",
-        "chose",
-        "planned",
-        "revealed",
-        "meant",
-        "thought",
-    ]
+# Who wrote, announced, chose: mostly general knowledge.
+_WRITTEN = word_set("wrote written announced declared reported described picked chose planned revealed meant thought")
+_MINDED = word_set("thought think feel felt picked")
+_NOT_OF_BOT = _MINDED | word_set("laugh joking freaking writing plan")
+_LAST = word_set("last latest previous recent newest first prior final")
+_LATEST_OF = word_set(
+    """message messages post posts comment comments reply replies link links question questions answer answers thing
+    things response joke picture photo image meme gif video file screenshot suggestion update announcement"""
 )
-_MINDED = frozenset(["thought", "think", "feel", "felt", "picked"])
-_LAST = frozenset(["last", "latest", "previous", "recent", "newest", "first", "prior", "final"])
-_LATEST_OF = frozenset(
-    [
-        "message",
-        "messages",
-        "post",
-        "posts",
-        "comment",
-        "comments",
-        "reply",
-        "replies",
-        "link",
-        "links",
-        "question",
-        "questions",
-        "answer",
-        "answers",
-        "thing",
-        "things",
-        "response",
-        "joke",
-        "picture",
-        "photo",
-        "image",
-        "meme",
-        "gif",
-        "video",
-        "file",
-        "screenshot",
-        "suggestion",
-        "update",
-        "announcement",
-    ]
+_FINDABLE = word_set(
+    """message messages post posts comment comments link links mention mentions replies thread threads talk discussion
+    conversation"""
 )
-_FINDABLE = frozenset(
-    [
-        "message",
-        "messages",
-        "post",
-        "posts",
-        "comment",
-        "comments",
-        "link",
-        "links",
-        "mention",
-        "mentions",
-        "replies",
-        "thread",
-        "threads",
-    ]
+_MEDIA = word_set(
+    """article book bible movie film episode podcast documentary docs documentation paper constitution quran lyrics
+    speech interview news novel poem series manual wikipedia reddit twitter tv congress parliament press"""
 )
-_MEDIA = frozenset(
-    [
-        "article",
-        "book",
-        "bible",
-        "movie",
-        "film",
-        "episode",
-        "podcast",
-        "documentary",
-        "docs",
-        "documentation",
-        "paper",
-        "constitution",
-        "quran",
-        "lyrics",
-        "speech",
-        "interview",
-        "news",
-        "novel",
-        "poem",
-        "series",
-        "manual",
-        "wikipedia",
-        "reddit",
-        "twitter",
-        "tv",
-        "congress",
-        "parliament",
-        "press",
-    ]
-)
-_GENERIC_WE = frozenset(
-    [
-        "moon",
-        "mars",
-        "space",
-        "evolve",
-        "evolved",
-        "apes",
-        "earth",
-        "humans",
-        "humanity",
-        "universe",
-        "dinosaurs",
-        "aliens",
-        "language",
-    ]
-)
+_MANKIND = word_set("moon mars space evolve evolved apes earth humans humanity universe dinosaurs aliens language")
+_TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
+_ASKED_FOR = word_set("name title link url source details")
 _OURS = frozenset("NiyWP")
-_START = r"(?:^|[.,&l]|z(?=[qho]))[jl]*"
-_ASKING = re.compile(rf"{_START}(?:[qho]|[dDbBvm]|R|r)|[qho][bB]_?[stejMx]|[qho][l.]*$|mj*yj*R".replace("_?", ""))
-_IMPERATIVE = re.compile(r"^[l,.j]*(?:m_?yj*)?[CK]".replace("_?", "j*"))
-_ADVICE = re.compile(r"(?:h[x]?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
+_REMEMBERED = word_set("when how that the my")
 
-
-_TALKS = frozenset(
-    [
-        "talk",
-        "talking",
-        "talked",
-        "discuss",
-        "discussing",
-        "discussed",
-        "argue",
-        "arguing",
-        "argued",
-        "debating",
-        "on",
-        "laughing",
-        "laugh",
-    ]
-)
+# A question beside a statement: at the start of a clause, "what was it" anywhere, or at the very end.
+_ASKING = re.compile(r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvmRr])|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R")
+_ADVICE = re.compile(r"(?:hx?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
+_ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
+_POSTED = re.compile(r"K[jz]*[NgWi][jz]*c")
 
 
 def judge(line: Line) -> Judged:
     """Whether the line is about this conversation."""
-    summary = recap(line)
     if refusal := _refused(line):
         return Judged(why=refusal)
-    finding = _clause(line)
+    summary, finding = recap(line), _clause(line)
     if finding is None:
         return Judged(recap=summary, why=f"recap: {summary.words}") if summary else Judged()
     words = line.words[finding.start : finding.end]
@@ -288,98 +101,94 @@ def _refused(line: Line) -> str:
     if words[:3] == ["remind", "me", "to"]:
         return "a reminder to be set"
     ordered = letters[0] == "C" and letters[1:2] not in {"M", "q", "o"}
-    if ordered or (letters[0] == "K" and words[0] != "quote" and "q" not in letters):
+    noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)
+    if (ordered or noted) and not _ANOTHER_QUESTION.search(letters):
         return "an order to say or do something"
     advice = _ADVICE.match(letters.lstrip("lj,."))
-    if advice and "mean" not in words and _PRESENT_GROUP.isdisjoint(words[: advice.end()]):
-        return "asks how things are done, not what was said"
-    if letters[0] in "qh" and words[1:2] == ["to"]:
+    asked_how = advice and "mean" not in words and _PRESENT_GROUP.isdisjoint(words[: advice.end()])
+    if asked_how or (letters[0] in "qh" and words[1:2] == ["to"]):
         return "asks how things are done, not what was said"
     return ""
 
 
 def _clause(line: Line) -> Finding | None:
-    for name, pattern in _CLAUSES:
-        for match in pattern.finditer(line.letters):
-            finding = Finding(name, match.span("subject"), match.span("verb"), match.start(), match.end())
-            if _CHECKS[name](line, finding):
-                return finding if name in _MAIN else _main_clause(line, finding)
+    for name, pattern in CLAUSES:
+        matches = (Finding.of(name, match) for match in pattern.finditer(line.letters))
+        fit = [each for each in matches if _CHECKS[name](line, each)]
+        if fit:
+            # "Somebody told me Ann said": the one who is known is meant.
+            best = next((each for each in fit if "N" in _subject(line, each)), fit[0])
+            return best if name in MAIN else _main_clause(line, best)
     return None
 
 
-# Forms that carry their own question; others may stand in a side clause.
-_MAIN = frozenset(["asked", "perfect", "continuous", "who", "whose", "opinion", "meaning"]) | LIFE
-_LIFE_QUESTION = _pattern(f"[dv]_{_NAMED}_(?P<verb>[xvDn]?)")
-
-
 def _main_clause(line: Line, finding: Finding) -> Finding:
-    """ "How did Ann feel when somebody wrote to her": the question is about Ann, not about somebody."""
-    match = _LIFE_QUESTION.search(line.letters, 0, finding.start)
+    """How did Ann feel when somebody wrote to her: the question is about Ann, not about somebody."""
+    match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding
-    return Finding("past", match.span("subject"), match.span("verb"), match.start(), match.end())
+    return Finding.of("past", match)
+
+
+def _subject(line: Line, finding: Finding) -> str:
+    return line.letters[finding.subject[0] : finding.subject[1]]
 
 
 def _verb(line: Line, finding: Finding) -> str:
-    """The verb's word; some patterns end with the subject."""
-    return line.tokens[finding.verb[0]].word if finding.verb[0] < len(line.tokens) else ""
+    """The verb's word; some forms end with the subject."""
+    return line.words[finding.verb[0]] if finding.verb[0] < len(line.words) else ""
 
 
-def _sure(line: Line, finding: Finding) -> bool:
-    subject = line.letters[slice(*finding.subject)]
-    if subject == "y" and _verb(line, finding) in _MINDED | {"laugh", "joking", "freaking", "writing", "plan"}:
-        return False
-    return not _OURS.isdisjoint(subject) or not _elsewhere(line)
+def _asks(line: Line, letters: str) -> bool:
+    last = line.words[len(line.letters.rstrip("lj.,")) - 1]
+    return _ASKING.search(letters) is not None or last in _ASKED_FOR
 
 
 def _elsewhere(line: Line) -> bool:
     """Words of a book or a show are not words of the channel."""
-    words = line.words
-    for i, word in enumerate(words):
-        if word in _MEDIA and i and ("p" in line.letters[max(0, i - 2) : i] or words[i - 1] == "tv"):
-            return "k" not in line.letters
-    return False
+    if _MEDIA.isdisjoint(line.words) or "k" in line.letters:
+        return False
+    return any(word in _MEDIA and "p" in line.letters[max(0, i - 2) : i] for i, word in enumerate(line.words))
+
+
+# --- what each form still has to prove ---
+
+
+def _sure(line: Line, finding: Finding) -> bool:
+    subject = _subject(line, finding)
+    if subject == "y" and _verb(line, finding) in _NOT_OF_BOT:
+        return False
+    return not _OURS.isdisjoint(subject) or not _elsewhere(line)
 
 
 def _who(line: Line, finding: Finding) -> bool:
-    verb = _verb(line, finding)
-    if verb in _WRITTEN and line.letters[finding.end : finding.end + 1] not in {"t", "s", "k", "z", "", "."}:
-        return False
-    if verb in _WRITTEN and line.letters[finding.end :].strip("lj.")[1:2] not in {"", "k", "z", ".", "K", "L"}:
-        return False
+    if _verb(line, finding) in _WRITTEN:
+        rest = line.letters[finding.end :].strip("lj.")
+        if rest[:1] not in {"t", "s", "k", "z", ""} or rest[1:2] not in {"", "k", "z", "K", "L"}:
+            return False
     return not _elsewhere(line)
 
 
 def _told(line: Line, finding: Finding) -> bool:
     """A statement is a question about it only with a question beside it."""
-    subject, verb = line.letters[slice(*finding.subject)], _verb(line, finding)
-    if subject in {"i", "W"} and verb in _MINDED:
+    letters, subject, verb = line.letters, _subject(line, finding), _verb(line, finding)
+    if (subject in {"i", "W"} and verb in _MINDED) or letters.startswith("tbq"):
         return False
-    if (
-        line.letters[finding.verb[0]] == "G"
-        and "B" not in line.letters[finding.start : finding.end]
-        and "N" not in subject
-    ):
-        return False
-    if subject in {"M", "y"} and line.letters[finding.verb[0]] == "G":
-        return False
-    if finding.start and line.letters[finding.start - 1] in "qsLK":
+    if letters[finding.verb[0]] == "G":
+        was = "B" in letters[finding.start : finding.end]
+        if subject in {"M", "y"} or not (was or "N" in subject):
+            return False
+    if finding.start and letters[finding.start - 1] in "qsLK":
         return _sure(line, finding)
-    rest = line.letters[: finding.start] + "." + line.letters[finding.end :]
-    says_something = line.letters[finding.end : finding.end + 2] in {"sa", "sp"} and subject != "i"
-    return (bool(_ASKING.search(rest)) or says_something) and _sure(line, finding)
+    says_something = letters[finding.end : finding.end + 2] in {"sa", "sp"} and subject != "i"
+    beside = letters[: finding.start] + "." + letters[finding.end :]
+    return (says_something or _asks(line, beside)) and _sure(line, finding)
 
 
 def _passive(line: Line, finding: Finding) -> bool:
-    return (
-        _verb(line, finding) in _SAID
-        and not _elsewhere(line)
-        and bool(finding.start == 0 or _ASKING.search(line.letters))
-    )
-
-
-def _quoted(line: Line, finding: Finding) -> bool:
-    return _verb(line, finding) == "quote"
+    if _verb(line, finding) not in _SAID or "most" in line.words or _elsewhere(line):
+        return False
+    return finding.start == 0 or _asks(line, line.letters)
 
 
 def _raised(line: Line, finding: Finding) -> bool:
@@ -388,23 +197,26 @@ def _raised(line: Line, finding: Finding) -> bool:
 
 def _owned(line: Line, finding: Finding) -> bool:
     after = line.letters[finding.end :].lstrip("jzlk")[:1]
-    return after not in set("bBmvdx") - {""} or bool(_ASKING.search(line.letters))
+    return after not in frozenset("bBmvdx") or _asks(line, line.letters)
 
 
 def _own(line: Line, finding: Finding) -> bool:
-    last = not _LAST.isdisjoint(line.words[finding.start : finding.end])
-    asked = re.search(r"q[Bb][jt]?$|qBj?$", line.letters[: finding.start])
-    was = asked is not None and "B" in asked[0]
-    return last or (was and _verb(line, finding) in _LATEST_OF)
+    if not _LAST.isdisjoint(line.words[finding.start : finding.end]):
+        return True
+    return re.search("qB[jt]?$", line.letters[: finding.start]) is not None and _verb(line, finding) in _LATEST_OF
 
 
 def _sent(line: Line, finding: Finding) -> bool:
-    return "N" in line.letters[slice(*finding.subject)] or _verb(line, finding) in _LATEST_OF
+    return "N" in _subject(line, finding) or _verb(line, finding) in _LATEST_OF
+
+
+def _quoted(line: Line, finding: Finding) -> bool:
+    return _verb(line, finding) == "quote"
 
 
 def _opinion(line: Line, finding: Finding) -> bool:
-    subject = line.letters[slice(*finding.subject)]
-    return "g" not in subject or not _PRESENT_GROUP.isdisjoint(line.words[slice(*finding.subject)])
+    words = line.words[finding.subject[0] : finding.subject[1]]
+    return "g" not in _subject(line, finding) or not _PRESENT_GROUP.isdisjoint(words)
 
 
 def _meaning(line: Line, finding: Finding) -> bool:
@@ -412,6 +224,9 @@ def _meaning(line: Line, finding: Finding) -> bool:
 
 
 def _last(line: Line, finding: Finding) -> bool:
+    rest = line.letters[finding.end :]
+    if "ever" in line.words or (rest[:1] == "." and rest.strip("lj.")):
+        return False
     return line.words[finding.start] in _LAST and _verb(line, finding) in _LATEST_OF
 
 
@@ -419,59 +234,64 @@ def _messages(line: Line, finding: Finding) -> bool:
     return _verb(line, finding) in _FINDABLE and not _elsewhere(line)
 
 
+def _remembered(line: Line, finding: Finding) -> bool:
+    return _verb(line, finding) == "remember"
+
+
+def _pointed(line: Line, _finding: Finding) -> bool:
+    return not {"that", "this", "it"}.isdisjoint(line.words)
+
+
 def _past(line: Line, finding: Finding) -> bool:
     """Did they do something: of known people anything counts, of others only what a channel can know."""
-    subject, words = line.letters[slice(*finding.subject)], set(line.words)
+    subject, words = _subject(line, finding), set(line.words)
     if "N" in subject:
         return True
     if "e" in subject:
         return bool(line.persons)
     if "W" in subject:
-        return words.isdisjoint(_GENERIC_WE)
-    if "g" not in subject:
-        return False
-    group = set(line.words[slice(*finding.subject)])
+        return words.isdisjoint(_MANKIND)
+    group = set(line.words[finding.subject[0] : finding.subject[1]]) if "g" in subject else set()
     return bool(group & _PRESENT_GROUP) or (bool(group & _OPEN_GROUP) and "ever" not in words)
 
 
 def _present(line: Line, finding: Finding) -> bool:
     if any(each.span.clue is Clue.FUTURE for each in line.times) or "going" in line.words:
         return False
-    subject = line.letters[slice(*finding.subject)]
+    subject = _subject(line, finding)
     if subject in {"g", "H"}:
-        return not _PRESENT_GROUP.isdisjoint(line.words[slice(*finding.subject)])
+        return not _PRESENT_GROUP.isdisjoint(line.words[finding.subject[0] : finding.subject[1]])
     return "t" not in subject
 
 
 def _tale(line: Line, finding: Finding) -> bool:
-    return bool(_ASKING.search("." + line.letters[finding.end :])) and "q" in line.letters + line.letters.replace(
-        "h", "q"
-    )
+    return _asks(line, "." + line.letters[finding.end :]) and not {"q", "h"}.isdisjoint(line.letters)
 
 
 def _any(_line: Line, _finding: Finding) -> bool:
     return True
 
 
-_CHECKS = {
-    "asked": _sure, "perfect": _sure, "continuous": _sure, "who": _who, "whose": _who, "told": _told, "passive": _passive, "raised": _raised, "quoted": _quoted,
-    "owned": _owned, "own": _own, "sent": _sent, "between": _any, "opinion": _opinion, "meaning": _meaning, "last": _last,
-    "messages": _messages, "made": _any, "past": _past, "present": _present, "theirs": _present, "tale": _tale,
+_CHECKS: dict[str, Callable[[Line, Finding], bool]] = {
+    "asked": _sure, "perfect": _sure, "continuous": _sure, "who": _who, "whose": _who, "told": _told,
+    "passive": _passive, "raised": _raised, "owned": _owned, "own": _own, "sent": _sent, "between": _any,
+    "quoted": _quoted, "opinion": _opinion, "meaning": _meaning, "last": _last, "messages": _messages,
+    "remembered": _remembered, "pointed": _pointed, "made": _any, "past": _past, "present": _present,
+    "theirs": _present, "tale": _tale,
 }  # fmt: skip
 
 
 def _told_before(line: Line, finding: Finding) -> bool:
     """The asker refers to what they told earlier: the seeds call that memory when no time is given."""
-    words = line.words
-    for i, word in enumerate(words[:-1]):
-        if word == "remember" and words[i + 1] in {"when", "how", "that", "the", "my"}:
-            return True
-    subject, verb = line.letters[slice(*finding.subject)], _verb(line, finding)
-    if subject != "i":
+    words, verb = line.words, _verb(line, finding)
+    if any(word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1])):
+        return True
+    if _subject(line, finding) != "i":
         return False
     if verb in {"told", "tell"}:
         return "you" in words[finding.end : finding.end + 2] or finding.name == "told"
     before = words[finding.start - 1] if finding.start else ""
-    return finding.name == "perfect" or (
-        finding.name == "told" and verb in {"said", "mentioned"} and (before != "what" or "remember" in words)
-    )
+    if finding.name == "perfect":
+        return line.letters[finding.verb[0]] == "c" and before != "what"
+    stated = finding.name == "told" and verb in {"said", "mentioned"} and "last" not in words
+    return stated and (before != "what" or "remember" in words)

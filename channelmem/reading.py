@@ -10,8 +10,9 @@ import re
 from collections.abc import Container
 from typing import NamedTuple
 
-from channelmem.lexicon import CODES, EXPAND
+from channelmem.lexicon import CODES, word_set
 from channelmem.people import fold
+from channelmem.slang import EXPAND
 
 # A question is short; of a pasted text only its ends can be one.
 HEAD_CHARS, TAIL_CHARS = 600, 200
@@ -31,7 +32,7 @@ _TOKEN = re.compile(
     re.IGNORECASE,
 )
 _NOISE = frozenset("`*_~|^\\#=<>[]{}\"'%")
-_TITLES = frozenset(["mr", "mrs", "ms", "dr", "st", "jr", "sr", "prof"])
+_TITLES = word_set("mr mrs ms dr st jr sr prof")
 _ENDINGS = {"'s": "is", "'re": "are", "'ve": "have", "'d": "did", "'ll": "will", "'m": "am"}
 _TAKES_IS = frozenset("qhoiyeWgtsk")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from channelmem.letters import Line
+from channelmem.lexicon import word_set
+from channelmem.naming import Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,95 +21,48 @@ class Recap:
     """Where in the line its object begins."""
 
 
+# Idioms that ask for it by themselves.
+_SURE = (
+    r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)",
+    r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
+    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?",
+    r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
+    r"where (?:were|are) we|(?:where|what) did we leave off|read (?:me )?the backlog",
+    r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
+)
+# Summaries: of what decides.
+_SUM = (
+    r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|key points|short version",
+    r"sum(?: it| this| that| things)? up",
+)
+# News: ours when nothing else is named.
+_NEWS = (
+    r"(?:what|anything|something|everything)(?: \w+)? "
+    r"(?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*"
+    r"(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)",
+    r"(?:was|is|were|are) there anything(?: \w+)?|any (?:news|updates|developments|drama)",
+    r"anything (?:new|interesting|important|exciting|noteworthy|urgent)",
+    r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood|update)",
+    r"what (?:is|was) the (?:final )?(?:consensus|conclusion|outcome|verdict|decision|agreement|story|deal|fuss)",
+)
+_PLACES = "conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe"
+_TALK = (
+    rf"what (?:is|was) (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?"
+    rf"(?:{_PLACES}|about|on about|up to)(?: (?:all )?about)?",
+)
 _IDIOM = re.compile(
-    r"(?<!\S)(?:"
-    r"(?P<sure>(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)"
-    r"|up to speed|(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?|(?:i|we) (?:have )?(?:just )?missed"
-    r"|(?:what|anything) i (?:have )?miss(?:ed)?|update me|where (?:were|are) we|(?:where|what) did we leave off"
-    r"|(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)|read (?:me )?the backlog)"
-    r"|(?P<sum>recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|sum(?: it| this| that| things)? up|key points|short version)"
-    r"|(?P<news>(?:what|anything|something|everything)(?: \w+)? (?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)"
-    r"|(?:was|is|were|are) there anything(?: \w+)?|anything (?:new|interesting|important|exciting|noteworthy|urgent)|any (?:news|updates|developments|drama)"
-    r"|what is up|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood|update|story|deal|fuss))"
-    r"|(?P<talk>what is (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?(?:conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe|about|on about|up to)(?: (?:all )?about)?)"
-    r")(?!\S)"
+    rf"(?<!\S)(?:(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
+    rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{'|'.join(_TALK)}))(?!\S)"
 )
 _BARE_YEAR = re.compile(r"^in \d{4}$")
-_OURS = frozenset(
-    [
-        "chat",
-        "channel",
-        "conversation",
-        "discussion",
-        "thread",
-        "messages",
-        "message",
-        "everything",
-        "above",
-        "backlog",
-        "drama",
-        "argument",
-        "debate",
-        "talk",
-        "talks",
-        "convo",
-        "server",
-        "room",
-        "here",
-        "happenings",
-        "last",
-        "past",
-        "recent",
-        "today",
-        "yesterday",
-        "morning",
-        "evening",
-        "day",
-        "night",
-        "hour",
-        "points",
-        "it",
-        "that",
-        "posts",
-        "scrollback",
-        "logs",
-        "log",
-        "chatter",
-        "stuff",
-        "going",
-    ]
+_OURS = word_set(
+    """chat channel conversation discussion thread messages message everything above backlog drama argument debate
+    talk talks convo server room here happenings last past recent today yesterday morning evening day night hour
+    points it that posts scrollback logs log chatter stuff going"""
 )
-_POLITE = frozenset(
-    [
-        "me",
-        "us",
-        "for",
-        "a",
-        "an",
-        "the",
-        "quick",
-        "short",
-        "brief",
-        "of",
-        "up",
-        "some",
-        "give",
-        "us",
-        "please",
-        "now",
-        "today",
-        "can",
-        "could",
-        "so",
-        "far",
-        "this",
-        "then",
-        "all",
-        "in",
-        "on",
-        "bullet",
-        "points",
-    ]
+_POLITE = word_set(
+    """me us for a an the quick short brief of up some give us please now today can could so far this then all in
+    on bullet points"""
 )
 
 
@@ -124,77 +78,12 @@ def recap(line: Line) -> Recap | None:
     return None
 
 
-_HINTS = frozenset(
-    [
-        "catch",
-        "fill",
-        "loop",
-        "clue",
-        "speed",
-        "date",
-        "miss",
-        "missed",
-        "update",
-        "where",
-        "online",
-        "around",
-        "active",
-        "talking",
-        "here",
-        "backlog",
-        "recap",
-        "summary",
-        "summarize",
-        "summarise",
-        "tldr",
-        "rundown",
-        "gist",
-        "highlights",
-        "digest",
-        "overview",
-        "sum",
-        "key",
-        "version",
-        "going",
-        "happening",
-        "happened",
-        "happen",
-        "went",
-        "new",
-        "latest",
-        "news",
-        "cooking",
-        "there",
-        "interesting",
-        "important",
-        "exciting",
-        "noteworthy",
-        "urgent",
-        "updates",
-        "developments",
-        "drama",
-        "up",
-        "tea",
-        "situation",
-        "status",
-        "context",
-        "conversation",
-        "chat",
-        "channel",
-        "thread",
-        "discussion",
-        "about",
-        "topic",
-        "subject",
-        "vibe",
-        "mood",
-        "word",
-        "debate",
-        "argument",
-        "fuss",
-        "story",
-        "deal",
-    ]
+_HINTS = word_set(
+    """catch fill loop clue speed date miss missed update where online around active talking here backlog recap
+    summary summarize summarise tldr rundown gist highlights digest overview sum key version going happening
+    happened happen went new latest news cooking there interesting important exciting noteworthy urgent updates
+    developments drama up tea situation status context consensus conclusion outcome verdict decision agreement funny conversation chat channel thread discussion about topic
+    subject vibe mood word debate argument fuss story deal"""
 )
 
 

@@ -10,16 +10,20 @@ import re
 from dataclasses import dataclass, replace
 
 from channelmem import address, reading
-from channelmem.clues import Finding, Judged, judge
+from channelmem.clauses import Finding
+from channelmem.clues import Judged, judge
+from channelmem.dates import is_date
 from channelmem.followup import filled, follow, leans, means_that, only
-from channelmem.letters import Known, Line, spell
+from channelmem.letters import spell
+from channelmem.naming import Known, Line
 from channelmem.people import Roster
 from channelmem.spans import Clue, Moment
 from channelmem.topic import topic
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
-from channelmem.when import Found, is_date
+from channelmem.when import Found
 
 SKIP_FLAG = "🚫"
+_CALLED = re.compile("Nj*,?[qhd]")
 # Among asker, bot and one other, "she" is the other.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -179,10 +183,15 @@ def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person
         elif letter in "iu" or line.tokens[i].word == "me":
             found.append(scene.asker)
         elif letter in "yU":
-            found.append(scene.bot)
+            found += _addressed(line) or (scene.bot,)
         elif letter == "e":
             found += _meant(line, scene)
     return tuple(dict.fromkeys(found))
+
+
+def _addressed(line: Line) -> tuple[Person, ...]:
+    """Whom "you" means where the question calls somebody: "bob, what did you say?"."""
+    return line.persons.get(0, ()) if _CALLED.match(line.letters) else ()
 
 
 def _named(line: Line, scene: Scene) -> tuple[Person, ...]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 
-from channelmem.clues import LIFE, Finding, Judged
-from channelmem.letters import Line
-from channelmem.when import is_date
+from channelmem.clauses import LIFE, Finding
+from channelmem.clues import Judged
+from channelmem.dates import is_date
+from channelmem.lexicon import word_set
+from channelmem.naming import Line
 
 # What may stand at the edges of a topic without being part of it, by class letter.
 _LEFT_OF_ABOUT = frozenset("jlz.,@")
@@ -20,46 +22,10 @@ _LEFT = frozenset("jlzkMpfayieWgs&.,@NdDbBvnmoqhRr")
 _RIGHT = frozenset("jlzkMpfayieWg&.,@tdDbBvnmoqhs")
 _EMPTY = _LEFT | frozenset("tuUwH")
 _LIFE_DROPS = frozenset("qhodDbBvnml.,@yir")
-_NO_TOPIC = frozenset(
-    [
-        "message",
-        "messages",
-        "post",
-        "posts",
-        "comment",
-        "comments",
-        "reply",
-        "replies",
-        "response",
-        "responses",
-        "answer",
-        "answers",
-        "question",
-        "questions",
-        "thing",
-        "things",
-        "words",
-        "said",
-        "say",
-        "kind",
-        "type",
-        "sort",
-        "exactly",
-        "happened",
-        "talk",
-        "talking",
-        "topic",
-        "statement",
-        "chat",
-        "conversation",
-        "discussion",
-        "channel",
-        "thread",
-        "mean",
-        "anything",
-        "something",
-        "quote",
-    ]
+_NO_TOPIC = word_set(
+    """message messages post posts comment comments reply replies response responses answer answers question
+    questions thing things words said say kind type sort exactly happened talk talking topic statement chat
+    conversation discussion channel thread mean anything something quote"""
 )
 _TAIL = re.compile(
     r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"

@@ -1,0 +1,61 @@
+"""Written dates: the names of days and months, and what "march 3rd" or "10.03.2026" means.
+
+Enters: a phrase that was cut out of a question. Leaves: a date that is not to come. dateutil reads it, in 0.1 ms; dateparser
+reads more languages, but takes up to 0.8 s for the first date of a process and then 1-15 ms.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from functools import lru_cache
+
+from dateutil import parser as dateutil_parser
+
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
+_MONTHS = "january february march april may june july august september october november december"
+WEEKDAYS: dict[str, int] = {name: i for i, name in enumerate(_DAYS.split())}
+_LONG = {name: i for i, name in enumerate(_MONTHS.split(), 1)}
+MONTHS: dict[str, int] = _LONG | {name[:3]: number for name, number in _LONG.items()} | {"sept": 9}
+
+_NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
+_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+WRITTEN_DATE = (
+    r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
+    rf"|(?:{_NAMES}) (?:the )?{_NTH}(?: ,)?(?: \d{{4}})?|{_NTH} (?:of )?(?:{_NAMES})(?: ,)?(?: \d{{4}})?"
+)
+_DATED = re.compile(rf"(?<!\S)(?:{_NAMES}|\d{{4}}|\d{{4}}-\d\d?-\d\d?)(?!\S)")
+
+
+def is_date(phrase: str) -> bool:
+    """Whether an expression names a month, a year or a date, and not a distance from now."""
+    return _DATED.search(phrase) is not None
+
+
+@lru_cache(maxsize=4096)
+def written_date(phrase: str, today: date) -> date | None:
+    """A written date by dateutil; without a year, or read the other way round, it is the latest one that is not to come."""
+    plain = phrase.replace("the ", "").replace(" ,", "")
+    # dateutil reads 10.03.2026 as October; people who write dots put the day first.
+    for day_first in (not _MONTH_FIRST.search(plain), True):
+        try:
+            day: date = dateutil_parser.parse(plain, default=_first(today), dayfirst=day_first).date()
+        except (ValueError, OverflowError):
+            return None
+        if day > today and str(day.year) not in plain:
+            day = _year_before(day)
+        if day <= today:
+            return day
+    return None
+
+
+_MONTH_FIRST = re.compile(r"\d/\d|^\d{4}")
+
+
+def _first(day: date) -> datetime:
+    """What dateutil fills in for parts that are not written."""
+    return datetime(day.year, day.month, 1)  # noqa: DTZ001  (only its date is used)
+
+
+def _year_before(day: date) -> date:
+    return day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
