@@ -8,7 +8,7 @@ narrowed to the speaker here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from channelmem.embed import Embedder
 from channelmem.links import Linker
-from channelmem.rank import Pool
+from channelmem.rank import Ask, Pool, order, rank
 from channelmem.search import Found, Query, Search
 from channelmem.settings import Settings
 from channelmem.types import History, Hit, Looked, Message, Question, Route, Source, Window
@@ -25,6 +25,8 @@ from channelmem.words import stem, words
 CANDIDATES = 200
 """So many by meaning and so many by words from the archive; LoCoMo's recall stops growing there."""
 NEIGHBOURS = 4
+WITH_NEIGHBOURS = 100
+"""Of the candidates, the best by themselves get their neighbours, whose words may raise them or be the answer."""
 EMBED_PENDING = 64
 """A question embeds at most so many messages that are still waiting for their vector."""
 
@@ -41,15 +43,15 @@ class Candidates:
     def __init__(self, search: Search, embedder: Embedder, settings: Settings) -> None:
         self._search, self._embedder, self._settings = search, embedder, settings
 
-    async def of_buffer(self, question: Question, route: Route, vector: Vector | None) -> Gathered:
+    async def of_buffer(self, question: Question, route: Route, ask: Ask, vector: Vector | None) -> Gathered:
         """The whole view of the channel: one round trip, and everybody's words."""
         query = Query(question.guild_id, channels(question), vector=vector, flagged=route.to_bot)
-        found = await self._search.nearest(replace(query, words=words(route.topic), limit=CANDIDATES))
-        return Gathered(await self._pool(found.hits, (), found, vector), _looked(Source.BUFFER, found))
+        found = await self._search.nearest(replace(query, words=words(ask.topic), limit=CANDIDATES))
+        return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
 
-    async def of_archive(self, question: Question, route: Route, vector: Vector | None) -> Gathered:
+    async def of_archive(self, question: Question, route: Route, ask: Ask, vector: Vector | None) -> Gathered:
         """Nearest and best by words, once as they are and once within speaker and window; then their neighbours."""
-        asked = words(route.topic)
+        asked = words(ask.topic)
         wide = Query(
             question.guild_id,
             channels(question),
@@ -64,10 +66,11 @@ class Candidates:
         queries = [wide] if narrow == replace(wide, counts=False) else [wide, narrow]
         found, *more = await asyncio.gather(*map(self._search.nearest, queries))
         hits = _merged(hit for one in (found, *more) for hit in one.hits)
-        near = await self._near(question.guild_id, [hit.message for hit in hits])
-        pool = await self._pool(hits, near, found, vector)
         counts = dict(zip(map(stem, asked), found.counts, strict=False))
-        return Gathered(replace(pool, counts=counts, total=found.total), _looked(Source.ARCHIVE, found))
+        alone = replace(await self._pool(hits, found, vector), counts=counts, total=found.total)
+        best = [alone.messages[i] for i in order(alone, rank(alone, ask))[:WITH_NEIGHBOURS]]
+        near = await self._near(question.guild_id, best)
+        return Gathered(_widened(alone, near), _looked(Source.ARCHIVE, found))
 
     async def of_history(self, question: Question, route: Route, history: History, vector: Vector | None) -> Gathered:
         """What the platform gives, linked and embedded here for this one answer."""
@@ -88,13 +91,12 @@ class Candidates:
         near = [self._search.around(guild_id, channel, ids, NEIGHBOURS) for channel, ids in by_channel.items()]
         return [message for some in await asyncio.gather(*near) for message in some]
 
-    async def _pool(self, hits: Sequence[Hit], near: Sequence[Message], found: Found, vector: Vector | None) -> Pool:
+    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector | None) -> Pool:
         cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
-        known = {message.id: message for message in (*(hit.message for hit in hits), *near)}
-        late = [one for one in found.pending if one.id in known and one.id not in cosine]
+        late = [one for one in found.pending if one.id not in cosine]
         cosine |= dict(zip((one.id for one in late), (await self._cosines(late, vector)).tolist(), strict=True))
-        messages = sorted(known.values(), key=lambda one: (one.channel_id, one.ts, one.id))
-        return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
+        known = {one.id: one for one in (*(hit.message for hit in hits), *late)}
+        return _in_order(known, cosine)
 
     async def _cosines(self, messages: Sequence[Message], vector: Vector | None) -> NDArray[np.float64]:
         """Cosines of messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
@@ -133,6 +135,19 @@ def _merged(hits: Iterable[Hit]) -> list[Hit]:
         if known is None or known.similarity is None:
             best[hit.message.id] = hit
     return list(best.values())
+
+
+def _in_order(known: dict[int, Message], cosine: Mapping[int, float]) -> Pool:
+    messages = sorted(known.values(), key=lambda one: (one.channel_id, one.ts, one.id))
+    return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
+
+
+def _widened(pool: Pool, near: Iterable[Message]) -> Pool:
+    """The pool with neighbours, which have no cosine of their own: they were not near enough to be candidates."""
+    cosine = {one.id: value for one, value in zip(pool.messages, pool.cosines.tolist(), strict=True)}
+    known = {one.id: one for one in (*near, *pool.messages)}
+    wide = _in_order(known, cosine)
+    return replace(wide, counts=pool.counts, total=pool.total)
 
 
 def _looked(source: Source, found: Found) -> Looked:

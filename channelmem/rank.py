@@ -17,7 +17,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ class Weights:
     """Coverage of the topic's words, however they reach the message."""
     parent: float = 0.85
     """A word in the message that this one answers, times the chance that it does."""
-    near: tuple[float, ...] = (0.5, 0.4, 0.3, 0.2)
+    near: tuple[float, ...] = (0.7, 0.4, 0.2, 0.1)
     """A word in the 1st, 2nd ... neighbour on either side."""
     near_alone: float = 0.9
     near_crowd: float = 0.4
@@ -65,7 +66,8 @@ class Weights:
     date: float = 0.6
     """A month or year in the topic that is the date of the message."""
     question: float = 0.1
-    """A message that is only a question: the answer after it is wanted."""
+    question_for_fact: float = 0.2
+    """A message that is only a question: the answer after it is wanted, all the more by one who asks for a fact."""
     fragment: float = 0.2
     """A message of fewer than three words quotes badly."""
     answer_kind: float = 0.1
@@ -84,6 +86,8 @@ class Ask:
     topic: str
     speakers: frozenset[int] = frozenset()
     window: Window = Window()  # noqa: RUF009  (frozen)
+    wants_fact: bool = False
+    """Not somebody's words, but what they tell."""
     wants_time: bool = False
     wants_amount: bool = False
 
@@ -112,13 +116,15 @@ class Scores:
 def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     """Score every message of the pool."""
     topic = tuple(dict.fromkeys(stems(ask.topic)))
-    covered = _covered(pool, topic, weights)
-    rarity = _rarity(pool, topic, _present(pool.messages, topic))
-    coverage = covered @ rarity / rarity.sum() if topic else np.zeros(len(pool.messages))
+    lines = [_line(message.content) for message in pool.messages]
+    present = _present(lines, topic)
+    covered = _covered(pool.messages, topic, present, weights)
+    rarity = _rarity(pool, topic, present)
+    coverage = covered @ rarity / rarity.sum() if topic else np.zeros(len(lines))
     cosine = np.nan_to_num(np.maximum(pool.cosines, 0.0))
     score = weights.words * coverage / (weights.relative * coverage.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
     score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * cosine
-    score += _situation(pool.messages, ask, weights)
+    score += _situation(pool.messages, lines, ask, weights)
     return Scores(score, coverage + 0.5 * cosine, coverage)
 
 
@@ -141,39 +147,36 @@ def distinct(messages: Sequence[Message], indexes: Sequence[int]) -> list[int]:
     return kept
 
 
-def _present(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
+def _present(lines: Sequence[_Line], topic: Sequence[str]) -> Floats:
     """1 where a message has a word of the topic."""
-    columns = {word: column for column, word in enumerate(topic)}
-    present = np.zeros((len(messages), len(topic)))
-    for row, message in enumerate(messages):
-        for word in stems(message.content):
-            column = columns.get(word)
-            if column is not None:
-                present[row, column] = 1.0
+    present = np.zeros((len(lines), len(topic)))
+    wanted = frozenset(topic)
+    for row, line in enumerate(lines):
+        for word in wanted & line.stems:
+            present[row, topic.index(word)] = 1.0
     return present
 
 
-def _covered(pool: Pool, topic: Sequence[str], weights: Weights) -> Floats:
+def _covered(messages: Sequence[Message], topic: Sequence[str], present: Floats, weights: Weights) -> Floats:
     """Per message and word of the topic: the chance that the message is about it."""
-    present = _present(pool.messages, topic)
-    missed = (1.0 - present) * (1.0 - weights.parent * _in_parents(pool.messages, present))
-    covered = 1.0 - missed * (1.0 - _near_share(pool.messages, weights) * _nearby(pool.messages, present, weights))
-    dated = _dated(pool.messages, topic)
+    if not present.any():
+        covered = present
+    else:
+        missed = (1.0 - present) * (1.0 - weights.parent * _in_parents(messages, present))
+        covered = 1.0 - missed * (1.0 - _near_share(messages, weights) * _nearby(messages, present, weights))
+    dated = _dated(messages, topic)
     return covered if dated is None else np.maximum(covered, weights.date * dated)
 
 
 def _in_parents(messages: Sequence[Message], present: Floats) -> Floats:
-    row_of = {message.id: row for row, message in enumerate(messages)}
-    links = [
-        (row, row_of[parent], chance)
-        for row, message in enumerate(messages)
-        for parent, chance in message.parents
-        if parent in row_of
-    ]
+    """The chance that what a message answers has the word."""
+    having = {messages[row].id: present[row] for row in np.flatnonzero(present.any(axis=1)).tolist()}
     chances = np.zeros_like(present)
-    if links:
-        rows, parents, weight = zip(*links, strict=True)
-        np.add.at(chances, list(rows), np.array(weight)[:, None] * present[list(parents)])
+    for row, message in enumerate(messages):
+        for parent, chance in message.parents:
+            words = having.get(parent)
+            if words is not None:
+                chances[row] += chance * words
     return np.minimum(chances, 1.0)
 
 
@@ -228,10 +231,10 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
     return dated
 
 
-def _situation(messages: Sequence[Message], ask: Ask, weights: Weights) -> Floats:
+def _situation(messages: Sequence[Message], lines: Sequence[_Line], ask: Ask, weights: Weights) -> Floats:
     """What speaks for a message apart from its words: who, when, and what kind of line it is."""
-    score = np.array([-weights.question * asking(message.content) for message in messages])
-    score -= [weights.fragment if len(stems(message.content)) < 3 else 0.0 for message in messages]
+    question = weights.question_for_fact if ask.wants_fact else weights.question
+    score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])
     if len(ask.speakers) == 1:
         score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
     if ask.window != Window():
@@ -240,6 +243,20 @@ def _situation(messages: Sequence[Message], ask: Ask, weights: Weights) -> Float
         if wanted:
             score += [weights.answer_kind if pattern.search(message.content) else 0.0 for message in messages]
     return score
+
+
+class _Line(NamedTuple):
+    """What depends on a text alone."""
+
+    stems: frozenset[str]
+    asking: float
+    is_fragment: bool
+
+
+@lru_cache(maxsize=16_384)
+def _line(text: str) -> _Line:
+    found = stems(text)
+    return _Line(frozenset(found), asking(text), len(found) < 3)
 
 
 def asking(text: str) -> float:

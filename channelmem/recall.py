@@ -8,6 +8,7 @@ a question without a topic has nothing to compare.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +31,9 @@ RECAP_MESSAGES: Final = 100
 AFTER: Final = 2
 LINK_MIN: Final = 0.5
 """From this chance on a message counts as the answer to another."""
+
+CROWD_COSINE: Final = 0.03
+"""The best of many cosines is high by chance: so much higher for each e-fold of messages compared."""
 
 _SAYING: Final = re.compile(
     r"\b(?:sa(?:y|id|ys|ying)|mention\w*|t(?:ell|old|elling)|talk\w*|ask\w*|wr(?:ite|ote|itten|iting)|post\w*|"
@@ -62,6 +66,7 @@ class _Trip:
 
     question: Question
     route: Route
+    ask: Ask
     vector: Vector | None = None
     embedded: bool = False
     away: str = ""
@@ -87,7 +92,7 @@ class Recall:
 
     async def __call__(self, question: Question, route: Route) -> Recalled:
         started = time.perf_counter()
-        trip = _Trip(question, route)
+        trip = _Trip(question, route, ask_of(question, route))
         hits: tuple[Hit, ...] = ()
         messages: tuple[Message, ...] = ()
         for source in route.sources:
@@ -171,14 +176,13 @@ class Recall:
         if source is Source.HISTORY and self._history is not None:
             return await self._candidates.of_history(trip.question, trip.route, self._history, vector)
         if source is Source.ARCHIVE:
-            return await self._candidates.of_archive(trip.question, trip.route, vector)
-        return await self._candidates.of_buffer(trip.question, trip.route, vector)
+            return await self._candidates.of_archive(trip.question, trip.route, trip.ask, vector)
+        return await self._candidates.of_buffer(trip.question, trip.route, trip.ask, vector)
 
     async def _vector(self, trip: _Trip) -> Vector | None:
-        """The topic, not the question: names and scaffolding pull a vector away from every message."""
         if not trip.embedded:
             started = time.perf_counter()
-            trip.vector = await self._embedder.embed_question(trip.route.topic)
+            trip.vector = await self._embedder.embed_question(trip.ask.topic)
             trip.embedded = True
             trip.embed_ms = (time.perf_counter() - started) * 1000
         return trip.vector
@@ -187,11 +191,11 @@ class Recall:
         pool = gathered.pool
         if not pool.messages:
             return ()
-        scores = rank(pool, ask_of(trip.question, trip.route), self._weights)
+        scores = rank(pool, trip.ask, self._weights)
         allowed = _allowed(pool.messages, trip)
         best = [i for i in order(pool, scores) if allowed[i]]
         # Two thresholds: one for "there is something at all", a laxer one for what may follow the best.
-        enough = self._settings.semantic_threshold / 2
+        enough = needed(self._settings.semantic_threshold, len(best))
         if not best or max(scores.evidence[i] for i in best) < enough:
             return ()
         kept = distinct(pool.messages, [i for i in best if scores.evidence[i] >= enough / 2])
@@ -214,13 +218,30 @@ class Recall:
 
 def ask_of(question: Question, route: Route) -> Ask:
     """What ranking needs to know of a question."""
+    strict = is_strict(question, route)
     return Ask(
-        route.topic,
+        route.topic if strict else without_names(question.text, route) or route.topic,
         frozenset(person.id for person in route.speakers),
         route.window,
+        wants_fact=not strict,
         wants_time=bool(_WHEN.search(question.text)),
         wants_amount=bool(_AMOUNT.search(question.text)),
     )
+
+
+def without_names(text: str, route: Route) -> str:
+    """A question for a fact is best compared as it is ("When did ... go to the museum?"), but for the names: every
+    message of that person is near them, and none tells its author's name."""
+    names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
+    return " ".join(text.split())
+
+
+def needed(threshold: float, compared: int) -> float:
+    """The evidence that says "there is something": half the cosine that a message without a word in common needs.
+    The threshold is meant for 50 messages; scripts/calibrate.py shows its errors."""
+    return (threshold + CROWD_COSINE * math.log(max(1, compared) / 50)) / 2
 
 
 def is_strict(question: Question, route: Route) -> bool:
