@@ -11,82 +11,71 @@ scripts/train_links.py) turns the rows into a distribution. Only what came befor
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final, NamedTuple
+from math import log, log1p
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.turns import TEXT_FEATURES, Turn, read
 from channelmem.types import Message
 
 SPAN: Final = 50
 """How many earlier messages may be the parent: 98 % of the annotated replies lie within."""
 PARENTS: Final = 3
-FEATURES_VERSION: Final = 1
+
+SITUATION: Final = (
+    "messages since own", "time since own", "addressed since own", "messages since addressed", "time since previous",
+)  # fmt: skip
+LOGARITHMIC: Final = (
+    "distance", "time", "later by author", "mine since", "addressee since", "mine or to me since",
+)  # fmt: skip
+PLAIN: Final = (
+    "previous", "same author", "own last", "addressed", "named", "newest of author", "addresses me", "names me",
+    "newest to me", "addresses others", "same addressee", "answered by me", "author's partner is me",
+    "my partner is author", "to my partner", "newest to me of author", "newest compatible of author",
+    "mine to addressee", "common words", "rarest common word", "most common words",
+)  # fmt: skip
+FEATURES: Final = (
+    "self", *TEXT_FEATURES, *SITUATION, *LOGARITHMIC, *PLAIN, *(f"its {name}" for name in TEXT_FEATURES)
+)  # fmt: skip
+
+_PAIRS: Final = 1 + len(TEXT_FEATURES) + len(SITUATION)
+"""Where the columns begin that differ between candidates; "self" has zeros there."""
+_ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
+_ADDRESSES: Final = TEXT_FEATURES.index("addresses")
+_DISTANCE: Final = np.arange(SPAN, 0, -1)
+_NEVER_S: Final = 3600.0
+_NOBODY: Final[frozenset[int]] = frozenset()
 
 Floats = NDArray[np.float32]
-
-_WORD = re.compile(r"[^\W_][\w'.+-]*[\w+]|[^\W_]")
-_UNKNOWN_ADDRESS = re.compile(r"\s*@?[^\s:,]{2,32}[:,](?:\s|$)")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_GREETING = _words("hi hello hey hiya greetings morning evening howdy yo sup")
-_SHORT_REPLY = _words(
-    "yes yeah yep yup no nope ok okay k kk thanks thank thx ty cheers lol haha hehe heh hmm hm ah oh right sure "
-    "np exactly true correct indeed agreed nice cool great well"
-)
-_OPENER = _words(
-    "anyone anybody someone somebody everyone everybody all guys folks is does do can could how what where which why "
-    "who has have if i i'm im my when are"
-)
-_STOP = _words(
-    "a about after all also am an and any anyone are as at be because been but by can can't cant could did do does "
-    "doesn't don't dont for from get go got had has have he hello help hey hi how i i'd i'll i'm i've if im in into is "
-    "isn't it it's its just know like lol me more my need no not now of off ok on one only or other our out please "
-    "right same say see she should so some still such sure thank thanks that that's the them then there these they "
-    "thing think this those to too try up use used using want was way we well were what what's when where which who "
-    "why will with would yeah yes you you're your"
-)
-
-
-class _Turn(NamedTuple):
-    """A message with everything that depends on its own text and on who was known when it came."""
-
-    message: Message
-    words: frozenset[str]
-    addressed: frozenset[int]
-    """People named at the beginning, mentioned by id, or explicitly replied to."""
-    named: frozenset[int]
-    """Everybody named anywhere in the text, the addressed included."""
-    row: tuple[float, ...]
+Flags = NDArray[np.bool_]
+Places = dict[str | int, deque[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Several small networks of the same shape, averaged: (nets, in, out) matrices and (nets, 1, out) biases."""
 
-    mean: Floats
-    scale: Floats
     layers: tuple[tuple[Floats, Floats], ...]
 
     def chances(self, rows: Floats) -> Floats:
         """One probability per row; the rows are the alternatives of one choice."""
-        hidden: Floats = (rows - self.mean) * self.scale
+        hidden = rows
         for matrix, bias in self.layers[:-1]:
-            hidden = np.maximum(hidden @ matrix + bias, 0)
+            hidden = hidden @ matrix
+            hidden += bias
+            np.maximum(hidden, 0, out=hidden)
         matrix, bias = self.layers[-1]
         scores = (hidden @ matrix + bias)[..., 0]
         odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        chances: Floats = (odds / odds.sum(axis=-1, keepdims=True)).mean(axis=0)
+        odds /= odds.sum(axis=-1, keepdims=True) * len(odds)
+        chances: Floats = odds.sum(axis=0)
         return chances
 
 
@@ -97,11 +86,8 @@ def shipped() -> Weights:
         about = json.loads(str(archive["about"]))
         if about["features"] != list(FEATURES):
             raise ValueError("links.npz was made for other features; run scripts/train_links.py again")
-        layers = tuple(
-            (archive[f"matrix{i}"].astype(np.float32), archive[f"bias{i}"].astype(np.float32))
-            for i in range(about["layers"])
-        )
-        return Weights(archive["mean"].astype(np.float32), archive["scale"].astype(np.float32), layers)
+        names = [(f"matrix{at}", f"bias{at}") for at in range(about["layers"])]
+        return Weights(tuple((archive[m].astype(np.float32), archive[b].astype(np.float32)) for m, b in names))
 
 
 class Linker:
@@ -109,9 +95,6 @@ class Linker:
 
     def __init__(self, recent: Iterable[Message] = (), weights: Weights | None = None) -> None:
         self._weights = shipped() if weights is None else weights
-        self._turns: list[_Turn] = []
-        self._names: dict[str, int] = {}
-        self._frequency: Counter[str] = Counter()
         self._rebuild(recent)
 
     def __len__(self) -> int:
@@ -124,13 +107,22 @@ class Linker:
         ids, rows = self.features(message)
         if not ids:
             return ()
-        chances = self._weights.chances(rows)[1:]
-        best = np.argsort(-chances, kind="stable")[:PARENTS]
-        return tuple((ids[i], round(float(chances[i]), 4)) for i in best)
+        chances = self._weights.chances(rows)
+        best = np.argsort(-chances[1:], kind="stable")[:PARENTS] + 1
+        # The few per cent of all the others go to these, so that only "starts a thread" is missing.
+        shares = chances[best] * ((1 - chances[0]) / chances[best].sum())
+        return tuple((ids[at - 1], round(float(share), 4)) for at, share in zip(best, shares, strict=True))
+
+    def features(self, message: Message) -> tuple[list[int], Floats]:
+        """Ids of the candidates, oldest first, and a row per alternative: "self" first, then the candidates."""
+        if self._turns and _order(message) <= _order(self._turns[-1].message):
+            earlier = [old for old in self._messages() if _order(old) < _order(message)]
+            return Linker(earlier, self._weights).features(message)
+        return [turn.message.id for turn in self._turns], self._rows(self._read(message))
 
     def add(self, message: Message) -> None:
         """Remember it as a candidate; a known id is an edit, and a late message is put where it belongs."""
-        if any(turn.message.id == message.id for turn in self._turns):
+        if self._knows(message.id):
             self.edit(message)
         elif self._turns and _order(message) < _order(self._turns[-1].message):
             self._rebuild([*self._messages(), message])
@@ -139,238 +131,251 @@ class Linker:
 
     def edit(self, message: Message) -> None:
         """Replace what is known of it; unknown messages stay unknown."""
-        if any(turn.message.id == message.id for turn in self._turns):
-            self._rebuild(message if old.id == message.id else old for old in self._messages())
+        if self._knows(message.id):
+            self._rebuild([message if old.id == message.id else old for old in self._messages()])
 
     def drop(self, ids: Iterable[int]) -> None:
         """Forget these messages."""
         gone = frozenset(ids)
-        if any(turn.message.id in gone for turn in self._turns):
-            self._rebuild(old for old in self._messages() if old.id not in gone)
+        if any(self._knows(message_id) for message_id in gone):
+            self._rebuild([old for old in self._messages() if old.id not in gone])
 
     def drop_author(self, author_id: int) -> None:
         """Forget everything this person wrote."""
-        self.drop([turn.message.id for turn in self._turns if turn.message.author_id == author_id])
+        self.drop([old.id for old in self._messages() if old.author_id == author_id])
 
-    def features(self, message: Message) -> tuple[list[int], Floats]:
-        """Ids of the candidates, oldest first, and a row per alternative: "self" first, then the candidates."""
-        turns = self._before(message)
-        return [turn.message.id for turn in turns], _rows(self._turn(message), turns, self._frequency)
-
-    def _before(self, message: Message) -> list[_Turn]:
-        """Candidates: what came before it."""
-        if not self._turns or _order(self._turns[-1].message) < _order(message):
-            return self._turns
-        return [turn for turn in self._turns if _order(turn.message) < _order(message)]
+    def _knows(self, message_id: int) -> bool:
+        return message_id in [turn.message.id for turn in self._turns]
 
     def _messages(self) -> list[Message]:
         return [turn.message for turn in self._turns]
 
     def _rebuild(self, messages: Iterable[Message]) -> None:
         newest = sorted(messages, key=_order)[-SPAN:]
-        self._turns, self._names, self._frequency = [], {}, Counter()
+        self._turns: deque[Turn] = deque()
+        self._names: dict[str, int] = {}
+        self._partners: dict[int, frozenset[int]] = {}
+        """Whom each person last addressed."""
+        # Which turns have a word, address a person, name a person: serial numbers, the oldest turn being `_first`.
+        self._first = 0
+        self._words: Places = {}
+        self._addressing: Places = {}
+        self._naming: Places = {}
+        self._fresh: Turn | None = None
+        # Aligned with the turns at their right ends; what is left of the oldest turn is meaningless.
+        self._authors = np.zeros(SPAN, np.int64)
+        self._times = np.zeros(SPAN, np.float64)
+        self._texts = np.zeros((SPAN, len(TEXT_FEATURES)), np.float32)
+        self._later = np.zeros(SPAN, np.float32)
+        """How many later messages the same author has written."""
+        for message in newest:
+            self._learn_names(message)
         for message in newest:
             self._append(message)
 
-    def _append(self, message: Message) -> None:
-        turn = self._turn(message)
-        self._turns.append(turn)
-        self._frequency.update(turn.words)
+    def _learn_names(self, message: Message) -> None:
         for name in (message.author, *message.aliases):
-            if name.strip():
-                self._names[name.strip().casefold()] = message.author_id
-        if len(self._turns) > SPAN:
+            if known := name.strip().casefold():
+                self._names[known] = message.author_id
+
+    def _append(self, message: Message) -> None:
+        turn = self._read(message)
+        self._fresh = None
+        if len(self._turns) == SPAN:
             self._evict()
+        for places, keys in self._indexed(turn):
+            for key in keys:
+                places.setdefault(key, deque()).append(self._first + len(self._turns))
+        self._turns.append(turn)
+        self._learn_names(message)
+        if turn.addressed:
+            self._partners[message.author_id] = turn.addressed
+        self._later += self._authors == message.author_id
+        _shift(self._authors, message.author_id)
+        _shift(self._times, message.ts)
+        _shift(self._texts, turn.row)
+        _shift(self._later, 0)
+
+    def _indexed(self, turn: Turn) -> tuple[tuple[Places, frozenset[Any]], ...]:
+        return (self._words, turn.words), (self._addressing, turn.addressed), (self._naming, turn.named)
 
     def _evict(self) -> None:
-        gone = self._turns.pop(0)
-        for word in gone.words:
-            self._frequency[word] -= 1
-            if not self._frequency[word]:
-                del self._frequency[word]
+        gone = self._turns.popleft()
+        self._first += 1
+        for places, keys in self._indexed(gone):
+            for key in keys:
+                places[key].popleft()
+                if not places[key]:
+                    del places[key]
         person = gone.message.author_id
-        if all(turn.message.author_id != person for turn in self._turns):
+        if not (self._authors[1:] == person).any():
             self._names = {name: owner for name, owner in self._names.items() if owner != person}
+            self._partners.pop(person, None)
 
-    def _turn(self, message: Message) -> _Turn:
-        text = message.content.casefold()
-        start, anywhere = _named(text, self._names)
-        by_id = frozenset(message.mentions)
-        replied = {turn.message.author_id for turn in self._turns if message.reply_to == turn.message.id is not None}
-        addressed = (start | by_id | replied) - {message.author_id}
-        named = (anywhere | addressed) - {message.author_id}
-        words = _WORD.findall(text)
-        first_here = all(turn.message.author_id != message.author_id for turn in self._turns)
-        row = _text_row(text, words, addressed, named, first_here=first_here)
-        kept = frozenset(word[:6] for word in words if len(word) > 1 and word not in _STOP and word not in self._names)
-        return _Turn(message, kept, addressed, named, row)
+    def _read(self, message: Message) -> Turn:
+        """The message as a turn; `add` after `parents` reads it only once."""
+        if self._fresh is None or _substance(message) != _substance(self._fresh.message):
+            replied = None
+            if message.reply_to is not None:
+                replied = next((m.author_id for m in self._messages() if m.id == message.reply_to), None)
+            here = (self._authors[SPAN - len(self._turns) :] == message.author_id).any()
+            self._fresh = read(message, self._names, replied, first_here=not here)
+        return self._fresh
+
+    def _rows(self, turn: Turn) -> Floats:
+        """One row per alternative, in the order of FEATURES; row 0 is "starts something new"."""
+        rows = np.zeros((len(self._turns) + 1, len(FEATURES)), np.float32)
+        rows[0, 0] = 1
+        to_me = self._with(self._addressing, [turn.message.author_id])
+        rows[:, 1:_PAIRS] = (*turn.row, *self._situation(turn.message, to_me))
+        if self._turns:
+            rows[1:, _PAIRS:_ITS] = self._pairs(turn, to_me).T
+            rows[1:, _ITS:] = self._texts[SPAN - len(self._turns) :]
+        return rows
+
+    def _situation(self, message: Message, to_me: Flags) -> tuple[float, ...]:
+        """Where the author stands: how long silent, and whether somebody has spoken to them since."""
+        count = len(self._turns)
+        own = _newest(self._authors[SPAN - count :] == message.author_id)
+        spoken_to = _newest(to_me)
+        silent_s = message.ts - self._times[-own] if own <= count else _NEVER_S
+        pause_s = message.ts - self._times[-1] if count else _NEVER_S
+        return log1p(own), log1p(silent_s), float(spoken_to < own), log1p(spoken_to), log1p(pause_s)
+
+    def _pairs(self, turn: Turn, to_me: Flags) -> Floats:
+        """A row per feature of LOGARITHMIC and PLAIN, a column per candidate."""
+        me, begin = turn.message.author_id, SPAN - len(self._turns)
+        authors, later = self._authors[begin:], self._later[begin:]
+        mine = authors == me
+        newest = later == 0
+        addressed = self._by(turn.addressed)
+        addresses = self._texts[begin:, _ADDRESSES] > 0
+        same_addressee = self._with(self._addressing, turn.addressed)
+        my_partners = self._partners.get(me, _NOBODY)
+        common, rarest = self._common_words(turn)
+        mine_to_addressee = mine & same_addressee
+        since = _since(mine, addressed, mine | to_me, to_me, mine_to_addressee)
+        pairs = np.empty((len(LOGARITHMIC) + len(PLAIN), len(self._turns)), np.float32)
+        for at, column in enumerate(
+            (
+                _DISTANCE[begin:],
+                turn.message.ts - self._times[begin:],
+                later,
+                *since[:3],
+                _DISTANCE[begin:] == 1,
+                mine,
+                mine & newest,
+                addressed,
+                self._by(turn.named),
+                newest,
+                to_me,
+                self._with(self._naming, [me]),
+                to_me & (since[3] == 0),
+                addresses & ~to_me,
+                same_addressee,
+                self._answered_by(mine),
+                self._by([person for person, partners in self._partners.items() if me in partners]),
+                self._by(my_partners),
+                self._with(self._addressing, my_partners),
+                _newest_of_each(authors, to_me),
+                _newest_of_each(authors, to_me | ~addresses),
+                mine_to_addressee & (since[4] == 0),
+                common,
+                rarest,
+                (common > 0) & (common == common.max()),
+            )
+        ):
+            pairs[at] = column
+        logarithmic = pairs[: len(LOGARITHMIC)]
+        np.log1p(logarithmic, out=logarithmic)
+        return pairs
+
+    def _by(self, people: Iterable[int]) -> Flags:
+        """Which candidates were written by one of these."""
+        authors = self._authors[SPAN - len(self._turns) :]
+        written = np.zeros(len(authors), bool)
+        for person in people:
+            written |= authors == person
+        return written
+
+    def _with(self, places: Places, people: Iterable[int]) -> Flags:
+        """Which candidates address, or name, one of these."""
+        flags = np.zeros(len(self._turns), bool)
+        for person in people:
+            for serial in places.get(person, ()):
+                flags[serial - self._first] = True
+        return flags
+
+    def _answered_by(self, mine: Flags) -> Flags:
+        """Whose author I have addressed since."""
+        places = mine.nonzero()[0].tolist()
+        last = {person: at for at in places for person in self._turns[at].addressed}
+        answered = np.zeros(len(mine), bool)
+        authors = self._authors[SPAN - len(mine) :]
+        for person, at in last.items():
+            answered[:at] |= authors[:at] == person
+        return answered
+
+    def _common_words(self, turn: Turn) -> tuple[Floats, Floats]:
+        """Words in common with each candidate: cosine with weights by rarity, and the weight of the rarest."""
+        shared: dict[int, float] = {}
+        top: dict[int, float] = {}
+        total = 0.0
+        for word in turn.words:
+            places = self._words.get(word, ())
+            weight = log((len(self._turns) + 1) / (len(places) + 0.5))
+            total += weight * weight
+            for serial in places:
+                at = serial - self._first
+                shared[at] = shared.get(at, 0.0) + weight * weight
+                top[at] = max(top.get(at, 0.0), weight)
+        both = np.zeros((2, len(self._turns)), np.float32)
+        for at, weights in shared.items():
+            # The candidate's own weights are not worth summing: 2 is about what a word weighs.
+            both[0, at] = weights / (total * len(self._turns[at].words) * 4) ** 0.5
+            both[1, at] = top[at]
+        return both[0], both[1]
 
 
 def _order(message: Message) -> tuple[float, int]:
     return message.ts, message.id
 
 
-def _named(text: str, names: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Who is addressed at the beginning, and who is named at all. `text` and `names` are case-folded."""
-    start: set[int] = set()
-    anywhere: set[int] = set()
-    for name, person in names.items():
-        at = text.find(name)
-        while at >= 0:
-            end = at + len(name)
-            if not (_inside(text, at - 1) or _inside(text, end)):
-                lead = text[:at].strip(" @<•*\"'")
-                if not lead:
-                    start.add(person)
-                if not lead or len(name) > 2 or text[at - 1] == "@":
-                    anywhere.add(person)
-                break
-            at = text.find(name, at + 1)
-    return frozenset(start), frozenset(anywhere)
-
-
-def _inside(text: str, at: int) -> bool:
-    """Whether the character there would make a name part of a longer word."""
-    return 0 <= at < len(text) and (text[at].isalnum() or text[at] in "_|-`[]{}^\\")
-
-
-TEXT_FEATURES: Final = (
-    "question", "length", "addresses", "names", "unknown address", "greeting", "command", "opener", "short reply",
-    "first here", "link", "emote",
-)  # fmt: skip
-
-
-def _text_row(
-    text: str, words: Sequence[str], addressed: frozenset[int], named: frozenset[int], *, first_here: bool
-) -> tuple[float, ...]:
-    head = words[:4]
+def _substance(message: Message) -> tuple[object, ...]:
+    """What a turn is made of."""
     return (
-        float("?" in text),
-        float(np.log1p(len(words))),
-        float(bool(addressed)),
-        float(bool(named)),
-        float(not addressed and _UNKNOWN_ADDRESS.match(text) is not None),
-        float(any(word in _GREETING for word in head[:2])),
-        float(text[:1] == "!"),
-        float(any(word in _OPENER for word in head)),
-        float(any(word in _SHORT_REPLY for word in head[:2])),
-        float(first_here),
-        float("://" in text or "www." in text),
-        float(text[:2] == "* "),
+        message.id,
+        message.author_id,
+        message.author,
+        message.content,
+        message.ts,
+        message.mentions,
+        message.reply_to,
     )
 
 
-MESSAGE_FEATURES: Final = (
-    *TEXT_FEATURES,
-    "messages since own", "time since own", "addressed since own", "messages since addressed", "time since previous",
-)  # fmt: skip
-PAIR_FEATURES: Final = (
-    "distance", "previous", "time", "same author", "own last", "addressed", "named", "newest of author",
-    "newest and addressed", "newest and named", "addresses me", "names me", "newest to me", "later by author",
-    "mine since", "addresses others", "same addressee", "answered", "answered by me", "author's partner is me",
-    "my partner is author", "common words", "rarest common word", "author's common words", "partner of my last",
-    *(f"its {name}" for name in TEXT_FEATURES),
-)  # fmt: skip
-FEATURES: Final = ("self", *MESSAGE_FEATURES, *PAIR_FEATURES)
+def _shift(column: NDArray[Any], value: float | tuple[float, ...]) -> None:
+    column[:-1] = column[1:]
+    column[-1] = value
 
 
-def _rows(turn: _Turn, turns: Sequence[_Turn], frequency: Counter[str]) -> Floats:
-    """One row per alternative, in the order of FEATURES; row 0 is "starts something new"."""
-    rows = np.zeros((len(turns) + 1, len(FEATURES)), np.float32)
-    rows[0, 0] = 1
-    pairs = rows[1:, 1 + len(MESSAGE_FEATURES) :]
-    if turns:
-        _pair_rows(pairs, turn, turns, frequency)
-    rows[:, 1 : 1 + len(MESSAGE_FEATURES)] = (*turn.row, *_situation(turn, turns))
-    return rows
+def _since(*flags: Flags) -> NDArray[np.int64]:
+    """A row for each: at every position, how many of the later ones are set."""
+    counts = np.array(flags).cumsum(axis=1)
+    since: NDArray[np.int64] = counts[:, -1:] - counts
+    return since
 
 
-def _situation(turn: _Turn, turns: Sequence[_Turn]) -> tuple[float, ...]:
-    """Where the author stands: how long silent, and whether somebody has spoken to them since."""
-    me, now = turn.message.author_id, turn.message.ts
-    own = to_me = len(turns) + 1
-    for back, earlier in enumerate(reversed(turns), 1):
-        if earlier.message.author_id == me:
-            own = back
-            break
-    for back, earlier in enumerate(reversed(turns), 1):
-        if me in earlier.addressed:
-            to_me = back
-            break
-    silent_s = now - turns[-own].message.ts if own <= len(turns) else 3600.0
-    pause_s = now - turns[-1].message.ts if turns else 3600.0
-    return (
-        float(np.log1p(own)),
-        float(np.log1p(max(silent_s, 0.0))),
-        float(to_me < own),
-        float(np.log1p(to_me)),
-        float(np.log1p(max(pause_s, 0.0))),
-    )
+def _newest(flags: Flags) -> int:
+    """How many steps back the last set position is; one more than there are if none is."""
+    places = flags.nonzero()[0]
+    return len(flags) - int(places[-1]) if places.size else len(flags) + 1
 
 
-def _pair_rows(out: Floats, turn: _Turn, turns: Sequence[_Turn], frequency: Counter[str]) -> None:
-    me = turn.message.author_id
-    count = len(turns)
-    authors = np.array([t.message.author_id for t in turns])
-    mine = authors == me
-    same = authors[:, None] == authors
-    later = _LATER[:count, :count]
-    own_after = (same & later).sum(axis=1)
-    newest = own_after == 0
-    addressed = np.array([t.message.author_id in turn.addressed for t in turns])
-    named = np.array([t.message.author_id in turn.named for t in turns])
-    to_me = np.array([me in t.addressed for t in turns])
-    names_me = np.array([me in t.named for t in turns])
-    mine_since = np.cumsum(mine[::-1])[::-1] - mine
-    answers = np.array([[t.message.author_id in k.addressed for k in turns] for t in turns]) & later
-    distance = np.arange(count, 0, -1)
-    has_address = np.array([bool(t.addressed) for t in turns])
-    common, rarest = _overlap(turn, turns, frequency)
-    partners: dict[int, frozenset[int]] = {t.message.author_id: t.addressed for t in turns if t.addressed}
-    my_partner = partners.get(me, frozenset())
-    out[:, 0] = np.log1p(distance)
-    out[:, 1] = distance == 1
-    out[:, 2] = np.log1p(np.maximum(turn.message.ts - np.array([t.message.ts for t in turns]), 0))
-    out[:, 3] = mine
-    out[:, 4] = mine & newest
-    out[:, 5] = addressed
-    out[:, 6] = named
-    out[:, 7] = newest
-    out[:, 8] = newest & addressed
-    out[:, 9] = newest & named
-    out[:, 10] = to_me
-    out[:, 11] = names_me
-    out[:, 12] = to_me & (np.cumsum(to_me[::-1])[::-1] == 1)
-    out[:, 13] = np.log1p(own_after)
-    out[:, 14] = np.log1p(mine_since)
-    out[:, 15] = has_address & ~to_me
-    out[:, 16] = [bool(t.addressed & turn.addressed) for t in turns]
-    out[:, 17] = np.log1p(answers.sum(axis=1))
-    out[:, 18] = (answers & mine).any(axis=1)
-    out[:, 19] = [me in partners.get(t.message.author_id, ()) for t in turns]
-    out[:, 20] = [t.message.author_id in my_partner for t in turns]
-    out[:, 21] = common
-    out[:, 22] = rarest
-    out[:, 23] = np.minimum(same @ common - common, 2)
-    last = next((t for t in reversed(turns) if t.message.author_id == me), None)
-    out[:, 24] = 0 if last is None else [t.message.author_id in last.addressed for t in turns]
-    out[:, 25:] = [t.row for t in turns]
-
-
-_LATER: Final = np.triu(np.ones((SPAN, SPAN), bool), 1)
-"""[j, k]: whether the k-th message comes after the j-th."""
-
-
-def _overlap(turn: _Turn, turns: Sequence[_Turn], frequency: Counter[str]) -> tuple[Floats, Floats]:
-    """Words in common with each candidate: cosine with weights by rarity, and the weight of the rarest."""
-    weight = {word: float(np.log((len(turns) + 1) / (frequency[word] + 0.5))) for word in turn.words}
-    total = sum(value * value for value in weight.values()) or 1.0
-    common = np.zeros(len(turns), np.float32)
-    rarest = np.zeros(len(turns), np.float32)
-    for at, earlier in enumerate(turns):
-        shared = earlier.words & turn.words
-        if shared:
-            values = [weight[word] for word in shared]
-            common[at] = sum(v * v for v in values) / (total * max(len(earlier.words), 1) * 4) ** 0.5
-            rarest[at] = max(values)
-    return common, rarest
+def _newest_of_each(authors: NDArray[np.int64], flags: Flags) -> Flags:
+    """The last set position of every author."""
+    places = flags.nonzero()[0]
+    last = dict(zip(authors[places].tolist(), places.tolist(), strict=True))
+    newest = np.zeros(len(flags), bool)
+    newest[list(last.values())] = True
+    return newest

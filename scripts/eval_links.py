@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 
-from channelmem.links import Linker, Weights
+from channelmem.links import SPAN, Linker, Weights
 from channelmem.types import Message
 
 Row = dict[str, Any]
@@ -81,7 +81,7 @@ def annotated(rows: Iterable[Row]) -> list[Row]:
 
 
 def best_link(message_id: int, parents: tuple[tuple[int, float], ...]) -> int:
-    """The likeliest alternative; "starts something" has what the shown parents leave, which bounds it from above."""
+    """The likeliest alternative; "starts something" has what the parents leave."""
     if not parents:
         return message_id
     parent, chance = parents[0]
@@ -148,7 +148,7 @@ def linked(rows: list[Row], weights: Weights | None = None) -> Links:
 
 
 def evaluate(data: Path, link: Callable[[list[Row]], Links] = linked) -> dict[str, Score]:
-    """Scores by file; the second file also channel by channel."""
+    """Scores by file."""
     scores: dict[str, Score] = {}
     for name in FILES:
         if (data / name).exists():
@@ -169,8 +169,10 @@ def bench(data: Path) -> dict[str, float]:
             linker.parents(message)
             middle = time.perf_counter()
             linker.add(message)
-            spent.append((middle - begin) * 1e6)
-            both.append((time.perf_counter() - begin) * 1e6)
+            end = time.perf_counter()
+            if len(linker) == SPAN:
+                spent.append((middle - begin) * 1e6)
+                both.append((end - begin) * 1e6)
     return {
         "parents_median_us": round(statistics.median(spent), 1),
         "parents_p95_us": round(statistics.quantiles(spent, n=20)[-1], 1),
@@ -181,7 +183,8 @@ def bench(data: Path) -> dict[str, float]:
 def dump(data: Path, path: Path) -> None:
     """One JSON line per annotated message, so that anyone can score it: `id` and the predicted parent or null."""
     with path.open("w", encoding="utf-8") as out:
-        for channel, rows in ((c, r) for name in FILES for c, r in channels(data / name).items()):
+        files = [data / name for name in FILES if (data / name).exists()]
+        for channel, rows in ((c, r) for file in files for c, r in channels(file).items()):
             for message, parent in linked(rows).items():
                 answered = None if parent == message else f"{channel}:{parent}"
                 out.write(json.dumps({"task": "links", "id": f"{channel}:{message}", "parent": answered}) + "\n")
