@@ -36,5 +36,7 @@ async def repair(buckets: Buckets, bucket: int) -> bool:
     )
     names = [key[len(keys.one("msg")) :] for key in reply[1:]]
     for at in range(0, len(names), PAGE):
-        await buckets.run("requeue", bucket, [version, *names[at : at + PAGE]])
+        page = [version, int(at == 0), *names[at : at + PAGE]]
+        if await buckets.run("requeue", bucket, page) < 0:
+            return False
     return True

@@ -26,11 +26,12 @@ import numpy as np
 from redis.exceptions import ResponseError
 
 from channelmem.embed import Embedder
-from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.errors import RedisUnavailableError
 from channelmem.heal import repair
 from channelmem.keys import GROUP
 from channelmem.scripts import AWAY, command
 from channelmem.store import Store
+from channelmem.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -98,16 +99,14 @@ class Worker:
 
     async def run(self) -> None:
         """Works until `stop`; survives Redis going away. A cancelled or killed worker loses nothing."""
+        steps = [asyncio.create_task(step()) for step in (self._read, self._embed, self._commit)]
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._read())
-                group.create_task(self._embed())
-                group.create_task(self._commit())
-        except BaseExceptionGroup as failed:
-            known = failed.subgroup(ChannelmemError)
-            if known is None:
-                raise
-            raise known.exceptions[0] from None
+            done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
+            for step in done:
+                step.result()
+        finally:
+            self._stopping.set()
+            await end(steps)
         await self._attempt(self._hand_over)
 
     def stop(self) -> None:

@@ -18,6 +18,7 @@ from itertools import count
 from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.tasks import end
 from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
@@ -84,9 +85,7 @@ class Outbox:
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=wait_s)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         for lane in self._lanes.values():
             self.dropped += len(lane.events)
             while lane.events:

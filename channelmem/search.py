@@ -33,6 +33,11 @@ MAX_WORDS = 32
 Row = tuple[int, list[Any]]
 """A channel, and what SORT gave for a message: id, the fields of schema.FIELDS, the vector where asked for."""
 
+_STOP_WORDS = (
+    "a is the an and are as at be but by for if in into it no not of on or such that their then there these they "
+    "this to was will with"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 # What RediSearch splits text at; the underscore is a letter to it.
 _SEPARATORS = re.compile(r"[\s,.<>{}\[\]\"':;!@#$%^&*()\-+=~|/\\?`\u0000-\u001f]+")
 
@@ -117,7 +122,7 @@ class Search:
             tuple(from_row(query.guild_id, row) for row in late),
             total,
             float(oldest) if oldest else None,
-            tuple(counts),
+            _counts(query, counts),
         )
 
     async def around(
@@ -225,7 +230,7 @@ class Search:
         vector = b"" if query.vector is None or newest else query.vector.astype(np.float16).tobytes()
         asked = [tokens(word) for word in query.words[:MAX_WORDS]]
         text = "|".join(token for word in asked for token in word)
-        counted = [f"@text:({' '.join(word)})" if word else "@text:(a)" for word in asked] if query.counts else []
+        counted = [f"@text:({' '.join(word)})" for word in asked if word] if query.counts else []
         arguments = [
             *self._head(query.guild_id, query.source, str(self._version(query.guild_id))),
             *_narrowing(query, query.limit),
@@ -248,12 +253,19 @@ class Search:
 
 
 def tokens(word: str) -> list[str]:
-    """A word as RediSearch indexed it: split at its separators, everything it could read as syntax escaped."""
-    return [
-        re.sub(r"([^\w])", r"\\\1", part, flags=re.ASCII) if part.isascii() else part
-        for part in _SEPARATORS.split(word)
-        if part
-    ]
+    """A word as RediSearch indexed it: split at its separators, everything it could read as syntax escaped.
+
+    Its stop words are in no index, and a clause of nothing else would match every message.
+    """
+    parts = [part for part in _SEPARATORS.split(word) if part and part.lower() not in STOP_WORDS]
+    return [re.sub(r"(\W)", r"\\\1", part, flags=re.ASCII) if part.isascii() else part for part in parts]
+
+
+def _counts(query: Query, counted: list[int]) -> tuple[int, ...]:
+    """Per word of the query; those without a searchable part were not asked for."""
+    answers = iter(counted)
+    words = query.words[:MAX_WORDS] if query.counts else ()
+    return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
 
 
 def _narrowing(query: Query, limit: int) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 from channelmem.buckets import Buckets
 from channelmem.errors import RedisUnavailableError
 from channelmem.scripts import AWAY, answered
+from channelmem.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,7 @@ class Sweeper:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end([self._task])
 
     async def done(self) -> None:
         """Waits until nothing is left to remove."""

@@ -39,6 +39,7 @@ from channelmem.server_find import Candidate, candidates
 from channelmem.server_supervisor import ask, free_port
 from channelmem.settings import Settings
 from channelmem.store import Store
+from channelmem.tasks import end
 from channelmem.types import Message
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
@@ -174,8 +175,7 @@ async def worker(store: Store, fake_embedder: FakeEmbedder) -> AsyncIterator[Wor
     running = Worker(store, fake_embedder, claim_idle_s=0.2)
     task = asyncio.create_task(running.run())
     yield running
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await end([task])
 
 
 class OwnServer:
@@ -266,5 +266,6 @@ def _remove(url: str, prefix: str) -> None:
         for name in client.execute_command("FT._LIST"):
             if name.startswith(prefix.encode()):
                 client.execute_command("FT.DROPINDEX", name)
-        for key in client.scan_iter(f"{prefix}:*", count=1000):
-            client.unlink(key)
+        keys = list(client.scan_iter(f"{prefix}:*", count=1000))
+        for at in range(0, len(keys), 500):
+            client.unlink(*keys[at : at + 500])

@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
-from conftest import GUILD, NOW, FakeEmbedder
+import asyncio
+import random
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
+from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
+from plain_server import plain_server
+from redis.asyncio import Redis
+
+from channelmem.buckets import connect
+from channelmem.errors import RedisUnsuitableError
 from channelmem.ingest import Worker
 from channelmem.search import Query, Search
+from channelmem.settings import Settings
 from channelmem.store import Store
-from channelmem.types import Message, Outcome, Source
+from channelmem.types import Outcome, Source
 
-CHANNEL = 922_222_222_222_222_222
+BUFFER = Query(GUILD, (CHANNEL,), limit=100)
+ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)
+AWKWARD = [
+    "@text:{a|b} -(x) ~y \"z\" 'q' [1 2] $p *w* %fuzzy% a\\b c:d e;f =>[KNN 5 @vec1 $v]",
+    "🐢🧑‍💻 emoji 👍🏽",
+    "שלום עולם, مرحبا بالعالم",
+    "zero\u200bwidth\u200djoiner\ufeff",
+    "x" * 499 + "é",
+    "tab\tand\nnewline\r\n",
+    "<@123> https://example.org/?a=1&b={c}#d",
+]
 
 
-def message(number: int, text: str = "turtles are slow") -> Message:
-    return Message(GUILD, CHANNEL, number, 5, "Ann", text, NOW - 100 + number)
+async def contents(search: Search, query: Query = BUFFER) -> list[str]:
+    return [one.content for one in await search.newest(query)]
+
+
+async def ids(search: Search, query: Query = BUFFER) -> list[int]:
+    return [one.id for one in await search.newest(query)]
+
+
+async def documents(redis: Redis, settings: Settings) -> int:
+    return len([key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*", count=1000)])
+
+
+@pytest.fixture
+def buffer_only(settings: Settings) -> Settings:
+    return settings.model_copy(update={"archive": False, "max_messages": 5})
+
+
+@pytest.fixture
+async def small(redis: Redis, buffer_only: Settings, clock: Clock) -> Store:
+    return await open_store(redis, buffer_only, clock)
+
+
+# --- add ---
 
 
 async def test_a_message_is_visible_at_once_and_searchable_when_embedded(
@@ -21,9 +65,372 @@ async def test_a_message_is_visible_at_once_and_searchable_when_embedded(
 ) -> None:
     sent = [message(1), message(2, "cats are fast"), message(3, " \n")]
     assert await store.add(sent) == [Outcome.STORED, Outcome.STORED, Outcome.IGNORED]
-    assert [one.id for one in await search.newest(Query(GUILD, (CHANNEL,)))] == [2, 1]
-    assert await store.flush(5)
-    vector = await fake_embedder.embed_question("turtles")
+    assert await ids(search) == [2, 1]
+    assert await store.flush(10)
     for source in (Source.BUFFER, Source.ARCHIVE):
+        vector = fake_embedder.vector("turtles")
         found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=source))
         assert found.hits[0].message == sent[0]
+
+
+async def test_every_field_survives(store: Store, search: Search) -> None:
+    parents = ((2**63 + 1, 0.123456789), (7, 0.2))
+    sent = message(
+        2**63 + 5,
+        author_id=2**60 + 1,
+        author="Ännä 🐢",
+        reply_to=2**62 + 3,
+        mentions=(2**61 + 1, 9),
+        addressed=True,
+        revision=1_700_000_000.123456,
+        parents=parents,
+        ts=NOW - 0.000123,
+    )
+    await store.add([sent])
+    for source in Source.BUFFER, Source.ARCHIVE:
+        assert await search.newest(Query(GUILD, (CHANNEL,), flagged=True, source=source)) == [sent]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+async def test_awkward_text_comes_back_as_it_was(store: Store, search: Search, text: str) -> None:
+    await store.add([message(1, text, author=text[:80])])
+    [found] = await search.newest(BUFFER)
+    assert (found.content, found.author) == (text.strip(), text[:80])
+
+
+async def test_long_content_is_cut(store: Store, search: Search) -> None:
+    await store.add([message(1, "🐢" * 2000)])
+    assert await contents(search) == ["🐢" * 500]
+
+
+async def test_lone_surrogates_are_stored_as_replacement_characters(store: Store, search: Search) -> None:
+    assert await store.add([message(1, "half \ud83d emoji", author="\udc00")]) == [Outcome.STORED]
+    [found] = await search.newest(BUFFER)
+    assert (found.content, found.author) == ("half \ufffd emoji", "\ufffd")
+
+
+async def test_ids_beyond_53_bits_are_told_apart(store: Store, search: Search) -> None:
+    first, second = 2**53, 2**53 + 1
+    await store.add([message(first, "one", ts=NOW - 2), message(second, "two", ts=NOW - 1)])
+    assert await ids(search) == [second, first]
+    await store.delete(GUILD, CHANNEL, [first])
+    assert await ids(search) == [second]
+
+
+async def test_the_same_message_twice_is_one(store: Store, search: Search, redis: Redis) -> None:
+    assert await store.add([message(1), message(1)]) == [Outcome.STORED, Outcome.STORED]
+    assert await store.add([message(1, "another text, same revision")]) == [Outcome.STORED]
+    assert await contents(search) == ["turtles are slow"]
+    assert await store.pending() == 1
+
+
+async def test_messages_of_the_same_second_keep_the_order_of_their_ids(store: Store, search: Search) -> None:
+    await store.add([message(number, ts=NOW - 5) for number in (9, 100, 10, 99)])
+    assert await ids(search) == [100, 99, 10, 9]
+
+
+# --- the cap and the lifetime ---
+
+
+async def test_the_buffer_view_has_the_newest_n_whatever_the_arrival_order(store: Store, search: Search) -> None:
+    numbers = list(range(1, 121))
+    random.Random(4).shuffle(numbers)  # noqa: S311  (a shuffle)
+    for at in range(0, 120, 17):
+        await store.add([message(number) for number in numbers[at : at + 17]])
+    assert await ids(search) == list(range(120, 70, -1))
+    found = await search.nearest(BUFFER)
+    assert {hit.message.id for hit in found.hits} == set(range(71, 121))
+    assert len(await ids(search, replace(ARCHIVE, limit=500))) == 120
+
+
+async def test_with_the_archive_off_the_rest_is_really_gone(small: Store, redis: Redis, buffer_only: Settings) -> None:
+    numbers = list(range(1, 21))
+    random.Random(5).shuffle(numbers)  # noqa: S311  (a shuffle)
+    for number in numbers:
+        await small.add([message(number)])
+    await small.swept()
+    search = Search(small.buckets)
+    for query in (BUFFER, ARCHIVE):
+        assert await ids(search, query) == [20, 19, 18, 17, 16]
+    assert await documents(redis, buffer_only) == 5
+
+
+async def test_a_message_older_than_the_full_buffer_is_ignored_with_the_archive_off(small: Store) -> None:
+    await small.add([message(number) for number in range(10, 15)])
+    assert await small.add([message(3)]) == [Outcome.IGNORED]
+    assert await small.add([message(15)]) == [Outcome.STORED]
+
+
+async def test_nothing_older_than_its_lifetime_is_returned_though_redis_still_has_it(
+    store: Store, search: Search, clock: Clock, redis: Redis, settings: Settings, worker: Worker
+) -> None:
+    await store.add([message(1), message(2, ts=NOW)])
+    assert await store.flush(10)
+    clock.now = NOW + 30 * 60 - 300  # message 1 is 30 minutes and 5 seconds old
+    assert await ids(search) == [2]
+    assert {hit.message.id for hit in (await search.nearest(BUFFER)).hits} == {2}
+    clock.now = NOW + 7 * 86_400 - 300
+    vector = FakeEmbedder().vector("turtles")
+    for query in (ARCHIVE, replace(ARCHIVE, author_ids=(5,)), replace(ARCHIVE, channel_ids=())):
+        assert await ids(search, query) == [2]
+        found = await search.nearest(replace(query, vector=vector, words=("turtles",)))
+        assert [hit.message.id for hit in found.hits] == [2]
+    assert await search.get(GUILD, CHANNEL, [1, 2]) == [message(2, ts=NOW)]
+    assert await documents(redis, settings) == 2
+
+
+async def test_a_message_older_than_its_lifetime_is_ignored(store: Store) -> None:
+    week = 7 * 86_400
+    old, young = message(1, ts=NOW - week - 1), message(2, ts=NOW - week + 60)
+    assert await store.add([old, young]) == [Outcome.IGNORED, Outcome.STORED]
+
+
+async def test_expiry_is_what_is_left_of_the_lifetime_with_a_little_jitter(store: Store, redis: Redis) -> None:
+    age = 6 * 86_400
+    await store.add([message(number, ts=NOW - age) for number in range(100, 140)])
+    keys = store.buckets.keys(0)
+    left = [await redis.pttl(keys.message(CHANNEL, number)) / 1000 for number in range(100, 140)]
+    assert all(86_400 - 5 <= one <= 86_400 + 60 for one in left)
+    assert max(left) - min(left) > 1
+
+
+async def test_a_clock_that_goes_backwards_neither_hides_nor_prolongs(
+    store: Store, search: Search, clock: Clock, redis: Redis
+) -> None:
+    clock.now = NOW - 3600
+    await store.add([message(1, ts=NOW)])
+    assert await ids(search) == [1]
+    assert await redis.pttl(store.buckets.keys(0).message(CHANNEL, 1)) <= (7 * 86_400 + 60) * 1000
+    clock.now = NOW
+    await store.add([message(2, ts=NOW - 1)])
+    assert await ids(search) == [1, 2]
+
+
+async def test_expired_ids_leave_the_order_with_later_messages(store: Store, clock: Clock, redis: Redis) -> None:
+    await store.add([message(1), message(2)])
+    clock.now = NOW + 8 * 86_400
+    await store.add([message(3, ts=clock.now)])
+    assert await redis.zcard(store.buckets.keys(0).of("chan", CHANNEL)) == 1
+
+
+# --- edits ---
+
+
+async def test_an_edit_replaces_text_and_vector(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
+) -> None:
+    await store.add([message(1), message(2, "cats")])
+    assert await store.flush(10)
+    assert await store.edit(message(1, "bicycles", revision=NOW)) is Outcome.STORED
+    assert await store.flush(10)
+    assert await contents(search) == ["cats", "bicycles"]
+    for source in (Source.BUFFER, Source.ARCHIVE):
+        query = Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("bicycles"), source=source)
+        best = (await search.nearest(query)).hits[0]
+        assert best.message.content == "bicycles"
+        assert best.similarity == pytest.approx(1, abs=0.01)
+    words = replace(ARCHIVE, words=("turtles",))
+    assert (await search.nearest(words)).hits == ()
+
+
+async def test_an_older_revision_changes_nothing(store: Store, search: Search) -> None:
+    await store.edit(message(1, "second", revision=20.0))
+    await store.edit(message(1, "first", revision=10.0))
+    await store.add([message(1, "original")])
+    assert await contents(search) == ["second"]
+
+
+async def test_an_edit_that_leaves_no_text_removes_the_message_until_a_newer_one(store: Store, search: Search) -> None:
+    await store.add([message(1)])
+    await store.edit(message(1, "", revision=10.0))
+    assert await ids(search) == []
+    await store.edit(message(1, "late and old", revision=9.0))
+    assert await ids(search) == []
+    await store.edit(message(1, "text again", revision=11.0))
+    assert await contents(search) == ["text again"]
+
+
+async def test_an_edited_message_is_pending_again(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
+    await store.add([message(1)])
+    await store.commit([(message(1), fake_embedder.vector("turtles"))])
+    assert (await store.status(GUILD, CHANNEL)).pending == 0
+    await store.edit(message(1, "bicycles", revision=1.0))
+    assert (await store.status(GUILD, CHANNEL)).pending == 1
+    assert await store.commit([(message(1), fake_embedder.vector("turtles"))]) == 0
+    [hit] = (await search.nearest(replace(BUFFER, vector=fake_embedder.vector("turtles")))).hits
+    assert hit.similarity is None
+
+
+# --- removals ---
+
+
+async def test_a_deleted_message_does_not_come_back(
+    store: Store, search: Search, fake_embedder: FakeEmbedder, redis: Redis, settings: Settings
+) -> None:
+    await store.add([message(1), message(2)])
+    assert await store.delete(GUILD, CHANNEL, [1, 77]) == 1
+    assert await ids(search) == [2]
+    assert await store.edit(message(1, "a late edit", revision=NOW)) is Outcome.IGNORED
+    assert await store.add([message(1)]) == [Outcome.IGNORED]
+    assert await store.commit([(message(1), fake_embedder.vector("late"))]) == 0
+    assert await ids(search) == [2]
+    assert await documents(redis, settings) == 1
+
+
+async def test_a_delete_that_comes_before_its_message_wins(store: Store, search: Search) -> None:
+    await store.delete(GUILD, CHANNEL, [1])
+    assert await store.add([message(1)]) == [Outcome.IGNORED]
+
+
+async def test_a_bulk_delete_hides_everything_at_once_and_removes_it_soon(
+    store: Store, search: Search, redis: Redis, settings: Settings, worker: Worker, fake_embedder: FakeEmbedder
+) -> None:
+    await store.add([message(number) for number in range(1, 401)])
+    assert await store.flush(20)
+    assert await store.delete(GUILD, CHANNEL, range(1, 400)) == 399
+    for source in (Source.BUFFER, Source.ARCHIVE):
+        query = replace(BUFFER, source=source, vector=fake_embedder.vector("turtles"), words=("turtles",))
+        assert [hit.message.id for hit in (await search.nearest(query)).hits] == [400]
+        assert await ids(search, replace(BUFFER, source=source)) == [400]
+    await store.swept()
+    assert await documents(redis, settings) == 1
+
+
+@pytest.mark.parametrize(("removal", "count"), [("delete_channel", 10_000), ("clear", 1000), ("delete_guild", 1000)])
+async def test_any_number_of_messages_vanish_at_once_and_are_removed_in_small_steps(
+    store: Store, search: Search, redis: Redis, settings: Settings, removal: str, count: int
+) -> None:
+    await store.add([message(number, "turtles", ts=NOW - 20_000 + number) for number in range(1, count + 1)])
+    await store.add([message(1, channel_id=7), message(1, guild_id=GUILD + 1, channel_id=8)])
+    await redis.config_resetstat()
+    if removal == "delete_guild":
+        assert await store.delete_guild(GUILD) == count + 1
+    else:
+        assert await getattr(store, removal)(GUILD, CHANNEL) == count
+    assert await ids(search) == await ids(search, ARCHIVE) == []
+    assert (await search.nearest(replace(ARCHIVE, words=("turtles",)))).hits == ()
+    left = await documents(redis, settings)
+    calls = (await redis.info("commandstats"))["cmdstat_evalsha"]["calls"]
+    # Nobody ever waits for more than the few documents of one script.
+    assert left >= count - 4 * calls
+    assert await ids(search, Query(GUILD, (7,))) == ([] if removal == "delete_guild" else [1])
+    assert await ids(search, Query(GUILD + 1, (8,))) == [1]
+
+
+async def test_a_cleared_channel_takes_new_messages_and_refuses_older_ones(
+    store: Store, search: Search, clock: Clock, redis: Redis, settings: Settings
+) -> None:
+    await store.add([message(number) for number in range(1, 31)])
+    await store.clear(GUILD, CHANNEL)
+    clock.now = NOW + 10
+    late_edit = message(3, "edited", revision=NOW + 5)
+    assert await store.add([late_edit, message(99, ts=NOW - 1)]) == [Outcome.IGNORED, Outcome.IGNORED]
+    assert await store.add([message(50, "new turtles", ts=NOW + 5)]) == [Outcome.STORED]
+    assert await ids(search) == await ids(search, ARCHIVE) == [50]
+    assert [hit.message.id for hit in (await search.nearest(replace(ARCHIVE, words=("turtle",)))).hits] == [50]
+    await store.swept()
+    assert await documents(redis, settings) == 1
+
+
+async def test_a_message_stored_again_after_a_channel_delete_survives_the_drain(
+    store: Store, search: Search, clock: Clock
+) -> None:
+    batch = [message(number, ts=NOW + number) for number in range(1, 41)]
+    await store.add(batch)
+    await store.delete_channel(GUILD, CHANNEL)
+    assert await store.add(batch) == [Outcome.STORED] * 40  # sent later than the clear
+    await store.swept()
+    assert len(await ids(search)) == 40
+
+
+# --- policy ---
+
+
+async def test_a_paused_channel_takes_nothing_and_drops_what_is_edited(store: Store, search: Search) -> None:
+    await store.add([message(1), message(2)])
+    await store.pause(GUILD, CHANNEL)
+    assert await store.add([message(3)]) == [Outcome.IGNORED]
+    assert await store.edit(message(1, "changed", revision=1.0)) is Outcome.IGNORED
+    assert await ids(search) == [2]
+    assert (await store.status(GUILD, CHANNEL)).paused
+    await store.resume(GUILD, CHANNEL)
+    assert await store.add([message(3)]) == [Outcome.STORED]
+
+
+async def test_switching_a_channels_archive_off_leaves_only_the_buffer(
+    store: Store, search: Search, redis: Redis, settings: Settings
+) -> None:
+    old = [message(number, ts=NOW - 10_000 + number) for number in range(1, 31)]
+    await store.add(old + [message(number) for number in range(40, 110)])
+    assert await store.set_archive(GUILD, CHANNEL, wanted=False) == 50
+    await store.swept()
+    assert await documents(redis, settings) == 50
+    assert await ids(search, ARCHIVE) == list(range(109, 59, -1))
+    assert not (await store.status(GUILD, CHANNEL)).archive
+    left = await redis.pttl(store.buckets.keys(0).message(CHANNEL, 100))
+    assert left <= 30 * 60 * 1000
+
+
+async def test_a_channels_archive_can_be_on_where_the_default_is_off(small: Store) -> None:
+    await small.set_archive(GUILD, CHANNEL, wanted=True)
+    await small.add([message(number) for number in range(1, 11)])
+    assert len(await ids(Search(small.buckets), ARCHIVE)) == 10
+    await small.set_archive(GUILD, CHANNEL, wanted=None)
+    await small.swept()
+    assert len(await ids(Search(small.buckets), ARCHIVE)) == 5
+
+
+async def test_status_says_what_a_channel_holds(store: Store, clock: Clock) -> None:
+    assert (await store.status(GUILD, CHANNEL)).messages == 0
+    await store.add([message(1), message(2), message(3, channel_id=8)])
+    status = await store.status(GUILD, CHANNEL)
+    assert (status.messages, status.pending, status.archive, status.paused) == (2, 2, True, False)
+    assert (status.oldest_ts, status.newest_ts) == (message(1).ts, message(2).ts)
+    assert await store.last_seen(GUILD, CHANNEL) == 2
+    assert await store.last_seen(GUILD, 12345) is None
+
+
+async def test_the_roster_knows_names_aliases_and_the_last_word(store: Store) -> None:
+    await store.add(
+        [
+            message(3, author="Ann B", aliases=("ann", "annie")),
+            message(1, author="Old name"),
+            message(2, author_id=6, author="Bob"),
+            message(4, author_id=99, author="bot", own=True),
+        ]
+    )
+    ann, bob = await store.roster(GUILD, CHANNEL)
+    assert (ann.person.name, ann.person.aliases, ann.last_ts) == ("Ann B", ("ann", "annie"), message(3).ts)
+    assert (bob.person.id, bob.person.name) == (6, "Bob")
+
+
+# --- concurrency ---
+
+
+async def test_events_of_a_channel_are_applied_in_the_order_of_the_calls(store: Store, search: Search) -> None:
+    calls: list[Coroutine[Any, Any, object]] = []
+    for number in range(1, 41):
+        calls.append(store.add([message(number)]))
+        calls.append(store.edit(message(number, f"edited {number}", revision=1.0)))
+        calls.append(store.delete(GUILD, CHANNEL, [number] if number % 2 else []))
+    await asyncio.gather(*[asyncio.ensure_future(call) for call in calls])
+    assert await contents(search) == [f"edited {number}" for number in range(40, 0, -2)]
+
+
+async def test_concurrent_messages_share_round_trips(store: Store, redis: Redis) -> None:
+    await store.add([message(1)])
+    await redis.config_resetstat()
+    await asyncio.gather(*[store.add([message(number)]) for number in range(2, 102)])
+    stats = await redis.info("commandstats")
+    assert stats["cmdstat_evalsha"]["calls"] <= 10
+
+
+# --- the server ---
+
+
+async def test_a_redis_without_search_is_named_with_the_fix(settings: Settings, clock: Clock, tmp_path: Path) -> None:
+    with plain_server(tmp_path) as url:
+        client = connect(url, settings)
+        with pytest.raises(RedisUnsuitableError, match="search module"):
+            await open_store(client, settings, clock)
+        await client.aclose()

@@ -1,0 +1,219 @@
+"""Workers on real Redis: every stored message gets its vector, whoever dies; nothing removed comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import CHANNEL, GUILD, FakeEmbedder, message
+from numpy.typing import NDArray
+from redis.asyncio import Redis
+
+from channelmem.errors import ModelError
+from channelmem.ingest import Worker
+from channelmem.keys import GROUP
+from channelmem.search import Query, Search
+from channelmem.store import Store
+from channelmem.tasks import end
+from channelmem.types import Source
+
+BUFFER = Query(GUILD, (CHANNEL,), limit=100)
+
+
+async def without_vector(search: Search, embedder: FakeEmbedder) -> list[int]:
+    found = await search.nearest(replace(BUFFER, vector=embedder.vector("turtles")))
+    return sorted(one.id for one in found.pending)
+
+
+async def consumers(store: Store, redis: Redis) -> list[str]:
+    found = await redis.xinfo_consumers(store.buckets.keys(0).one("ingest"), GROUP)
+    return [one["name"].decode() for one in found]
+
+
+async def taken(store: Store, redis: Redis) -> int:
+    summary = await redis.xpending(store.buckets.keys(0).one("ingest"), GROUP)
+    return int(summary["pending"])
+
+
+async def until(condition: object, within_s: float = 10) -> None:
+    async with asyncio.timeout(within_s):
+        while not await condition():  # type: ignore[operator]  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def test_every_message_gets_its_vector_and_leaves_the_stream(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    await store.add([message(number) for number in range(1, 201)])
+    assert await store.flush(20)
+    assert await without_vector(search, fake_embedder) == []
+    assert fake_embedder.embedded == 200
+    assert await redis.xlen(store.buckets.keys(0).one("ingest")) == 0
+    assert (await store.status(GUILD, CHANNEL)).pending == 0
+
+
+async def test_flush_says_when_it_takes_too_long(store: Store) -> None:
+    await store.add([message(1)])
+    assert not await store.flush(0.05)
+
+
+async def test_a_worker_killed_between_store_and_embed_loses_nothing(
+    store: Store, search: Search, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    fake_embedder.gate.clear()
+    victim = asyncio.create_task(Worker(store, fake_embedder, name="victim").run())
+    await store.add([message(number) for number in range(1, 31)])
+    await until(lambda: taken(store, redis))
+    await end([victim])
+    fake_embedder.gate.set()
+    other = asyncio.create_task(Worker(store, fake_embedder, name="heir", claim_idle_s=0.05).run())
+    assert await store.flush(10)
+    await end([other])
+    assert await without_vector(search, fake_embedder) == []
+
+
+async def test_a_graceful_stop_hands_over_at_once(
+    store: Store, search: Search, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    fake_embedder.gate.clear()
+    stopping = Worker(store, fake_embedder, name="stopping", batch=10)
+    task = asyncio.create_task(stopping.run())
+    await store.add([message(number) for number in range(1, 41)])
+    await until(lambda: _is_more_than(store, redis, 10))
+    stopping.stop()
+    fake_embedder.gate.set()
+    await asyncio.wait_for(task, 10)
+    assert fake_embedder.embedded == 10  # what was being embedded is finished, the rest is not begun
+    left = await store.pending()
+    assert left == 30
+    heir = Worker(store, fake_embedder, name="heir", claim_idle_s=600)  # would wait ten minutes for a dead one
+    other = asyncio.create_task(heir.run())
+    assert await store.flush(10)
+    assert heir.progress.claimed > 0
+    await end([other])
+    assert await without_vector(search, fake_embedder) == []
+
+
+async def _is_more_than(store: Store, redis: Redis, count: int) -> bool:
+    return await taken(store, redis) > count
+
+
+async def test_an_idle_worker_leaves_the_group_when_it_stops(
+    store: Store, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    worker = Worker(store, fake_embedder, name="idle")
+    task = asyncio.create_task(worker.run())
+    await until(lambda: _has(store, redis, "idle"))
+    worker.stop()
+    await asyncio.wait_for(task, 5)
+    assert await consumers(store, redis) == []
+
+
+async def _has(store: Store, redis: Redis, name: str) -> bool:
+    return name in await consumers(store, redis)
+
+
+async def test_workers_have_names_of_their_own(store: Store, fake_embedder: FakeEmbedder) -> None:
+    names = {Worker(store, fake_embedder).name for _ in range(20)}
+    assert len(names) == 20
+    assert all(str(os.getpid()) in name for name in names)
+
+
+async def test_several_workers_share_the_work_and_embed_nothing_twice(store: Store, search: Search) -> None:
+    embedders = [FakeEmbedder() for _ in range(3)]
+    tasks = [asyncio.create_task(Worker(store, one, batch=8).run()) for one in embedders]
+    for at in range(0, 300, 20):
+        await store.add([message(number) for number in range(at, at + 20)])
+    assert await store.flush(20)
+    await end(tasks)
+    assert sum(one.embedded for one in embedders) == 300
+    assert await without_vector(search, embedders[0]) == []
+
+
+async def test_a_message_removed_or_edited_while_it_is_embedded_keeps_no_old_vector(
+    store: Store, search: Search, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    fake_embedder.gate.clear()
+    task = asyncio.create_task(Worker(store, fake_embedder).run())
+    await store.add([message(1), message(2), message(3)])
+    await until(lambda: taken(store, redis))
+    await store.delete(GUILD, CHANNEL, [1])
+    await store.edit(message(2, "bicycles", revision=1.0))
+    fake_embedder.gate.set()
+    assert await store.flush(10)
+    await end([task])
+    for source in (Source.BUFFER, Source.ARCHIVE):
+        query = replace(BUFFER, vector=fake_embedder.vector("bicycles"), source=source)
+        hits = (await search.nearest(query)).hits
+        assert [hit.message.id for hit in hits] == [2, 3]
+        assert hits[0].similarity == pytest.approx(1, abs=0.01)
+
+
+async def test_what_a_question_embedded_itself_is_not_embedded_again(
+    store: Store, fake_embedder: FakeEmbedder, search: Search
+) -> None:
+    await store.add([message(1), message(2)])
+    assert await store.commit([(message(1), fake_embedder.vector(message(1).content))]) == 1
+    assert await store.commit([(message(1), fake_embedder.vector(message(1).content))]) == 0
+    task = asyncio.create_task(Worker(store, fake_embedder).run())
+    assert await store.flush(10)
+    await end([task])
+    assert fake_embedder.embedded == 1
+
+
+async def test_a_lost_stream_and_group_are_made_again_and_refilled(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    await store.add([message(1)])
+    assert await store.flush(10)
+    fake_embedder.gate.clear()
+    await store.add([message(number) for number in range(2, 12)])
+    await redis.delete(store.buckets.keys(0).one("ingest"))
+    fake_embedder.gate.set()
+
+    async def complete() -> bool:
+        return await without_vector(search, fake_embedder) == []
+
+    await until(complete)
+    assert await store.flush(10)
+
+
+async def test_messages_that_fell_off_the_stream_are_found_when_a_worker_starts(
+    store: Store, search: Search, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    await store.add([message(number) for number in range(1, 6)])
+    await redis.xtrim(store.buckets.keys(0).one("ingest"), maxlen=0, approximate=False)
+    task = asyncio.create_task(Worker(store, fake_embedder).run())
+
+    async def complete() -> bool:
+        return await without_vector(search, fake_embedder) == []
+
+    await until(complete)
+    await end([task])
+
+
+class BrokenEmbedder(FakeEmbedder):
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise ModelError("The model is gone. Install it again.")
+
+
+async def test_a_broken_model_ends_the_worker_with_its_own_error(store: Store, redis: Redis) -> None:
+    await store.add([message(1)])
+    with pytest.raises(ModelError, match="gone"):
+        await asyncio.wait_for(Worker(store, BrokenEmbedder()).run(), 10)
+    assert await store.pending() == 1
+
+
+async def test_a_buckets_streams_are_all_read(redis: Redis, settings, clock, fake_embedder: FakeEmbedder) -> None:  # type: ignore[no-untyped-def]
+    changed = settings.model_copy(update={"buckets": 4})
+    store = await Store.open(redis, changed, dims=32, identity="fake-hash-32", clock=clock)
+    await store.add([message(number, guild_id=number << 22) for number in range(1, 13)])
+    task = asyncio.create_task(Worker(store, fake_embedder).run())
+    assert await store.flush(10)
+    assert fake_embedder.embedded == 12
+    await end([task])
+    await store.close()

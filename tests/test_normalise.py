@@ -1,0 +1,60 @@
+"""Text that everything after it can read: what is ignored, cleaned and cut."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelmem.normalise import clean, cut, normalise
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u200b", "\u200d\ufeff ", "\u2060\n", "\x00", "\u3000"])
+def test_a_message_without_visible_text_is_nothing(text: str) -> None:
+    assert normalise(message(1, text), 500) is None
+
+
+def test_an_ordinary_message_is_left_as_it_is() -> None:
+    one = message(1, "turtles are slow")
+    assert normalise(one, 500) is one
+
+
+def test_a_lone_surrogate_becomes_a_replacement_character() -> None:
+    assert clean("a\ud83dz") == "a\ufffdz"
+
+
+def test_a_split_surrogate_pair_becomes_its_character() -> None:
+    assert clean("\ud83d\udc22") == "🐢"
+
+
+def test_the_separator_of_our_own_fields_cannot_come_from_outside() -> None:
+    tidy = normalise(message(1, "a\x1fb\x00c", author="An\x1fn", aliases=("x\x1fy",)), 500)
+    assert tidy is not None
+    assert (tidy.content, tidy.author, tidy.aliases) == ("abc", "Ann", ("xy",))
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdef", 3, "abc"),
+        ("ab cdef", 3, "ab"),
+        ("ae\u0301x", 2, "a"),  # a letter and its accent
+        ("a👍🏽x", 2, "a"),  # a hand and its colour
+        ("a👨\u200d👩\u200d👧x", 4, "a"),  # a family
+        ("a🇩🇪🇫🇷", 4, "a🇩🇪"),  # two flags, cut in the second
+        ("❤\ufe0fx", 1, "❤"),  # nothing before it to cut at
+        ("👨\u200d👩\u200d👧", 2, "👨\u200d"),
+    ],
+)
+def test_text_is_cut_between_characters_as_people_see_them(text: str, limit: int, expected: str) -> None:
+    assert cut(text, limit) == expected
+
+
+@given(st.text(st.characters(codec=None), max_size=60), st.integers(1, 40))
+def test_any_text_becomes_valid_and_short_enough(text: str, limit: int) -> None:
+    tidy = normalise(message(1, text), limit)
+    if tidy is not None:
+        assert 0 < len(tidy.content) <= limit
+        tidy.content.encode()

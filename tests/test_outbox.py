@@ -1,0 +1,159 @@
+"""The outbox without Redis: order, coalescing, and what is kept or dropped while nothing can be sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from channelmem import outbox as outbox_module
+from channelmem.errors import RedisUnavailableError
+from channelmem.outbox import Event, Outbox
+from channelmem.types import Outcome
+
+
+class Wire:
+    """A Redis that can be away, and that notes what reached it."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.batches: list[list[str]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def send(self, bucket: int, events: Sequence[Event]) -> list[int]:
+        await self.open.wait()
+        await asyncio.sleep(0)
+        if self.away:
+            raise RedisUnavailableError("away")
+        self.batches.append([str(event.values[0]) for event in events])
+        return [1] * len(events)
+
+    @property
+    def arrived(self) -> list[str]:
+        return [name for batch in self.batches for name in batch]
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(outbox_module, "LAST_RETRY_S", 0.005)
+
+
+async def drained(outbox: Outbox) -> None:
+    async with asyncio.timeout(5):
+        while not outbox.idle:  # noqa: ASYNC110  (it is the state under test)
+            await asyncio.sleep(0.002)
+
+
+async def test_events_that_come_together_are_sent_together() -> None:
+    wire = Wire()
+    outbox = Outbox(wire.send, 100)
+    results = await asyncio.gather(*[outbox.put(0, "add", (str(number),)) for number in range(50)])
+    assert results == [1] * 50
+    assert len(wire.batches) == 1
+
+
+async def test_a_batch_is_bounded_and_the_order_kept() -> None:
+    wire = Wire()
+    outbox = Outbox(wire.send, 5000)
+    await asyncio.gather(*[outbox.put(0, "add", (str(number), "x", "y")) for number in range(1000)])
+    assert wire.arrived == [str(number) for number in range(1000)]
+    assert all(len(batch) * 3 <= outbox_module.BATCH_VALUES for batch in wire.batches)
+
+
+async def test_events_wait_their_turn_while_a_batch_is_on_its_way() -> None:
+    wire = Wire()
+    wire.open.clear()
+    outbox = Outbox(wire.send, 100)
+    first = outbox.put(0, "add", ("1",))
+    await asyncio.sleep(0.01)
+    rest = [outbox.put(0, "add", (str(number),)) for number in range(2, 6)]
+    wire.open.set()
+    await asyncio.gather(first, *rest)
+    assert wire.batches == [["1"], ["2", "3", "4", "5"]]
+
+
+async def test_while_redis_is_away_events_are_queued_and_later_sent_in_order() -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 100)
+    assert await outbox.put(0, "add", ("1",)) is Outcome.QUEUED
+    assert outbox.away
+    kinds = ["add", "delete", "add", "clear"]
+    later = [await outbox.put(0, kind, (str(number),)) for number, kind in enumerate(kinds, start=2)]
+    assert later == [Outcome.QUEUED] * 4
+    wire.away = False
+    await drained(outbox)
+    assert wire.arrived == ["1", "2", "3", "4", "5"]
+    assert not outbox.away
+    assert await outbox.put(0, "add", ("6",)) == 1
+
+
+async def test_the_oldest_additions_are_dropped_first_and_counted() -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 5)
+    for number in range(1, 13):
+        await outbox.put(0, "delete" if number == 2 else "add", (str(number),))
+    assert (outbox.dropped, len(outbox)) == (7, 5)
+    wire.away = False
+    await drained(outbox)
+    assert wire.arrived == ["2", "9", "10", "11", "12"]
+
+
+async def test_removals_are_dropped_only_when_nothing_else_is_left() -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 3)
+    for number in range(1, 6):
+        await outbox.put(0, "delete", (str(number),))
+    assert outbox.dropped == 2
+    wire.away = False
+    await drained(outbox)
+    assert wire.arrived == ["3", "4", "5"]
+
+
+async def test_a_batch_larger_than_the_queue_says_which_were_dropped() -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 4)
+    results = await asyncio.gather(*[outbox.put(0, "add", (str(number),)) for number in range(10)])
+    assert results == [Outcome.DROPPED] * 6 + [Outcome.QUEUED] * 4
+
+
+async def test_the_bound_holds_over_all_buckets() -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 3)
+    for number in range(6):
+        await outbox.put(number % 2, "add", (str(number),))
+    assert len(outbox) == 3
+    wire.away = False
+    await drained(outbox)
+    assert sorted(wire.arrived) == ["3", "4", "5"]
+
+
+async def test_closing_sends_what_it_can_and_counts_what_it_cannot() -> None:
+    wire = Wire()
+    outbox = Outbox(wire.send, 10)
+    sent = outbox.put(0, "add", ("1",))
+    await outbox.close(1)
+    assert await sent == 1
+    wire.away = True
+    lost = Outbox(wire.send, 10)
+    assert await lost.put(0, "add", ("2",)) is Outcome.QUEUED
+    await lost.close(0.02)
+    assert lost.dropped == 1
+
+
+async def test_a_caller_that_gave_up_does_not_disturb_the_others() -> None:
+    wire = Wire()
+    wire.open.clear()
+    outbox = Outbox(wire.send, 10)
+    given_up, waiting = outbox.put(0, "add", ("1",)), outbox.put(0, "add", ("2",))
+    given_up.cancel()
+    wire.open.set()
+    assert await waiting == 1
+    assert wire.arrived == ["1", "2"]

@@ -1,0 +1,286 @@
+"""Search on real Redis: views, filters, full text, neighbours, and nothing that could be read as query syntax."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from channelmem.ingest import Worker
+from channelmem.scripts import source
+from channelmem.search import Query, Search, tokens
+from channelmem.settings import Settings
+from channelmem.store import Store
+from channelmem.types import Message, Source, Window
+
+OTHER = 933_333_333_333_333_333
+ARCHIVE = Query(GUILD, (CHANNEL,), source=Source.ARCHIVE, limit=50)
+BUFFER = Query(GUILD, (CHANNEL,), limit=50)
+BOTH = pytest.mark.parametrize("query", [BUFFER, ARCHIVE], ids=["buffer", "archive"])
+TALK = [
+    message(1, "I saw turtles running at the lake"),
+    message(2, "cats run faster", author_id=6, author="Bob"),
+    message(3, "what about bicycles", author_id=7, author="Cy"),
+    message(4, "a turtle cannot ride one", author_id=6, author="Bob"),
+    message(5, "@bot what do you think of turtles", addressed=True),
+    message(6, "I like turtles", author_id=99, author="bot", own=True),
+    message(1, "turtles elsewhere", channel_id=OTHER),
+]
+
+
+@pytest.fixture
+async def talk(store: Store, worker: Worker) -> Store:
+    await store.add(TALK)
+    assert await store.flush(10)
+    return store
+
+
+def ids(messages: list[Message]) -> list[int]:
+    return [one.id for one in messages]
+
+
+async def hit_ids(search: Search, query: Query) -> list[int]:
+    return [hit.message.id for hit in (await search.nearest(query)).hits]
+
+
+# --- newest ---
+
+
+@BOTH
+async def test_newest_first_leaves_out_the_bot_unless_asked_for(talk: Store, search: Search, query: Query) -> None:
+    assert ids(await search.newest(query)) == [4, 3, 2, 1]
+    assert ids(await search.newest(replace(query, flagged=True))) == [6, 5, 4, 3, 2, 1]
+    assert ids(await search.newest(replace(query, limit=2))) == [4, 3]
+
+
+@BOTH
+async def test_newest_by_author_and_window(talk: Store, search: Search, query: Query) -> None:
+    assert ids(await search.newest(replace(query, author_ids=(6,)))) == [4, 2]
+    assert ids(await search.newest(replace(query, author_ids=(6, 7)))) == [4, 3, 2]
+    ts = {one.id: one.ts for one in TALK}
+    assert ids(await search.newest(replace(query, window=Window(ts[2], ts[3])))) == [3, 2]
+    assert ids(await search.newest(replace(query, window=Window(end=ts[2])))) == [2, 1]
+    assert ids(await search.newest(replace(query, window=Window(ts[3], None), author_ids=(7,)))) == [3]
+
+
+@BOTH
+async def test_newest_over_several_channels_and_the_guild(talk: Store, search: Search, query: Query) -> None:
+    both = await search.newest(replace(query, channel_ids=(CHANNEL, OTHER)))
+    assert [(one.channel_id, one.id) for one in both] == [
+        *((CHANNEL, number) for number in (4, 3, 2)),
+        (OTHER, 1),
+        (CHANNEL, 1),
+    ] or ids(both) == [4, 3, 2, 1, 1]
+    assert len(await search.newest(replace(query, channel_ids=()))) == 5
+
+
+async def test_a_window_of_the_buffer_view_does_not_reach_behind_the_newest_n(store: Store, search: Search) -> None:
+    await store.add([message(number) for number in range(1, 101)])
+    old = Window(end=message(60).ts)
+    assert ids(await search.newest(replace(BUFFER, window=old))) == list(range(60, 50, -1))
+    assert len(await search.newest(replace(ARCHIVE, window=old))) == 50
+
+
+async def test_a_message_is_seen_by_every_newest_query_right_after_it_was_stored(store: Store, search: Search) -> None:
+    for number in range(1, 21):
+        await store.add([message(number)])
+        for query in (BUFFER, ARCHIVE, replace(ARCHIVE, author_ids=(5,)), replace(BUFFER, channel_ids=())):
+            assert (await search.newest(query))[0].id == number
+
+
+# --- nearest ---
+
+
+@BOTH
+async def test_nearest_ranks_by_similarity(
+    talk: Store, search: Search, fake_embedder: FakeEmbedder, query: Query
+) -> None:
+    found = await search.nearest(replace(query, vector=fake_embedder.vector("what about bicycles")))
+    assert found.hits[0].message == TALK[2]
+    assert found.hits[0].similarity == pytest.approx(1, abs=0.005)
+    assert found.hits[0].age_s == NOW - TALK[2].ts
+    similarities = [hit.similarity for hit in found.hits]
+    assert similarities == sorted(similarities, key=lambda one: -(one or 0))
+    assert found.pending == ()
+    assert found.oldest_ts == TALK[0].ts
+
+
+async def test_buffer_and_archive_agree_on_similarity(talk: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
+    vector = fake_embedder.vector("turtles at the lake")
+    seen = [
+        {hit.message.id: hit.similarity for hit in (await search.nearest(replace(query, vector=vector))).hits}
+        for query in (BUFFER, ARCHIVE)
+    ]
+    assert seen[0] == pytest.approx(seen[1], abs=0.005)
+
+
+@BOTH
+async def test_nearest_keeps_to_authors_window_and_flags(
+    talk: Store, search: Search, fake_embedder: FakeEmbedder, query: Query
+) -> None:
+    near = replace(query, vector=fake_embedder.vector("turtles"))
+    assert set(await hit_ids(search, near)) == {1, 2, 3, 4}
+    assert set(await hit_ids(search, replace(near, flagged=True))) == {1, 2, 3, 4, 5, 6}
+    assert set(await hit_ids(search, replace(near, author_ids=(6,)))) == {2, 4}
+    assert set(await hit_ids(search, replace(near, window=Window(TALK[2].ts, NOW)))) == {3, 4}
+
+
+async def test_a_wide_buffer_view_goes_through_the_index_and_keeps_the_cap_per_channel(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
+) -> None:
+    for channel in range(1, 13):
+        await store.add([message(number, channel_id=channel) for number in range(1, 56)])
+    assert await store.flush(60)
+    wide = Query(GUILD, tuple(range(1, 13)), vector=fake_embedder.vector("turtles"), limit=1000)
+    hits = (await search.nearest(wide)).hits
+    assert len(hits) == 12 * 50
+    assert min(hit.message.id for hit in hits) == 6
+    assert len((await search.nearest(replace(wide, channel_ids=()))).hits) == 12 * 50
+
+
+@BOTH
+async def test_pending_messages_are_named_with_their_text(
+    talk: Store, search: Search, fake_embedder: FakeEmbedder, query: Query
+) -> None:
+    fake_embedder.gate.clear()
+    late = message(10, "late turtles")
+    await talk.add([late, message(11, "for the bot", addressed=True), message(12, channel_id=OTHER)])
+    near = replace(query, vector=fake_embedder.vector("turtles"))
+    assert (await search.nearest(near)).pending == (late,)
+    assert (await search.nearest(replace(near, author_ids=(6,)))).pending == ()
+    await talk.commit([(late, fake_embedder.vector(late.content))])
+    assert (await search.nearest(near)).pending == ()
+    fake_embedder.gate.set()
+
+
+async def test_one_round_trip_for_vector_text_and_counts(
+    talk: Store, search: Search, redis: Redis, fake_embedder: FakeEmbedder
+) -> None:
+    full = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), words=("turtle", "cat"), counts=True)
+    await search.nearest(full)
+    await redis.config_resetstat()
+    await search.nearest(full)
+    stats = await redis.info("commandstats")
+    assert stats["cmdstat_evalsha"]["calls"] == 1
+
+
+# --- full text ---
+
+
+async def test_full_text_is_stemmed_and_scored(talk: Store, search: Search) -> None:
+    found = await search.nearest(replace(ARCHIVE, words=("turtle", "running"), counts=True))
+    assert {hit.message.id for hit in found.hits} == {1, 2, 4}
+    assert found.hits[0].message.id == 1
+    assert found.hits[0].similarity is None
+    assert (found.hits[0].text_score or 0) > (found.hits[-1].text_score or 0) > 0
+    assert found.counts == (2, 2)
+    assert found.total == 6
+
+
+async def test_words_that_nobody_said_or_that_are_no_words_find_nothing(talk: Store, search: Search) -> None:
+    for words in (("zebra",), ("the",), ("!!!",), ("",)):
+        found = await search.nearest(replace(ARCHIVE, words=words, counts=True))
+        assert found.hits == ()
+        assert found.counts == (0,)
+
+
+async def test_both_sides_say_why_a_hit_is_there(talk: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
+    near = replace(ARCHIVE, vector=fake_embedder.vector("what about bicycles"), words=("turtle",), limit=1)
+    hits = {hit.message.id: hit for hit in (await search.nearest(near)).hits}
+    assert hits[3].similarity is not None
+    assert hits[3].text_score is None
+    [by_text] = [hit for hit in hits.values() if hit.text_score is not None]
+    assert by_text.similarity is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["c++", "@text:{x}", "a|b", "-not", "(open", '"quote', "'single", "[1 2]", "$v", "*", "%x%", "back\\slash", "~x",
+     "🐢", "שלום", "a\u200bb", "=>[KNN 1 @vec1 $v]", "`tick`", "semi;colon", "under_score", "né", "{", "x:y", "\x07"],
+)  # fmt: skip
+async def test_every_character_of_the_query_syntax_is_just_text(store: Store, search: Search, word: str) -> None:
+    await store.add([message(1, f"before {word} after"), message(2, "something else")])
+    found = await search.nearest(replace(ARCHIVE, words=(word, "before"), counts=True))
+    assert [hit.message.id for hit in found.hits] == [1]
+
+
+@given(st.text(min_size=1, max_size=30))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+async def test_no_text_breaks_the_query(search: Search, word: str) -> None:
+    await search.nearest(replace(ARCHIVE, words=(word,), counts=True))
+
+
+def test_words_are_split_as_redis_splits_them() -> None:
+    assert tokens("don't stop-me C++ now_or_never") == ["don", "t", "stop", "me", "C", "now_or_never"]
+    assert tokens("?!") == []
+
+
+# --- around and get ---
+
+
+async def test_neighbours_come_once_in_order_and_only_from_the_channel(talk: Store, search: Search) -> None:
+    assert ids(await search.around(GUILD, CHANNEL, [3], 1)) == [2, 3, 4]
+    assert ids(await search.around(GUILD, CHANNEL, [1, 2, 6], 1)) == [1, 2, 3, 5, 6]
+    assert ids(await search.around(GUILD, CHANNEL, [2], 0, after=2)) == [2, 3, 4]
+    assert await search.around(GUILD, CHANNEL, [77], 3) == []
+    assert await search.around(GUILD, CHANNEL, [], 3) == []
+
+
+async def test_get_returns_what_is_visible(talk: Store, search: Search) -> None:
+    await talk.delete(GUILD, CHANNEL, [2])
+    assert await search.get(GUILD, CHANNEL, [3, 2, 1, 50]) == [TALK[0], TALK[2]]
+
+
+# --- leftovers and other corners ---
+
+
+async def test_removed_messages_do_not_take_the_places_of_live_ones(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
+) -> None:
+    await store.add([message(number, "turtles") for number in range(1, 301)])
+    await store.add([message(number, "turtles and cats") for number in range(301, 311)])
+    assert await store.flush(30)
+    store._sweeper.wake = lambda: None  # type: ignore[method-assign]  # the leftovers stay
+    await store.delete(GUILD, CHANNEL, range(1, 301))
+    near = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), words=("turtles",), limit=10)
+    found = await search.nearest(near)
+    assert {hit.message.id for hit in found.hits} == set(range(301, 311))
+    assert all(hit.similarity is not None and hit.text_score is not None for hit in found.hits)
+
+
+async def test_an_empty_channel_and_an_unknown_guild_find_nothing(search: Search, fake_embedder: FakeEmbedder) -> None:
+    vector = fake_embedder.vector("turtles")
+    for query in (BUFFER, ARCHIVE, replace(ARCHIVE, channel_ids=()), replace(BUFFER, channel_ids=())):
+        assert await search.newest(query) == []
+        found = await search.nearest(replace(query, vector=vector, words=("turtle",)))
+        assert (found.hits, found.pending, found.total, found.oldest_ts) == ((), (), 0, None)
+
+
+@pytest.mark.parametrize("changes", [{"index_algorithm": "flat"}, {"buckets": 5}, {"hnsw_m": 8}])
+async def test_other_index_settings_search_alike(
+    redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, changes: dict[str, object]
+) -> None:
+    store = await open_store(redis, settings.model_copy(update=changes), clock)
+    await store.add(TALK)
+    await store.commit([(one, fake_embedder.vector(one.content)) for one in TALK])
+    vector = fake_embedder.vector("what about bicycles")
+    for query in (BUFFER, ARCHIVE):
+        found = await Search(store.buckets).nearest(replace(query, vector=vector))
+        assert found.hits[0].message == TALK[2]
+    await store.close()
+
+
+async def test_vectors_are_stored_in_half_precision(talk: Store, redis: Redis, fake_embedder: FakeEmbedder) -> None:
+    blob = await redis.hget(talk.buckets.keys(0).message(CHANNEL, 1), "vec1")
+    assert isinstance(blob, bytes)
+    stored = np.frombuffer(blob, dtype=np.float16)
+    assert stored == pytest.approx(fake_embedder.vector(TALK[0].content), abs=1e-3)
+
+
+def test_scripts_are_loaded_from_the_package() -> None:
+    assert "FT.SEARCH" in source("find")
