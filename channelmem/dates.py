@@ -1,7 +1,7 @@
 """Written dates: the names of days and months, and what "march 3rd" or "10.03.2026" means.
 
-Enters: a phrase that was cut out of a question. Leaves: a date that is not to come. dateutil reads it, in 0.1 ms; dateparser
-reads more languages, but takes up to 0.8 s for the first date of a process and then 1-15 ms.
+Enters: a phrase that was cut out of a question. Leaves: a date that is not to come. dateutil reads it, in 0.1
+ms; dateparser reads more languages, but takes up to 0.8 s for the first date of a process and then 1-15 ms.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_date(phrase: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def written_date(phrase: str, today: date) -> date | None:
-    """A written date by dateutil; without a year, or read the other way round, it is the latest one that is not to come."""
+    """The date a phrase writes; without a year, or read the other way round, the latest that is not to come."""
     plain = phrase.replace("the ", "").replace(" ,", "")
     # dateutil reads 10.03.2026 as October; people who write dots put the day first.
     for day_first in (not _MONTH_FIRST.search(plain), True):

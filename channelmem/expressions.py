@@ -1,7 +1,7 @@
 """How people say a time: one rule per kind of expression, each with the span it means.
 
-Leaves: `RULES`, patterns over folded words with their handlers, and the names of days and months. The common expressions
-are plain arithmetic on `spans`; only a written date goes to a library, see `dates`.
+Leaves: `RULES`, patterns over folded words with their handlers, and the names of days and months. The common
+expressions are plain arithmetic on `spans`; only a written date goes to a library, see `dates`.
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(_since_joining, r"since (?:i|we) (?:\w+ )?(?:joined|arrived)"),
     _rule(
         _away,
-        r"(?:while|when) (?:i|i am|i was|we were|i have|me) (?:\w+ ){0,2}(?:away|gone|asleep|sleeping|afk|out|offline|busy"
-        r"|working|eating|in class|at work|driving|off|not here|cooking)(?: for lunch)?",
+        r"(?:while|when) (?:i|i am|i was|we were|i have|me) (?:\w+ ){0,2}(?:away|gone|asleep|sleeping|afk|out|offline"
+        r"|busy|working|eating|in class|at work|driving|off|not here|cooking)(?: for lunch)?",
         r"since i (?:\w+ )?(?:left|went|logged off|spoke|posted|wrote|checked|looked)"
         r"(?: (?:away|last|afk|offline|to \w+))?",
         r"since i was (?:last )?(?:here|on|online|around)(?: last)?|since my last (?:message|post|visit)",
@@ -276,11 +276,13 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(_some_ago, rf"{_UNIT} (?:ago|back)"),
     _rule(
         _while_back,
-        r"(?:(?:quite |for )?a (?:long |good |little )?)?while (?:ago|back)|some ?time (?:ago|back)|(?:a |some )?time ago",
+        r"(?:(?:quite |for )?a (?:long |good |little )?)?while (?:ago|back)",
+        r"some ?time (?:ago|back)|(?:a |some )?time ago",
     ),
     _rule(
         _long_ago,
-        r"(?:ages|forever|(?<!how )long|a long time|eons|centuries|way) (?:ago|back)|back then|back in the day|back when",
+        r"(?:ages|forever|(?<!how )long|a long time|eons|centuries|way) (?:ago|back)",
+        r"back then|back in the day|back when",
         r"in the past(?! (?:\d|few|couple|week|month|day|hour|year|minute|several|two|three|half))",
         r"(?:the )?(?:last|first) time|(?:one|that|another) time|at some point",
     ),
@@ -310,8 +312,8 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(_date, rf"(?:on )?(?:the )?(?P<date>{WRITTEN_DATE})"),
     _rule(
         _month,
-        r"((?:back |early |late |mid |sometime |earlier )?(?:in|during|since|of|last|this past|around)(?: early| late| mid)?)"
-        rf" ({_MONTH_NAMES})(?: (?:of )?(\d{{4}}))?",
+        r"((?:back |early |late |mid |sometime |earlier )?(?:in|during|since|of|last|this past|around))"
+        rf"(?: early| late| mid)? ({_MONTH_NAMES})(?: (?:of )?(\d{{4}}))?",
     ),
     _rule(_day_of_month, r"(?:on )?the (\d{1,2})(?:st|nd|rd|th)"),
     _rule(_year, r"(?:back )?in (20\d{2}|19\d{2})"),

@@ -1,7 +1,7 @@
 """A question that leans on the one before: "and Bob?", "what about yesterday?", "who else?".
 
-Enters: the line and the asker's previous route. Leaves: the previous route with what the new words replace, or None when the
-line stands on its own. What is left out is inherited.
+Enters: the line and the asker's previous route. Leaves: the previous route with what the new words replace, or
+None when the line stands on its own. What is left out is inherited.
 """
 
 from __future__ import annotations

@@ -59,8 +59,9 @@ def _phrases(words: list[str], codes: list[str]) -> None:
 
 _WITH_PARTICLE = {
     "bring": ("up", "C"), "brought": ("up", "c"), "bringing": ("up", "G"), "came": ("up", "c"), "come": ("up", "C"),
-    "point": ("out", "C"), "pointed": ("out", "c"), "pointing": ("out", "G"), "going": ("about", "G"), "go": ("about", "C"),
-    "went": ("about", "c"), "call": ("out", "C"), "called": ("out", "c"), "end": ("up", "C"), "ended": ("up", "c"),
+    "point": ("out", "C"), "pointed": ("out", "c"), "pointing": ("out", "G"), "going": ("about", "G"),
+    "go": ("about", "C"), "went": ("about", "c"), "call": ("out", "C"), "called": ("out", "c"),
+    "end": ("up", "C"), "ended": ("up", "c"),
 }  # fmt: skip
 
 

@@ -1,13 +1,14 @@
 """The router's word classes: every word that carries grammar or a clue gets one letter.
 
-Leaves: `CODES` (word -> letter), `EXPAND` (contractions, chat slang and common slips -> plain words) and `AMBIGUOUS`
-(words that are also names). A question becomes a string of these letters, and the patterns in `clues`
+Leaves: `CODES` (word -> letter) and `AMBIGUOUS`
+(words that are also names). A question becomes a string of these letters, and the patterns in `clauses`
 are ordinary regular expressions over that string: grammar instead of lists of sentences.
 
-    q what, which, when ...  h how  o who    d did  D do, does  b is, are  B was, were  n been  v has, have  m can, will ...
+    q what, which, when ...  h how  o who
+    d did  D do, does  b is, are  B was, were  n been  v has, have  m can, will ...
     i I  y you, the bot  e he, she, they  W we  g people, anyone ...  N a known person  P a known person's
-    M me, us, them  u my  U your  w his, their    H channel, chat ...  k here, in this channel    s something, it
-    C say  c said  G saying    K answer, plan (verb or noun)  L message, opinion (noun)    R find, show ...  r recap, summary
+    M me, us, them  u my  U your  w his, their  H channel, chat ...  k here, in this channel  s something
+    C say  c said  G saying  K answer, plan (verb or noun)  L message, opinion  R find, show ...  r recap, summary
     a about  f from, by  p other prepositions  t the, this  j adverbs  & and, or  l fillers
     z a time expression  Z quoted text  . sentence end  , comma  @ a mention sign  x any other word
 """
@@ -24,7 +25,8 @@ _OTHER_VERBS = """
     say said saying says,tell told telling tells,speak spoke speaking speaks,speak spoken speaking speaks,
     mean meant meaning means,write wrote writing writes,write written writing writes,send sent sending sends,
     swear swore swearing swears,think thought thinking thinks,deny denied denying denies,brag bragged bragging brags,
-    reply replied replying replies,plan planned planning plans,choose chose choosing chooses,choose chosen choosing chooses,
+    reply replied replying replies,plan planned planning plans,choose chose choosing chooses,
+    choose chosen choosing chooses,
     settle settled settling settles,pick picked picking picks,type typed typing types,refer referred referring refers,
     admit admitted admitting admits,quote quoted quoting quotes,bet bet betting bets,freak freaked freaking freaks
 """
@@ -68,16 +70,20 @@ _GROUPS: dict[str, str] = {
     "p": "to of for with in at on into onto over as like than against toward towards during",
     "t": "the a an this that these those any some no every another",
     "s": "something anything nothing everything it stuff thing things one ones",
-    "j": """just also actually even really ever already still exactly again literally all both probably apparently currently
+    "j": """just also actually even really ever already still exactly again literally all both probably
+        apparently currently
         only specifically else yet always so fucking fuckin basically then too truly first initially originally never
         not either now once finally almost simply kinda sorta maybe possibly supposedly quickly personally ultimately
         eventually previously recently together each hell heck fuck there keep kept constantly suddenly somehow
         there freaking damn goddamn exact earlier overall though""",
     "&": "and or nor plus & +",
-    "R": """find show repeat search list look looking get pull dig give locate fetch recall remember check see know remind
+    "R": """find show repeat search list look looking get pull dig give locate fetch recall remember check
+        see know remind
         wonder wondering retrieve rephrase restate reiterate outline forgot forget scroll lemme let need want""",
-    "r": "recap summary summarize summarise summaries tldr rundown gist highlights digest overview sum summarizing recapping",
-    "l": """hey hi hello yo ok okay well um uh umm uhh hmm hm lol lmao lmfao rofl haha hahaha please wait sorry btw bro bruh
+    "r": """recap summary summarize summarise summaries tldr rundown gist highlights digest overview sum
+        summarizing recapping""",
+    "l": """hey hi hello yo ok okay well um uh umm uhh hmm hm lol lmao lmfao rofl haha hahaha please wait
+        sorry btw bro bruh
         dude man oh ah hiya sup alright yeah yep yup anyway anyways thanks omg ugh xd fam mate ayo aight buddy pal oi
         ooh huh right kindly yes excuse hold quick kk welp hehe heh pardon greetings""",
 }

@@ -1,8 +1,8 @@
 """Which words of a question are people, told by name, part of a name, mention or id.
 
-Enters: the tokens with their class letters, and who may be meant. Leaves: persons by place, and their letters: N for a known
-person, P for a known person's, y and U for the bot. A name that is also an English word counts only where nothing but a
-person can stand.
+Enters: the tokens with their class letters, and who may be meant. Leaves: persons by place, and their letters:
+N for a known person, P for a known person's, y and U for the bot. A name that is also an English word counts
+only where nothing but a person can stand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Does a question ask for the whole of what was going on: "catch me up", "tl;dr", "what happened here?".
 
-Enters: a `Line`. Leaves: a `Recap` with the words that said so and where its object begins, or None. What follows decides:
-the chat is ours to sum up, an article is not.
+Enters: a `Line`. Leaves: a `Recap` with the words that said so and where its object begins, or None. What
+follows decides: the chat is ours to sum up, an article is not.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ _SUM = (
 )
 # News: ours when nothing else is named.
 _NEWS = (
-    r"(?:what|anything|something|everything)(?: \w+)? "
-    r"(?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*"
-    r"(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)",
+    (
+        r"(?:what|anything|something|everything)(?: \w+)? "
+        r"(?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*"
+        r"(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)"
+    ),
     r"(?:was|is|were|are) there anything(?: \w+)?|any (?:news|updates|developments|drama)",
     r"anything (?:new|interesting|important|exciting|noteworthy|urgent)",
     r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood|update)",
@@ -47,12 +49,12 @@ _NEWS = (
 )
 _PLACES = "conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe"
 _TALK = (
-    rf"what (?:is|was) (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?"
-    rf"(?:{_PLACES}|about|on about|up to)(?: (?:all )?about)?",
+    r"what (?:is|was) (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?"
+    rf"(?:{_PLACES}|about|on about|up to)(?: (?:all )?about)?"
 )
 _IDIOM = re.compile(
     rf"(?<!\S)(?:(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
-    rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{'|'.join(_TALK)}))(?!\S)"
+    rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{_TALK}))(?!\S)"
 )
 _BARE_YEAR = re.compile(r"^in \d{4}$")
 _OURS = word_set(
@@ -80,10 +82,11 @@ def recap(line: Line) -> Recap | None:
 
 _HINTS = word_set(
     """catch fill loop clue speed date miss missed update where online around active talking here backlog recap
-    summary summarize summarise tldr rundown gist highlights digest overview sum key version going happening
-    happened happen went new latest news cooking there interesting important exciting noteworthy urgent updates
-    developments drama up tea situation status context consensus conclusion outcome verdict decision agreement funny conversation chat channel thread discussion about topic
-    subject vibe mood word debate argument fuss story deal"""
+    summary summarize summarise tldr rundown gist highlights digest overview sum key version going
+    happening happened happen went new latest news cooking there interesting important exciting noteworthy
+    urgent updates developments drama up tea situation status context consensus conclusion outcome verdict
+    decision agreement funny conversation chat channel thread discussion about topic subject vibe mood
+    word debate argument fuss story deal"""
 )
 
 

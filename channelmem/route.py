@@ -80,11 +80,11 @@ def _decided(line: Line, scene: Scene, force: Kind | None) -> Route:
     if not found.about and force is None:
         return _none(found.why)
     routed = _about(line, found, scene, force)
-    if scene.previous is not None and scene.previous.kind is not Kind.NONE:
-        if leans(line) or (not routed.topic and means_that(line)):
-            routed = filled(routed, scene.previous)
-            return replace(routed, mode=_mode(found, routed.topic), sources=_sources(routed.kind, routed.window, scene))
-    return routed
+    previous = scene.previous
+    if previous is None or previous.kind is Kind.NONE or not (leans(line) or (not routed.topic and means_that(line))):
+        return routed
+    routed = filled(routed, previous)
+    return replace(routed, mode=_mode(found, routed.topic), sources=_sources(routed.kind, routed.window, scene))
 
 
 def _followed(line: Line, followed: Route, found: Judged, scene: Scene) -> Route:
@@ -130,20 +130,29 @@ def _sources(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
 
 def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     """Window and kind: recent words decide first, then written times, then words for the past."""
-    edge = scene.now - scene.horizon_s
     if found.just:
-        return Window(edge, scene.now), Kind.CHANNEL, "recent word: just"
+        return Window(scene.now - scene.horizon_s, scene.now), Kind.CHANNEL, "recent word: just"
     by_clue = {each.span.clue: each for each in reversed(line.times)}
-    if Clue.EXPLICIT in by_clue:
-        return _written(by_clue[Clue.EXPLICIT], found, scene)
-    if Clue.RECENT in by_clue:
-        each = by_clue[Clue.RECENT]
-        if found.about_life and each.phrase == "recently":
-            return Window(), Kind.CHANNEL, "recently, of an event: told at any time"
-        return Window(each.span.start, each.span.end), Kind.CHANNEL, f"recent word: {each.phrase}"
-    if Clue.PAST in by_clue:
-        each = by_clue[Clue.PAST]
-        return Window(each.span.start, each.span.end), Kind.MEMORY, f"past word: {each.phrase}"
+    for clue in (Clue.EXPLICIT, Clue.RECENT, Clue.PAST):
+        if clue in by_clue:
+            return _said(by_clue[clue], found, scene)
+    return _unsaid(found, scene)
+
+
+def _said(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """The time that the words give."""
+    window = Window(each.span.start, each.span.end)
+    if each.span.clue is Clue.EXPLICIT:
+        return _written(each, found, scene)
+    if each.span.clue is Clue.PAST:
+        return window, Kind.MEMORY, f"past word: {each.phrase}"
+    if found.about_life and each.phrase == "recently":
+        return Window(), Kind.CHANNEL, "recently, of an event: told at any time"
+    return window, Kind.CHANNEL, f"recent word: {each.phrase}"
+
+
+def _unsaid(found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """The time that a question without one means."""
     if found.told_before:
         return Window(), Kind.MEMORY, "told before, without a time"
     if found.recap and not found.finding and scene.last_spoke_ts is not None:

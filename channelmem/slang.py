@@ -1,7 +1,7 @@
 """Chat slang, contractions without their apostrophe and slips of the finger, as the plain words they stand for.
 
-Leaves: `EXPAND` (what is written -> plain words). Slips are made from the words that decide a route: neighbours swapped, a
-letter doubled or left out; what is a word of its own is left alone.
+Leaves: `EXPAND` (what is written -> plain words). Slips are made from the words that decide a route: neighbours
+swapped, a letter doubled or left out; what is a word of its own is left alone.
 """
 
 from __future__ import annotations

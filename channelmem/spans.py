@@ -1,7 +1,7 @@
 """Calendar arithmetic for the router: a moment of asking, and the local days, weeks and months before it.
 
-Enters: now and a time zone. Leaves: `Span`s, clipped so that start <= end <= now. Vague words get wide spans on purpose:
-a window that is too wide costs a few more messages, one that is too narrow hides the answer.
+Enters: now and a time zone. Leaves: `Span`s, clipped so that start <= end <= now. Vague words get wide spans on
+purpose: a window that is too wide costs a few more messages, one that is too narrow hides the answer.
 """
 
 from __future__ import annotations

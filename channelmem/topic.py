@@ -1,8 +1,9 @@
 """What a question is about: what is left when scaffolding, people and time words are taken away.
 
-Enters: the line and what was judged of it. Leaves: the text that gets embedded, "" when there is none. After "about" nearly
-everything is topic; elsewhere the edges are trimmed harder. A question about somebody's life ("when did
-Ann go to Rome?") keeps its verb, its nouns and its dates, since all of them may be in the message that tells of it.
+Enters: the line and what was judged of it. Leaves: the text that gets embedded, "" when there is none. After
+"about" nearly everything is topic; elsewhere the edges are trimmed harder. A question about somebody's life
+("when did Ann go to Rome?") keeps its verb, its nouns and its dates, since all of them may be in the message
+that tells of it.
 """
 
 from __future__ import annotations

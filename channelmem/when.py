@@ -1,7 +1,8 @@
 """Which time is meant: time expressions in a question's words, as windows in UTC.
 
-Enters: folded words and the moment of asking. Leaves: `Found` expressions with their place in the words. One look at a set
-of trigger words decides whether there is anything to do, so a question without a time pays nothing.
+Enters: folded words and the moment of asking. Leaves: `Found` expressions with their place in the words. One
+look at a set of trigger words decides whether there is anything to do, so a question without a time pays
+nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long routing takes: p50 and p99 per class of question, pathological inputs included.
 
-p50 and p99 are wall time, which other processes of the machine lengthen; "cpu worst" is the longest that one call itself
-needed, and is what a limit for pathological inputs can be held against on a busy machine.
+p50 and p99 are wall time, which other processes of the machine lengthen; "cpu worst" is the longest that one
+call itself needed, and is what a limit for pathological inputs can be held against on a busy machine.
 
 python -m scripts.bench_route [--rounds N] [--json]
 """

@@ -1,4 +1,4 @@
-"""The router's own questions as a gate: written without sight of its rules, one half never read by those who write them."""
+"""The router's own questions as a gate: written without sight of its rules, one half unread by who writes them."""
 
 from __future__ import annotations
 

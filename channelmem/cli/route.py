@@ -138,7 +138,7 @@ def _rows(tz: str) -> None:
 def _show(row: Row) -> None:
     table = Table(show_header=False, box=None)
     for name in ("route", "mode", "speakers", "topic"):
-        value = row[name]  # type: ignore[literal-required]
+        value = row[name]
         table.add_row(name, escape(", ".join(value) if isinstance(value, list) else value) or "-")
     table.add_row("from", _time(row["start"]))
     table.add_row("to", _time(row["end"]))
