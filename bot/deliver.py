@@ -59,13 +59,18 @@ class _Growing:
             self._ids.append(await self._more(other))
         return self._ids
 
+    async def while_thinking(self, work: Coroutine[None, None, T]) -> T:
+        return await work
+
     async def stream(self, growing: AsyncIterator[str]) -> list[int]:
-        text = ""
-        async for text in growing:
-            due = time.monotonic() - self._edited_at >= EDIT_S
-            if text.strip() and due:
-                await self._show(text if len(text) <= LIMIT else text[: LIMIT - 2] + " …")
-        return await self.send(text)
+        said = ""
+        text = await self.while_thinking(_next(growing))
+        while text is not None:
+            said = text
+            if said.strip() and time.monotonic() - self._edited_at >= EDIT_S:
+                await self._show(said if len(said) <= LIMIT else said[: LIMIT - 2] + " …")
+            text = await _next(growing)
+        return await self.send(said)
 
     async def _show(self, text: str) -> None:
         if not self._ids:
@@ -73,6 +78,10 @@ class _Growing:
         elif text != self._shown:
             await self._change(text)
         self._shown, self._edited_at = text, time.monotonic()
+
+
+async def _next(growing: AsyncIterator[str]) -> str | None:
+    return await anext(growing, None)
 
 
 class ReplyDelivery(_Growing):
@@ -120,9 +129,6 @@ class InteractionDelivery(_Growing):
         super().__init__()
         self._interaction = interaction
         self._private = private
-
-    async def while_thinking(self, work: Coroutine[None, None, T]) -> T:
-        return await work
 
     async def _first(self, text: str) -> int:
         return (await self._interaction.edit_original_response(content=text, allowed_mentions=NOBODY)).id
