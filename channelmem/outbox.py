@@ -45,6 +45,8 @@ class Event:
 class Lane:
     bucket: int
     events: deque[Event] = field(default_factory=deque)
+    flight: list[Event] = field(default_factory=list)
+    """The batch that was sent and not answered yet."""
     task: asyncio.Task[None] | None = None
 
 
@@ -61,8 +63,8 @@ class Outbox:
         self.dropped = 0
 
     def __len__(self) -> int:
-        """Events accepted and not yet acknowledged by Redis (those in flight left out)."""
-        return sum(len(lane.events) for lane in self._lanes.values())
+        """Events accepted and not yet acknowledged by Redis."""
+        return sum(len(lane.events) + len(lane.flight) for lane in self._lanes.values())
 
     @property
     def idle(self) -> bool:
@@ -95,8 +97,8 @@ class Outbox:
         retry_s = FIRST_RETRY_S
         try:
             while lane.events:
-                batch = _take(lane.events)
-                if await self._deliver(lane, batch):
+                lane.flight = _take(lane.events)
+                if await self._deliver(lane):
                     retry_s = FIRST_RETRY_S
                 else:
                     await asyncio.sleep(retry_s)
@@ -104,36 +106,38 @@ class Outbox:
         finally:
             lane.task = None
 
-    async def _deliver(self, lane: Lane, batch: list[Event]) -> bool:
+    async def _deliver(self, lane: Lane) -> bool:
         try:
-            results = await self._send(lane.bucket, batch)
+            results = await self._send(lane.bucket, lane.flight)
         except (RedisUnavailableError, ResponseError) as error:
             # A refusal (out of memory, a replica) passes like an absence does. The scripts are idempotent by
             # message id, so sending a batch again that was applied without an answer is safe.
-            self._leave(lane, batch, error)
+            _put_back(lane)
+            self._leave(error)
             return False
         except asyncio.CancelledError:
-            lane.events.extendleft(reversed(batch))
+            _put_back(lane)
             raise
         if self.away:
             log.info("Redis is back; %d events wait, %d were dropped", len(self), self.dropped)
         self.away = False
-        for event, result in zip(batch, results, strict=True):
+        for event, result in zip(lane.flight, results, strict=True):
             _resolve(event.done, result)
+        lane.flight = []
         return True
 
-    def _leave(self, lane: Lane, batch: list[Event], error: Exception) -> None:
+    def _leave(self, error: Exception) -> None:
         if not self.away:
             log.warning("Redis is away, messages are kept in memory: %s", error)
         self.away = True
-        lane.events.extendleft(reversed(batch))
         self._bound()
         for one in self._lanes.values():
             for event in one.events:
                 _resolve(event.done, Outcome.QUEUED)
 
     def _bound(self) -> None:
-        while len(self) > self._capacity:
+        # What is on its way may arrive; it is weighed when it comes back.
+        while sum(len(lane.events) for lane in self._lanes.values()) > self._capacity:
             oldest, lane = min(
                 ((_oldest_droppable(lane.events), lane) for lane in self._lanes.values() if lane.events),
                 key=lambda found: (found[0].kind != "add", found[0].number),
@@ -150,6 +154,11 @@ def _take(events: deque[Event]) -> list[Event]:
         batch.append(events.popleft())
         size += len(batch[-1].values)
     return batch
+
+
+def _put_back(lane: Lane) -> None:
+    lane.events.extendleft(reversed(lane.flight))
+    lane.flight = []
 
 
 def _oldest_droppable(events: deque[Event]) -> Event:

@@ -1,0 +1,251 @@
+"""Redis killed, frozen, flushed, its index dropped: what was stored stays, what was queued arrives, the rest heals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
+from redis.asyncio import Redis
+
+from channelmem import outbox, sweep
+from channelmem.buckets import connect
+from channelmem.errors import RedisUnavailableError
+from channelmem.ingest import Worker
+from channelmem.scripts import command
+from channelmem.search import Query, Search
+from channelmem.store import Store
+from channelmem.tasks import end
+from channelmem.types import Outcome, Source
+
+ARCHIVE = Query(GUILD, (CHANNEL,), limit=1000, source=Source.ARCHIVE)
+
+
+@dataclass
+class Setup:
+    """A store with a worker on a server that the test may ill-treat."""
+
+    server: OwnServer
+    redis: Redis
+    store: Store
+    search: Search
+    embedder: FakeEmbedder
+
+    async def ids(self) -> list[int]:
+        return sorted(one.id for one in await self.search.newest(ARCHIVE))
+
+    async def nearest(self, text: str) -> list[int]:
+        """Best first, by the index."""
+        query = replace(ARCHIVE, vector=self.embedder.vector(text), limit=3)
+        return [hit.message.id for hit in (await self.search.nearest(query)).hits]
+
+    async def drained(self) -> bool:
+        return self.store.available and self.store.queued == 0
+
+
+async def until(condition: Callable[[], Awaitable[bool]], within_s: float = 20) -> None:
+    async with asyncio.timeout(within_s):
+        while not await condition():  # noqa: ASYNC110  (Redis offers nothing to wait for)
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def setup(
+    own_server: OwnServer, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Setup]:
+    monkeypatch.setattr(outbox, "LAST_RETRY_S", 0.1)
+    monkeypatch.setattr(sweep, "RETRY_S", 0.05)
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.4, queue_size=500)
+    redis = connect(own_server.url, settings)
+    store = await open_store(redis, settings, clock)
+    embedder = FakeEmbedder()
+    task = asyncio.create_task(Worker(store, embedder, claim_idle_s=0.2).run())
+    yield Setup(own_server, redis, store, Search(store.buckets), embedder)
+    await end([task])
+    await store.close(wait_s=0.1)
+    await redis.aclose()
+
+
+async def test_redis_killed_under_load_loses_nothing_that_was_stored_and_takes_the_rest_later(setup: Setup) -> None:
+    outcomes: dict[int, Outcome] = {}
+
+    async def send(first: int, last: int) -> None:
+        for number in range(first, last):
+            [outcomes[number]] = await setup.store.add([message(number, f"word{number}")])
+            await asyncio.sleep(0.001)
+
+    load = asyncio.create_task(send(1, 300))
+    await until(lambda: _more_than(outcomes, 60))
+    setup.server.kill()
+    await until(lambda: _seen(outcomes, Outcome.QUEUED))
+    assert not setup.store.available
+    await asyncio.sleep(0.2)
+    setup.server.start()
+    await load
+    await until(setup.drained)
+    assert set(outcomes.values()) == {Outcome.STORED, Outcome.QUEUED}
+    assert await setup.ids() == list(range(1, 300))
+    assert setup.store.dropped == 0
+    assert await setup.store.flush(20)
+    assert (await setup.nearest("word250"))[0] == 250
+    assert (await setup.nearest("word7"))[0] == 7
+
+
+async def _more_than(outcomes: dict[int, Outcome], count: int) -> bool:
+    return len(outcomes) > count
+
+
+async def _seen(outcomes: dict[int, Outcome], wanted: Outcome) -> bool:
+    return wanted in outcomes.values()
+
+
+async def test_edits_and_deletes_made_while_redis_is_away_are_applied_in_order(setup: Setup) -> None:
+    await setup.store.add([message(1), message(2), message(3)])
+    setup.server.kill()
+    assert await setup.store.add([message(4)]) == [Outcome.QUEUED]
+    assert await setup.store.edit(message(1, "changed", revision=1.0)) is Outcome.QUEUED
+    assert await setup.store.delete(GUILD, CHANNEL, [2]) == 0
+    assert await setup.store.add([message(2)]) == [Outcome.QUEUED]
+    assert await setup.store.delete(GUILD, CHANNEL, [4]) == 0
+    setup.server.start()
+    await until(setup.drained)
+    assert await setup.ids() == [1, 3]
+    assert (await setup.search.get(GUILD, CHANNEL, [1]))[0].content == "changed"
+
+
+async def test_a_clear_made_while_redis_is_away_spares_what_was_sent_after_it(setup: Setup, clock: Clock) -> None:
+    await setup.store.add([message(1)])
+    setup.server.kill()
+    await setup.store.add([message(2)])
+    await setup.store.clear(GUILD, CHANNEL)
+    clock.now += 10
+    await setup.store.add([message(3, ts=clock.now - 5)])
+    clock.now += 10
+    setup.server.start()
+    await until(setup.drained)
+    assert await setup.ids() == [3]
+
+
+async def test_the_queue_is_bounded_and_drops_the_oldest_first(setup: Setup) -> None:
+    setup.server.kill()
+    first = await setup.store.add([message(1)])
+    assert first == [Outcome.QUEUED]
+    outcomes = await setup.store.add([message(number) for number in range(2, 702)])
+    assert set(outcomes) == {Outcome.QUEUED}
+    assert (setup.store.queued, setup.store.dropped) == (500, 201)
+    setup.server.start()
+    await until(setup.drained)
+    assert await setup.ids() == list(range(202, 702))
+
+
+async def test_a_redis_that_hangs_is_away_too_and_what_it_did_not_answer_is_not_stored_twice(setup: Setup) -> None:
+    await setup.store.add([message(1)])
+    assert await setup.store.flush(10)
+    setup.server.freeze()
+    assert await setup.store.add([message(2)]) == [Outcome.QUEUED]
+    with pytest.raises(RedisUnavailableError):
+        await setup.search.newest(ARCHIVE)
+    setup.server.thaw()
+    await until(setup.drained)
+    assert await setup.ids() == [1, 2]
+    assert await setup.store.flush(10)
+    assert await setup.redis.zcard(setup.store.buckets.keys(0).of("chan", CHANNEL)) == 2
+
+
+async def test_reads_and_commands_of_people_say_that_redis_is_away(setup: Setup) -> None:
+    setup.server.kill()
+    for call in (
+        setup.search.newest(Query(GUILD, (CHANNEL,))),
+        setup.search.nearest(Query(GUILD, (CHANNEL,))),
+        setup.search.around(GUILD, CHANNEL, [1], 1),
+        setup.store.pause(GUILD, CHANNEL),
+        setup.store.status(GUILD, CHANNEL),
+        setup.store.roster(GUILD, CHANNEL),
+        setup.store.opt_out(5),
+        setup.store.forget(5),
+        setup.store.pending(),
+        setup.store.last_seen(GUILD, CHANNEL),
+    ):
+        with pytest.raises(RedisUnavailableError):
+            await call
+
+
+async def test_flushall_heals(setup: Setup) -> None:
+    await setup.store.add([message(number) for number in range(1, 11)])
+    assert await setup.store.flush(10)
+    await setup.redis.flushall()
+    assert await setup.ids() == []
+    assert await setup.store.add([message(20, "after the flood")]) == [Outcome.STORED]
+    assert await setup.store.flush(10)
+    assert await setup.nearest("flood") == [20]
+    assert await setup.redis.hget(setup.store.buckets.keys(0).one("meta"), "model") == b"fake-hash-32"
+
+
+async def test_flushall_while_messages_are_embedded_heals(setup: Setup) -> None:
+    setup.embedder.gate.clear()
+    await setup.store.add([message(number) for number in range(1, 31)])
+    await asyncio.sleep(0.05)
+    await setup.redis.flushall()
+    await setup.store.add([message(number) for number in range(31, 41)])
+    setup.embedder.gate.set()
+    assert await setup.store.flush(20)
+    assert await setup.ids() == list(range(31, 41))
+    assert set(await setup.nearest("turtles")) <= set(range(31, 41))
+
+
+async def test_an_index_dropped_under_our_feet_is_made_again_and_refilled(setup: Setup) -> None:
+    await setup.store.add([message(number, f"word{number}") for number in range(1, 101)])
+    assert await setup.store.flush(20)
+    await command(setup.redis, "FT.DROPINDEX", setup.store.buckets.keys(0).index(1))
+    await setup.nearest("word77")  # notices
+    await until(lambda: setup.store.buckets.indexed(0))
+    assert (await setup.nearest("word77"))[0] == 77
+    assert setup.store.buckets.healed == 1
+
+
+async def test_a_restart_of_redis_keeps_messages_vectors_and_what_was_pending(setup: Setup) -> None:
+    await setup.store.add([message(number, f"word{number}") for number in range(1, 21)])
+    assert await setup.store.flush(10)
+    setup.embedder.gate.clear()
+    await setup.store.add([message(30, "word30")])
+    setup.server.kill()
+    setup.server.start()
+    setup.embedder.gate.set()
+    assert await setup.store.add([message(31, "word31")]) in ([Outcome.STORED], [Outcome.QUEUED])
+    await until(setup.drained)
+    assert await setup.store.flush(20)
+    assert [(await setup.nearest(f"word{number}"))[0] for number in (3, 30, 31)] == [3, 30, 31]
+
+
+async def test_removal_goes_on_after_redis_was_away(setup: Setup) -> None:
+    await setup.store.add([message(number) for number in range(1, 201)])
+    assert await setup.store.clear(GUILD, CHANNEL) == 200
+    setup.server.kill()
+    await asyncio.sleep(0.05)
+    setup.server.start()
+    await asyncio.wait_for(setup.store.swept(), 20)
+    left = [key async for key in setup.redis.scan_iter("*msg:*")]
+    assert left == []
+
+
+async def test_another_process_finishes_a_removal(setup: Setup, tmp_path: Path, clock: Clock) -> None:
+    await setup.store.add([message(number) for number in range(1, 201)])
+    await setup.store.clear(GUILD, CHANNEL)
+    await setup.store._sweeper.stop()
+    assert [key async for key in setup.redis.scan_iter("*msg:*")] != []
+    other = await open_store(setup.redis, setup.store.buckets.settings, clock)
+    await asyncio.wait_for(other.swept(), 20)
+    assert [key async for key in setup.redis.scan_iter("*msg:*")] == []
+    await other.close()
+
+
+async def test_a_full_redis_queues_instead_of_losing(setup: Setup) -> None:
+    await setup.store.add([message(1)])
+    await setup.redis.config_set("maxmemory", 1)
+    assert await setup.store.add([message(2)]) == [Outcome.QUEUED]
+    await setup.redis.config_set("maxmemory", 0)
+    await until(setup.drained)
+    assert await setup.ids() == [1, 2]

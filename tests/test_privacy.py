@@ -1,0 +1,136 @@
+"""What people decide: opting out, being forgotten, taking their messages along."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
+from redis.asyncio import Redis
+
+from channelmem.ingest import Worker
+from channelmem.search import Query, Search
+from channelmem.settings import Settings
+from channelmem.store import Store
+from channelmem.types import Message, Outcome, Source
+
+OTHER_GUILD = GUILD + (1 << 22)
+BUFFER = Query(GUILD, (CHANNEL,), limit=100)
+ARCHIVE = replace(BUFFER, source=Source.ARCHIVE)
+
+
+def bobs(number: int, **changes: Any) -> Message:
+    return message(number, author_id=6, author="Bob", **changes)
+
+
+async def visible(search: Search, embedder: FakeEmbedder, guild_id: int = GUILD) -> set[int]:
+    """Authors that any way of asking shows."""
+    vector = embedder.vector("turtles")
+    seen: set[int] = set()
+    for base in (BUFFER, ARCHIVE, replace(ARCHIVE, channel_ids=()), replace(ARCHIVE, author_ids=(5, 6))):
+        query = replace(base, guild_id=guild_id)
+        found = await search.nearest(replace(query, vector=vector, words=("turtles",)))
+        messages = [*await search.newest(query), *[hit.message for hit in found.hits], *found.pending]
+        seen |= {one.author_id for one in messages}
+    around = await search.around(guild_id, CHANNEL, range(1, 20), 3)
+    return seen | {one.author_id for one in around}
+
+
+async def test_who_opts_out_is_neither_shown_nor_stored_until_they_opt_in(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
+) -> None:
+    await store.add([message(1), bobs(2)])
+    assert await store.flush(10)
+    await store.opt_out(6)
+    assert await store.opted_out(6)
+    assert not await store.opted_out(5)
+    assert await visible(search, fake_embedder) == {5}
+    assert [seen.person.id for seen in await store.roster(GUILD, CHANNEL)] == [5]
+    assert await store.add([bobs(3)]) == [Outcome.IGNORED]
+    await store.opt_in(6)
+    assert not await store.opted_out(6)
+    assert await visible(search, fake_embedder) == {5, 6}
+    assert await store.add([bobs(4)]) == [Outcome.STORED]
+
+
+async def test_an_opt_out_can_be_for_one_guild(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
+    await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
+    await store.opt_out(6, GUILD)
+    assert await store.opted_out(6, GUILD)
+    assert not await store.opted_out(6, OTHER_GUILD)
+    assert await visible(search, fake_embedder) == set()
+    assert await store.add([bobs(3), bobs(3, guild_id=OTHER_GUILD, channel_id=4)]) == [
+        Outcome.IGNORED,
+        Outcome.STORED,
+    ]
+    assert len(await search.newest(Query(OTHER_GUILD, (4,)))) == 2
+
+
+async def test_who_is_forgotten_vanishes_at_once_and_for_good(
+    store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis, settings: Settings
+) -> None:
+    await store.add([message(number) if number % 2 else bobs(number) for number in range(1, 101)])
+    assert await store.flush(20)
+    await store.forget(6)
+    assert await visible(search, fake_embedder) == {5}
+    await store.swept()
+    keys = [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")]
+    assert len(keys) == 50
+    assert b"6" not in await redis.hkeys(store.buckets.keys(0).of("people", CHANNEL))
+    assert [one async for one in store.export(6)] == []
+    assert await store.add([bobs(300)]) == [Outcome.IGNORED]
+    assert await visible(search, fake_embedder) == {5}
+
+
+async def test_an_opt_in_during_a_removal_waits_for_it_and_keeps_what_comes_after(
+    store: Store, search: Search, fake_embedder: FakeEmbedder
+) -> None:
+    await store.add([bobs(number) for number in range(1, 61)])
+    await store.forget(6)
+    await store.opt_in(6)
+    assert await store.add([bobs(100)]) == [Outcome.STORED]
+    await store.swept()
+    assert [one.id for one in await search.newest(ARCHIVE)] == [100]
+
+
+async def test_forgetting_in_one_guild_leaves_the_others(store: Store, search: Search) -> None:
+    await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
+    await store.forget(6, GUILD)
+    await store.swept()
+    assert await search.newest(BUFFER) == []
+    assert [one.id for one in await search.newest(Query(OTHER_GUILD, (4,)))] == [2]
+
+
+async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, settings: Settings, clock: Clock) -> None:
+    await store.add([bobs(number) for number in range(1, 61)])
+    await store.forget(6)
+    await store._sweeper.stop()
+    assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 1
+    other = await open_store(redis, settings, clock)
+    await asyncio.wait_for(other.swept(), 20)
+    assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 0
+    assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
+    await other.close()
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+async def test_export_gives_everything_of_an_author_and_nothing_of_others(
+    redis: Redis, settings: Settings, clock: Clock, buckets: int
+) -> None:
+    store = await open_store(redis, settings.model_copy(update={"buckets": buckets}), clock)
+    mine = [bobs(number, guild_id=number << 22, channel_id=number) for number in range(1, 8)]
+    mine += [bobs(number, ts=NOW - 3 * 86_400 + number) for number in range(200, 420)]
+    await store.add([*mine, message(1), bobs(2)])
+    await store.delete(GUILD, CHANNEL, [2])
+    exported = [one async for one in store.export(6)]
+    assert sorted(exported, key=lambda one: one.id) == mine
+    await store.close()
+
+
+async def test_names_that_look_like_query_syntax_are_just_names(store: Store, search: Search) -> None:
+    odd = message(1, author="{a|b} @x:[0 1] *", aliases=("-(no)", "🐢"))
+    await store.add([odd])
+    [seen] = await store.roster(GUILD, CHANNEL)
+    assert (seen.person.name, seen.person.aliases) == (odd.author, odd.aliases)
