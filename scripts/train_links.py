@@ -110,12 +110,12 @@ def _unaddressed(text: str) -> str:
 _UNTRAINED = Weights(())
 
 
-def train(examples: Examples, recipe: Recipe, first_seed: int = 0) -> Weights:
+def train(examples: Examples, recipe: Recipe, seeds: Iterable[int] | None = None) -> Weights:
     """Several networks from different seeds; they are averaged when used."""
     real = examples.rows[examples.there]
     mean, scale = real.mean(axis=0), 1 / (real.std(axis=0) + 1e-3)
     rows = torch.tensor((examples.rows - mean) * scale)
-    nets = [_fit(rows, examples, recipe, first_seed + at) for at in range(recipe.nets)]
+    nets = [_fit(rows, examples, recipe, seed) for seed in seeds or range(recipe.nets)]
     layers = []
     for parts in zip(*nets, strict=True):
         matrix = torch.stack([part.weight.T for part in parts]).detach().numpy()
@@ -199,7 +199,8 @@ def main() -> None:
         cross_validate(options.data, recipe)
         return
     rows = channels(options.data / FILES[0])
-    save(train(lessons(rows.values()), recipe), recipe, options.out)
+    seeds = track(range(recipe.nets), "train")
+    save(train(lessons(rows.values()), recipe, seeds), recipe, options.out)
     print(f"{options.out}: {options.out.stat().st_size:,} bytes")
 
 
