@@ -10,18 +10,22 @@ from channelmem.people import fold
 from channelmem.reading import Token
 from channelmem.types import Person
 
+_MARKS = frozenset(",.@!:;-~?\u2026")
+
 
 def without(tokens: list[Token], bot: Person) -> list[Token]:
-    """The tokens without address and greeting at their beginning."""
+    """The tokens without address and greeting at their beginning and marks at their end."""
     names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
-    start = 0
-    while start < len(tokens) and _idle(tokens[start].word, names):
+    start, end = 0, len(tokens)
+    while start < end and _idle(tokens[start].word, names):
         start += 1
-    return tokens[start:]
+    while end > start and tokens[end - 1].word in _MARKS:
+        end -= 1
+    return tokens[start:end]
 
 
 def _idle(word: str, names: set[str]) -> bool:
-    return word in names or CODES.get(word) == "l" or (len(word) == 1 and word in ",.@!:;-~?…")
+    return word in names or CODES.get(word) == "l" or word in _MARKS
 
 
 _TASKS = word_set(

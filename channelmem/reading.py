@@ -21,7 +21,7 @@ QUOTED = "\x00"
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-_APOSTROPHES = str.maketrans("\u2019\u2018\u02bc\u00b4", "''''")
+_PLAIN_MARKS = str.maketrans("\u2019\u2018\u02bc\u00b4\u2026", "''''.")
 _QUOTE_MARKS = frozenset("\"'\u201c\u201e\u00ab")
 _QUOTE = re.compile(
     '"([^"\n]{1,300})"|[\u201c\u201e]([^\u201d\u201c\n]{1,300})[\u201d\u201c]|\u00ab([^\u00bb\n]{1,300})\u00bb'
@@ -49,7 +49,7 @@ def read(text: str, names: Container[str] = ()) -> list[Token]:
     """The tokens of the part of the text that is worth looking at; `names` are never taken for slang."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
-    text, quotes = _without_quotes(text if text.isascii() else text.translate(_APOSTROPHES))
+    text, quotes = _without_quotes(text if text.isascii() else text.translate(_PLAIN_MARKS))
     pieces = _TOKEN.findall(text)
     middle = range(HEAD_TOKENS, len(pieces) - TAIL_TOKENS)
     tokens: list[Token] = []
