@@ -16,6 +16,7 @@ from channelmem.types import Message, Person
 MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+|/(?P<slash>[^:>]+):\d+)>"
 )
+JUMP = re.compile(r" ?https://discord\.com/channels/[\d/]+")
 SPOKEN = {discord.MessageType.default, discord.MessageType.reply}
 OWN = SPOKEN | {discord.MessageType.chat_input_command}
 PREVIEW_CHARS = 200
@@ -29,13 +30,16 @@ def to_message(message: discord.Message, me: discord.ClientUser, names: Names | 
     if message.guild is None or not _counts(message, me):
         return None
     author = (names or {}).get(message.author.id, message.author)
+    content = readable(message, names)
+    if author.id == me.id:
+        content = JUMP.sub("", content)  # our own links are for clicking; as words they only drown what was said
     return Message(
         guild_id=message.guild.id,
         channel_id=message.channel.id,
         id=message.id,
         author_id=author.id,
         author=author.display_name,
-        content=readable(message, names),
+        content=content,
         ts=message.created_at.timestamp(),
         reply_to=replied_to(message),
         mentions=tuple(person.id for person in message.mentions),

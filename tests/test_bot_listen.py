@@ -72,8 +72,11 @@ async def test_threads_and_voice_chats_are_heard(scene: Scene, recording: Bot, r
 async def test_a_question_is_flagged_and_the_answer_is_stored_as_the_bots_own(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
-    answer = await scene.server.ask(scene.general, scene.mark, "what did I say?")
-    await heard(scene, recorder, answer)
+    recorder.answer = (
+        "You said: “turtles” https://discord.com/channels/1/2/3\n- and more https://discord.com/channels/1/2/4"
+    )
+    await scene.server.ask(scene.general, scene.mark, "what did I say?")
+    await heard(scene, recorder, "You said: “turtles”\n- and more")
     question, said = recorder.messages.values()
     assert question.addressed
     assert question.content == "@Memo what did I say?"
