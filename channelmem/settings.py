@@ -132,18 +132,18 @@ class Settings(BaseSettings):
     llm_model: str | None = Field(
         None, description="Such as anthropic:claude-haiku-4-5 or openai:gpt-5-mini. Unset: answers quote."
     )
-    llm_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
+    llm_base_url: str | None = Field(None, description="Another endpoint: OpenAI-compatible, or Anthropic's for anthropic:...")
     llm_api_key: SecretStr | None = Field(None, description="Key for the provider; its own variable works too.")
-    llm_timeout_s: float = Field(30, gt=0, description="Longest wait for one model call.")
+    llm_timeout_s: float = Field(30, gt=0, description="Longest wait for one model call, retries included.")
     llm_retries: int = Field(2, ge=0, le=10, description="Further attempts after a passing failure.")
     llm_tool: bool = Field(True, description="Let the model call get_channel_context itself.")
     llm_tool_rounds: int = Field(3, ge=1, le=20, description="Most model calls for one answer.")
     llm_max_output_tokens: int = Field(400, ge=16, description="Longest answer.")
-    llm_daily_usd: float = Field(1.0, ge=0, description="Spend cap per day; then answers quote.")
+    llm_daily_usd: float = Field(1.0, ge=0, description="Spend cap per UTC day; then answers quote.")
     llm_usd_per_mtok_in: float = Field(1.0, ge=0, description="Price per million input tokens, for the cap.")
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price per million output tokens.")
     llm_stream: bool = Field(True, description="Edit the answer while it is being written.")
-    character: str = Field("librarian", description="Character file in bot/characters (without .md) or a path.")
+    character: str = Field("librarian", description="Character in bot/characters (without .md) or a path; several by commas.")
 
     # --- operations ---
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level logged.")
