@@ -139,6 +139,8 @@ async def test_ones_own_words_can_be_forgotten_exported_and_kept_out(scene: Scen
     assert TURTLES in export.files["my-messages.jsonl"].decode()
     await server.answered(await server.slash(scene.general, scene.mark, "memory forget me"))
     assert "spirals" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+    assert "spirals" not in await server.ask(scene.general, scene.ann, "did anyone mention turtles?")
+    assert "spirals" not in await server.ask(scene.general, scene.ann, "catch me up")
     await server.say(scene.general, scene.mark, "and another turtle")
     assert "another" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
     await server.answered(await server.slash(scene.general, scene.mark, "memory opt-in"))

@@ -1,0 +1,94 @@
+"""Logs that operators can read and that hold nobody's words; a health answer that tells degraded from dead."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+import structlog
+from loopback.recorder import Recorder
+from loopback.scene import Scene
+
+from bot.client import Bot
+from bot.ops import Door, Metrics, configure_logging
+from channelmem.settings import Settings
+from channelmem.types import Answer, Kind, Mode, Route, Timing
+
+pytest_plugins = ["loopback.fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_our_lines_and_those_of_libraries_have_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(Settings(log_json=True))
+    with structlog.contextvars.bound_contextvars(request_id="abc"):
+        structlog.get_logger("bot.ask").info("answered", hits=3)
+    logging.getLogger("discord.gateway").warning("shard %s lost", 1)
+    ours, theirs = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (ours["event"], ours["hits"], ours["request_id"], ours["level"]) == ("answered", 3, "abc", "info")
+    assert (theirs["event"], theirs["logger"], theirs["level"]) == ("shard 1 lost", "discord.gateway", "warning")
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+async def test_what_people_write_is_never_logged(
+    scene: Scene, recording: Bot, recorder: Recorder, capsys: pytest.CaptureFixture[str], level: str
+) -> None:
+    configure_logging(Settings(log_level=level))
+    message = await scene.server.say(scene.general, scene.mark, "swordfish")
+    await scene.server.edit(message, "swordfish again")
+    await scene.server.ask(scene.general, scene.mark, "what about the swordfish?")
+    await scene.server.delete(scene.general, int(message["id"]))
+    await scene.server.until(lambda: recorder.named("delete"))
+    captured = capsys.readouterr()
+    assert "answered" in captured.err
+    assert "swordfish" not in captured.err + captured.out
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[tuple[Door, Metrics, dict[str, bool]]]:
+    metrics, health = Metrics(), {"discord": True, "redis": False}
+
+    async def refresh() -> None:
+        metrics.queued.set(7)
+
+    opened = Door(metrics, lambda: health, refresh)
+    await opened.open(0, "127.0.0.1")
+    yield opened, metrics, health
+    await opened.close()
+
+
+async def test_without_redis_the_bot_is_degraded_without_discord_it_is_down(
+    door: tuple[Door, Metrics, dict[str, bool]],
+) -> None:
+    opened, _, health = door
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{opened.port}") as http:
+        async with http.get("/healthz") as answer:
+            assert (answer.status, await answer.json()) == (200, {"discord": True, "redis": False})
+        health["discord"] = False
+        async with http.get("/healthz") as answer:
+            assert answer.status == 503
+
+
+async def test_figures_are_counted_by_route_and_stage(door: tuple[Door, Metrics, dict[str, bool]]) -> None:
+    opened, metrics, _ = door
+    metrics.answered(Answer("", Route(Kind.CHANNEL, Mode.RECAP), ms=Timing(total=20.0)))
+    async with (
+        aiohttp.ClientSession(f"http://127.0.0.1:{opened.port}") as http,
+        http.get("/metrics") as answer,
+    ):
+        text = await answer.text()
+    assert 'channelmem_asks_total{kind="channel",mode="recap",outcome="nothing"} 1.0' in text
+    assert 'channelmem_stage_seconds_bucket{le="0.025",stage="total"} 1.0' in text
+    assert 'channelmem_stage_seconds_bucket{le="0.01",stage="total"} 0.0' in text
+    assert "channelmem_queue_depth 7.0" in text
