@@ -132,7 +132,9 @@ class Settings(BaseSettings):
     llm_model: str | None = Field(
         None, description="Such as anthropic:claude-haiku-4-5 or openai:gpt-5-mini. Unset: answers quote."
     )
-    llm_base_url: str | None = Field(None, description="Another endpoint: OpenAI-compatible, or Anthropic's for anthropic:...")
+    llm_base_url: str | None = Field(
+        None, description="Another endpoint: OpenAI-compatible, or Anthropic's for anthropic:..."
+    )
     llm_api_key: SecretStr | None = Field(None, description="Key for the provider; its own variable works too.")
     llm_timeout_s: float = Field(30, gt=0, description="Longest wait for one model call, retries included.")
     llm_retries: int = Field(2, ge=0, le=10, description="Further attempts after a passing failure.")
@@ -143,7 +145,9 @@ class Settings(BaseSettings):
     llm_usd_per_mtok_in: float = Field(1.0, ge=0, description="Price per million input tokens, for the cap.")
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price per million output tokens.")
     llm_stream: bool = Field(True, description="Edit the answer while it is being written.")
-    character: str = Field("librarian", description="Character in bot/characters (without .md) or a path; several by commas.")
+    character: str = Field(
+        "librarian", description="Character in bot/characters (without .md) or a path; several by commas."
+    )
 
     # --- operations ---
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level logged.")
