@@ -1,0 +1,224 @@
+"""How many messages per second become searchable, and what the caller notices of it.
+
+    python -m scripts.bench_ingest [--rounds 6] [--workers 1 2] [--stored 0 10000] [--data FILE] [--json]
+
+Per round the same texts go once through the embedder alone and once through `remember_many` until searchable; the
+ratio is what storing, reading the stream, committing and indexing cost on top. The event loop's delay is how late a
+task wakes up that sleeps for a millisecond, without work and during it. Workers are `channelmem worker` processes,
+with embedding in this process switched off; more of them help only where there are cores for them.
+About a minute; --stored 0 10000 100000 adds some, since the graph has to be built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from rich.progress import Progress
+
+from channelmem.embed import Embedder, open_embedder
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.store import Store
+from scripts import measure
+from scripts.fill import DIMS, Cloud, fill
+from scripts.measure import Ratio, Report
+
+TICK_S: Final = 0.001
+SAMPLE_S: Final = 0.05
+RATE: Final = "messages per second until searchable"
+WORKERS: Final = "with worker processes"
+STORED: Final = "by messages stored before"
+
+
+@dataclass(slots=True)
+class Noticed:
+    """What a caller on the same event loop notices: its delay, and how many messages wait."""
+
+    late_ms: list[float] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def watch(self, memory: Memory) -> AsyncIterator[None]:
+        tasks = (asyncio.create_task(self._tick()), asyncio.create_task(self._sample(memory)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tick(self) -> None:
+        while True:
+            started = time.perf_counter()
+            await asyncio.sleep(TICK_S)
+            self.late_ms.append((time.perf_counter() - started - TICK_S) * 1000)
+
+    async def _sample(self, memory: Memory) -> None:
+        while True:
+            self.waiting.append(await memory.pending())
+            await asyncio.sleep(SAMPLE_S)
+
+
+@dataclass(slots=True)
+class Source:
+    """Texts, and ids for them that were not used before."""
+
+    options: argparse.Namespace
+    next_id: int = 10**7
+
+    def take(self, count: int) -> list[str]:
+        self.next_id += count
+        return measure.lines_of(self.options, count, seed=self.next_id)
+
+    async def send(self, memory: Memory, texts: list[str]) -> None:
+        """Until the last of them is searchable."""
+        self.next_id += len(texts)
+        messages = measure.conversation(texts, first_id=self.next_id, channel=self.next_id)
+        await memory.remember_many(messages)
+        assert await memory.flush(timeout_s=600)
+
+
+async def bench(options: argparse.Namespace, bar: Progress) -> Report:
+    report, source = Report("ingest"), Source(options)
+    with measure.bench_settings() as settings:
+        embedder = open_embedder(settings)
+        try:
+            await _against_embedder(settings, embedder, source, report, bar)
+            for stored in options.stored:
+                await _after_storing(settings, embedder, stored, source, report, bar)
+        finally:
+            embedder.close()
+        for count in options.workers:
+            await _with_workers(settings, count, source, report, bar)
+    return report
+
+
+# --- in this process ---
+
+
+async def _against_embedder(
+    settings: Settings, embedder: Embedder, source: Source, report: Report, bar: Progress
+) -> None:
+    count = source.options.burst
+    idle, busy = Noticed(), Noticed()
+    rates: dict[str, list[float]] = {"the embedder alone": [], "remember_many until searchable": []}
+    async with Memory.open(settings, embedder=embedder) as memory:
+        await source.send(memory, source.take(64))
+        for _ in bar.track(range(source.options.rounds), description="against the embedder"):
+            texts = source.take(count)
+            alone = await measure.seconds(partial(embedder.embed_messages, texts))
+            async with busy.watch(memory):
+                whole = await measure.seconds(partial(source.send, memory, texts))
+            async with idle.watch(memory):
+                await asyncio.sleep(0.3)
+            for each, took in zip(rates.values(), (alone, whole), strict=True):
+                each.append(count / took)
+    await measure.remove(settings)
+    for how, each in rates.items():
+        report.add(RATE, what=how, rate=measure.spread(each).p50, best=max(each))
+    shares = [whole / alone for alone, whole in zip(*rates.values(), strict=True)]
+    report.ratios.append(
+        Ratio("messages/s until searchable against the embedder alone", measure.spread(shares).p50, 0.85, at_least=True)
+    )
+    _notice(report, {"nothing to do": idle, "embedding": busy})
+
+
+def _notice(report: Report, noticed: dict[str, Noticed]) -> None:
+    for how, each in noticed.items():
+        late = measure.spread(each.late_ms)
+        depth = {"most waiting": max(each.waiting), "median waiting": measure.spread(each.waiting).p50}
+        figures = {"delay p50 ms": late.p50, "p95 ms": late.p95, "p99 ms": late.p99}
+        report.add("event loop and queue", what=how, **figures, **depth)
+
+
+async def _after_storing(
+    settings: Settings, embedder: Embedder, stored: int, source: Source, report: Report, bar: Progress
+) -> None:
+    """The rate when so many messages are there already: inserting into a larger graph takes longer."""
+    async with measure.client(settings) as redis:
+        store = await Store.open(redis, settings, dims=DIMS, identity=embedder.identity, clock=time.time)
+        task = bar.add_task(f"store {stored:,}", total=stored)
+        await fill(store, Cloud().draw(stored), first_id=1, advance=partial(bar.advance, task))
+        bar.remove_task(task)
+        await store.close()
+    rates = []
+    async with Memory.open(settings, embedder=embedder) as memory:
+        await source.send(memory, source.take(64))
+        for _ in bar.track(range(source.options.rounds), description=f"with {stored:,} stored"):
+            texts = source.take(source.options.burst)
+            alone = await measure.seconds(partial(embedder.embed_messages, texts))
+            whole = await measure.seconds(partial(source.send, memory, texts))
+            rates.append((len(texts) / whole, alone / whole))
+    await measure.remove(settings)
+    rate, share = (measure.spread(each).p50 for each in zip(*rates, strict=True))
+    report.add(STORED, stored=stored, rate=rate, **{"of the embedder alone": share})
+
+
+# --- in other processes ---
+
+
+async def _with_workers(settings: Settings, count: int, source: Source, report: Report, bar: Progress) -> None:
+    asking = settings.model_copy(update={"embed_in_process": False})
+    noticed, rates = Noticed(), []
+    async with Memory.open(asking) as memory:
+        with ExitStack() as stack:
+            for _ in range(count):
+                stack.enter_context(_worker(asking))
+            await source.send(memory, source.take(64 * count))
+            for _ in bar.track(range(source.options.rounds), description=f"{count} worker(s)"):
+                texts = source.take(source.options.burst)
+                async with noticed.watch(memory):
+                    rates.append(len(texts) / await measure.seconds(partial(source.send, memory, texts)))
+    await measure.remove(settings)
+    late = measure.spread(noticed.late_ms)
+    delays = {"loop delay p50 ms": late.p50, "p99 ms": late.p99}
+    most = {"most waiting": max(noticed.waiting)}
+    report.add(WORKERS, workers=count, rate=measure.spread(rates).p50, best=max(rates), **delays, **most)
+
+
+@contextmanager
+def _worker(settings: Settings) -> Iterator[None]:
+    """One `channelmem worker`; ready when it says that it embeds."""
+    env = {
+        **os.environ,
+        "REDIS_URL": measure.url_of(settings),
+        "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
+        "CHANNELMEM_CACHE_DIR": str(settings.cache_dir),
+    }
+    command = [sys.executable, "-m", "channelmem.cli", "worker"]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = itertools.takewhile(lambda line: "Embedding;" not in line, process.stderr)
+        said = "".join(lines)
+        assert process.poll() is None, said
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def options() -> argparse.ArgumentParser:
+    parser = measure.parser(__doc__, "bench_ingest")
+    parser.add_argument("--rounds", type=int, default=6, help="bursts per line (default 6)")
+    parser.add_argument("--burst", type=int, default=512, help="messages per burst (default 512)")
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="numbers of processes (default 1 2)")
+    parser.add_argument("--stored", type=int, nargs="*", default=[0, 10_000], help="messages there before")
+    parser.add_argument("--data", type=Path, metavar="FILE", help='lines from a JSONL file with a "text" field')
+    return parser
+
+
+if __name__ == "__main__":
+    measure.run(bench, options().parse_args())

@@ -1,0 +1,271 @@
+"""How long a nearest-neighbour search takes against a PING, for HNSW and FLAT, FLOAT16 and FLOAT32.
+
+    python -m scripts.bench_knn [--sizes 1000 10000 100000] [--full] [--plot knn.png] [--json]
+
+Channels of 50 messages in an index of 1,000 to 100,000. Every line is measured in turns with a PING on the same
+connection. The raw lines are one FT.SEARCH that returns text, author, time and distance of the 10 nearest; "nearest,
+buffer" and "nearest, archive" are the product's own `Search.nearest` with everything that Python does in it.
+Recall is that of HNSW's 10 nearest against numpy: unfiltered, with the BATCHES policy forced on a channel's filter,
+and with what Redis chooses by itself for such a filter (ad-hoc: exact).
+
+The default takes about 5 minutes, most of it building graphs: FLOAT32 stops at 10,000 there. --full builds all of
+them (15 minutes with 100,000; hours with --sizes 1000000).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import matplotlib as mpl
+import numpy as np
+from rich.progress import Progress
+
+from channelmem.keys import keys_of
+from channelmem.schema import create_command, make_schema
+from channelmem.scripts import command
+from channelmem.search import Query, Search
+from channelmem.settings import Settings
+from channelmem.store import Store
+from channelmem.types import Source, Window
+from scripts import measure
+from scripts.fill import DIMS, Cloud, Vectors, fill
+from scripts.measure import GUILD, PER_CHANNEL, Ratio, Report
+
+mpl.use("Agg")  # before pyplot: no screen is needed to write a file
+from matplotlib import pyplot as plt
+
+LATENCY: Final = "KNN latency, milliseconds"
+RECALL: Final = "the 10 nearest: HNSW against exact"
+FLOAT32_UP_TO: Final = 10_000
+PRODUCT: Final = "hnsw-float16"
+VARIANTS: Final = (PRODUCT, "flat-float16", "hnsw-float32", "flat-float32")
+FILTERED: Final = "KNN in a channel"
+BUFFER: Final = "nearest, buffer"
+# Answers in this index may take any number of pings; they show the policies, and are not what the product asks.
+POLICIES: Final = {
+    "unfiltered, ef 10": ("*", " EF_RUNTIME 10"),
+    "unfiltered, ef 100": ("*", " EF_RUNTIME 100"),
+    "in a channel, BATCHES forced": ("channel", " HYBRID_POLICY BATCHES"),
+    "in a channel, as Redis chooses": ("channel", ""),
+}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An index under test."""
+
+    name: str
+    store: Store
+    search: Search
+    dtype: str
+
+    def near(self, where: str, vector: Vectors, how: str = "") -> Awaitable[Any]:
+        """One raw KNN of 10."""
+        buckets = self.store.buckets
+        query = f"{where}=>[KNN 10 @vec1 $v{how} AS d]"
+        blob = vector.astype(self.dtype).tobytes()
+        wanted = ("RETURN", 4, "d", "text", "author", "ts", "SORTBY", "d", "LIMIT", 0, 10, "DIALECT", 2)
+        return command(buckets.redis, "FT.SEARCH", buckets.keys(0).one("idx"), query, "PARAMS", 2, "v", blob, *wanted)
+
+    async def tags(self) -> list[str]:
+        """What the index calls the channels, in the order in which they were filled."""
+        buckets = self.store.buckets
+        names = await command(buckets.redis, "FT.TAGVALS", buckets.keys(0).one("idx"), "channel")
+        return sorted((name.decode() for name in names), key=lambda name: (len(name), name))
+
+
+async def bench(options: argparse.Namespace, bar: Progress) -> Report:
+    report = Report("knn")
+    with measure.bench_settings() as settings:
+        for name in options.variants:
+            sizes = [size for size in sorted(options.sizes) if _is_built(name, size, options)]
+            async with _opened(settings, name) as built:
+                await _grow(built, sizes, options, report, bar)
+            await measure.remove(_own(settings, name))
+    report.ratios = _ratios(report)
+    if options.plot:
+        plot(report, options.plot)
+    return report
+
+
+def _is_built(name: str, size: int, options: argparse.Namespace) -> bool:
+    return options.full or "float16" in name or size <= FLOAT32_UP_TO
+
+
+async def _grow(built: Built, sizes: list[int], options: argparse.Namespace, report: Report, bar: Progress) -> None:
+    """One index, measured whenever it has reached a size."""
+    cloud, vectors = Cloud(), np.empty((0, DIMS), dtype=np.float32)
+    for size in sizes:
+        more = cloud.draw(size - len(vectors))
+        task = bar.add_task(f"{built.name}: store {size:,}", total=len(more))
+        advance = partial(bar.advance, task)
+        await fill(built.store, more, first_id=len(vectors) + 1, dtype=built.dtype, advance=advance)
+        bar.remove_task(task)
+        vectors = np.concatenate([vectors, more])
+        await _latency(built, size, cloud, options.rounds, report, bar)
+        if built.name.startswith("hnsw"):
+            await _recall(built, vectors, cloud, options.recall_queries, report)
+
+
+# --- the index ---
+
+
+def _own(settings: Settings, name: str) -> Settings:
+    changes = {
+        "key_prefix": f"{settings.key_prefix}-{name}",
+        "index_algorithm": name.partition("-")[0],
+        # A large graph takes longer to build than the buffer lasts.
+        "max_age_minutes": settings.archive_days * 24 * 60,
+    }
+    return settings.model_copy(update=changes)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, name: str) -> AsyncIterator[Built]:
+    own, dtype = _own(settings, name), name.partition("-")[2]
+    async with measure.client(own) as redis:
+        schema = make_schema(own, keys_of(own.key_prefix, 0), dims=DIMS, version=1)
+        # The store accepts an index that is there already, which is how it comes to one of FLOAT32.
+        await command(redis, *(dtype.upper() if part == "FLOAT16" else part for part in create_command(schema)))
+        store = await Store.open(redis, own, dims=DIMS, identity=name, clock=time.time)
+        yield Built(name, store, Search(store.buckets), dtype)
+        await store.close()
+
+
+# --- latency ---
+
+
+async def _latency(built: Built, size: int, cloud: Cloud, rounds: int, report: Report, bar: Progress) -> None:
+    task = bar.add_task(f"{built.name}: search {size:,}", total=rounds + 1)
+    ways = _ways(built, cloud, await built.tags())
+    took = await measure.in_turns(ways, rounds, partial(bar.advance, task))
+    bar.remove_task(task)
+    ping = measure.spread(took["PING"]).p50
+    for how, each in took.items():
+        at = measure.spread(each)
+        figures = {"p50": at.p50, "p95": at.p95, "p99": at.p99, "p50 in PINGs": at.p50 / ping}
+        report.add(LATENCY, index=built.name, stored=size, what=how, **figures)
+
+
+def _ways(built: Built, cloud: Cloud, tags: list[str]) -> dict[str, Callable[[], Awaitable[object]]]:
+    """Another channel and another vector each time."""
+    vectors = itertools.cycle(cloud.draw(500))
+    tag = _shuffled(tags)
+    channel = _shuffled(range(1000, 1000 + len(tags)))
+    day = Window(time.time() - 86_400, time.time() + 86_400)
+    authors = "500|501|502|503"
+
+    def product(source: Source) -> Awaitable[object]:
+        return built.search.nearest(Query(GUILD, (next(channel),), vector=next(vectors), source=source))
+
+    ways: dict[str, Callable[[], Awaitable[object]]] = {
+        "PING": built.store.buckets.redis.ping,
+        FILTERED: lambda: built.near(f"(@channel:{{{next(tag)}}})", next(vectors)),
+        "KNN in a channel, time, authors": lambda: built.near(
+            f"(@channel:{{{next(tag)}}} @ts:[{day.start} {day.end}] @author:{{{authors}}})", next(vectors)
+        ),
+        "KNN unfiltered": lambda: built.near("*", next(vectors)),
+    }
+    if built.dtype == "float16":
+        ways[BUFFER] = partial(product, Source.BUFFER)
+        ways["nearest, archive"] = partial(product, Source.ARCHIVE)
+    return ways
+
+
+def _shuffled(values: Iterable[T]) -> Iterator[T]:
+    order = list(values)
+    random.Random(2).shuffle(order)  # noqa: S311  (an order, no secret)
+    return itertools.cycle(order)
+
+
+# --- recall ---
+
+
+async def _recall(built: Built, vectors: Vectors, cloud: Cloud, count: int, report: Report) -> None:
+    """Compared as stored, with the rounding of FLOAT16, so that only the graph can be wrong."""
+    stored = vectors.astype(built.dtype).astype(np.float32)
+    asked = cloud.draw(count).astype(built.dtype).astype(np.float32)
+    tags = await built.tags()
+    for what, (where, how) in POLICIES.items():
+        shares, took = [], []
+        for number, vector in enumerate(asked):
+            place = number * 7 % len(tags)
+            inside = slice(None) if where == "*" else slice(place * PER_CHANNEL, (place + 1) * PER_CHANNEL)
+            query = "*" if where == "*" else f"(@channel:{{{tags[place]}}})"
+            started = time.perf_counter()
+            reply = await built.near(query, vector, how)
+            took.append((time.perf_counter() - started) * 1000)
+            shares.append(_share(reply, stored[inside] @ vector))
+        at = measure.spread(took)
+        figures = {"recall@10": float(np.mean(shares)), "exact for": float(np.mean(np.array(shares) == 1.0))}
+        report.add(RECALL, index=built.name, stored=len(stored), what=what, **figures, p50=at.p50, p99=at.p99)
+
+
+def _share(reply: list[Any], exact: Vectors) -> float:
+    """How many of the 10 are as near as the 10 nearest; by distance, so that equals count alike."""
+    best = np.sort(exact)[::-1][:10]
+    found = [1.0 - float(dict(zip(row[::2], row[1::2], strict=True))[b"d"]) for row in reply[2::2]]
+    # FLOAT16 sums are rounded differently here and there.
+    return sum(similarity >= float(best[-1]) - 2e-3 for similarity in found) / len(best)
+
+
+# --- what follows ---
+
+
+def _ratios(report: Report) -> list[Ratio]:
+    rows = [row for row in report.tables[LATENCY] if row["index"] == PRODUCT]
+    if not rows:
+        return []
+    least, most = min(int(row["stored"]) for row in rows), max(int(row["stored"]) for row in rows)
+    ratios = []
+    for what in (FILTERED, BUFFER):
+        at = {int(row["stored"]): float(row["p50 in PINGs"]) for row in rows if row["what"] == what}
+        ratios.append(Ratio(f"{what}, {most:,} stored: p50 in PINGs", at[most], 3.5))
+        ratios.append(Ratio(f"{what}: p50 at {most:,} against {least:,}, both in PINGs", at[most] / at[least], 1.5))
+    return ratios
+
+
+def plot(report: Report, path: Path) -> None:
+    """Median by number of stored messages, one panel per index."""
+    rows = report.tables[LATENCY]
+    names = list(dict.fromkeys(str(row["index"]) for row in rows))
+    figure, panels = plt.subplots(1, len(names), figsize=(4.2 * len(names), 4.2), sharey=True, squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        mine = [row for row in rows if row["index"] == name]
+        for number, what in enumerate(dict.fromkeys(str(row["what"]) for row in mine)):
+            line = [(row["stored"], row["p50"], row["p99"]) for row in mine if row["what"] == what]
+            stored, median, worst = zip(*line, strict=True)
+            panel.plot(stored, median, marker="o", color=f"C{number}", label=what)
+            panel.fill_between(stored, median, worst, color=f"C{number}", alpha=0.1)
+        panel.set(title=name, xscale="log", yscale="log", xlabel="messages stored")
+        panel.grid(visible=True, which="both", alpha=0.2)
+    panels[0][0].set_ylabel("milliseconds: p50, shaded up to p99")
+    panels[0][0].legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def options() -> argparse.ArgumentParser:
+    parser = measure.parser(__doc__, "bench_knn")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000], help="messages stored")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="only these indexes")
+    parser.add_argument("--full", action="store_true", help="FLOAT32 beyond 10,000 messages too")
+    parser.add_argument("--rounds", type=int, default=300, help="calls per line (default 300)")
+    parser.add_argument("--recall-queries", type=int, default=100, help="queries per line of recall (default 100)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the medians into this PNG")
+    return parser
+
+
+if __name__ == "__main__":
+    measure.run(bench, options().parse_args())

@@ -1,0 +1,299 @@
+"""channelmem against redisvl's SemanticMessageHistory and against the design as first written down (JSON, torch).
+
+    python -m scripts.bench_peers [--rounds 12] [--stored 5000] [--json]
+
+All on one Redis with the same MiniLM weights, in turns: ask latency, messages per second until searchable, bytes per
+message all in, and process start to first answer against importing sentence-transformers. Also what a caller of
+`remember` waits while messages are embedded, and what `ask` costs beyond embedding the question. Each of the three
+holds --stored messages in channels of 50 (their vectors made once and given to the peers, whose own embedding would
+take minutes), and every question is a new one about something that one channel has. About 2 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from redis.asyncio import Redis
+from rich.progress import Progress
+
+from channelmem.embed import Embedder, open_embedder
+from channelmem.memory import Memory
+from channelmem.model import find_source
+from channelmem.server import running
+from channelmem.settings import Settings
+from channelmem.types import Message, Mode, Source
+from scripts import measure
+from scripts.fill import Cloud
+from scripts.measure import PER_CHANNEL, Ratio, Report
+from scripts.peers import Literal, Model, Redisvl
+
+OURS: Final = "channelmem"
+REDISVL: Final = "redisvl"
+LITERAL: Final = "JSON, torch"
+EMBED: Final = "embed that question + PING"
+IMPORT: Final = "import sentence_transformers"
+PEER_ADDS: Final = 16
+"""Messages per round; ours embeds them in batches, so it gets --burst."""
+EXTRA: Final = 10**6
+"""Channels and ids from here on are written while rates are measured."""
+
+FIRST_ANSWER: Final = """
+import asyncio, sys
+from channelmem.memory import Memory
+from scripts.measure import conversation, questions, subject_channel
+async def main():
+    async with Memory.open() as memory:
+        if sys.argv[1] == "write":
+            await memory.remember_many(conversation(subject_channel()))
+            await memory.flush()
+        else:
+            answer = await memory.ask(next(questions(0)))
+            assert answer.hits, answer.text
+            print("answered", flush=True)
+asyncio.run(main())
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Everything that is compared, on one Redis."""
+
+    memory: Memory
+    embedder: Embedder
+    redis: Redis
+    redisvl: Redisvl
+    literal: Literal
+    model: Model
+    report: Report
+    options: argparse.Namespace
+    fresh: itertools.count[int]
+    """Ids of messages written on top."""
+
+
+async def bench(options: argparse.Namespace, bar: Progress) -> Report:
+    report = Report("peers")
+    task = bar.add_task("load models", total=6)
+    with measure.bench_settings() as settings:
+        async with _opened(settings, report, options) as it:
+            steps = {"store": _bytes, "ask": _ask, "add": _add, "remember while embedding": _remember}
+            for name, step in steps.items():
+                bar.update(task, description=name, advance=1)
+                await step(it)
+    bar.update(task, description="start processes", advance=1)
+    await asyncio.to_thread(_starts, report, options.starts)
+    return report
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, report: Report, options: argparse.Namespace) -> AsyncIterator[Bench]:
+    embedder = open_embedder(settings)
+    model = Model(str(find_source(settings).path))
+    url, name = measure.url_of(settings), settings.key_prefix
+    redisvl, literal = Redisvl(url, f"{name}-redisvl", model), Literal(url, f"{name}-json", model)
+    try:
+        async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
+            yield Bench(memory, embedder, redis, redisvl, literal, model, report, options, itertools.count(EXTRA))
+        await measure.remove(settings)
+    finally:
+        redisvl.drop()
+        literal.drop()
+        embedder.close()
+
+
+# --- bytes per message ---
+
+
+async def _bytes(it: Bench) -> None:
+    """Fills all three with the same messages; channel 0 is the one that is asked about."""
+    count = max(PER_CHANNEL, it.options.stored)
+    texts = [*measure.subject_channel(), *measure.lines_of(it.options, count - PER_CHANNEL)]
+    messages = measure.conversation(texts)
+    # Only the memory of the others matters, and that does not depend on the numbers.
+    given = dict(zip(texts, Cloud().draw(count), strict=True))
+    real = await it.embedder.embed_messages(texts[:PER_CHANNEL])
+    it.model.given = {**given, **dict(zip(texts, real, strict=False))}
+    used = {
+        OURS: await _growth(it.redis, partial(_store_ours, it, messages)),
+        REDISVL: await _growth(it.redis, lambda: _each(it.redisvl.add_given, messages)),
+        LITERAL: await _growth(it.redis, lambda: _each(it.literal.add, messages)),
+    }
+    it.model.given = {}
+    for how, size in used.items():
+        it.report.add("bytes per message, all in", what=how, messages=count, bytes=size / count)
+    it.report.ratios += [
+        Ratio("bytes per message against redisvl", used[OURS] / used[REDISVL], 0.5),
+        Ratio("bytes per message against JSON", used[OURS] / used[LITERAL], 0.25),
+    ]
+
+
+async def _store_ours(it: Bench, messages: list[Message]) -> None:
+    await it.memory.remember_many(messages)
+    assert await it.memory.flush(timeout_s=600)
+
+
+async def _each(add: Callable[[Message], None], messages: list[Message]) -> None:
+    for message in messages:
+        add(message)
+
+
+async def _growth(redis: Redis, store: Callable[[], Awaitable[None]]) -> int:
+    before = await _used(redis)
+    await store()
+    return await _used(redis) - before
+
+
+async def _used(redis: Redis) -> int:
+    await asyncio.sleep(0.5)  # the index frees and merges a little later
+    return int((await redis.info("memory"))["used_memory"])
+
+
+# --- asking ---
+
+
+async def _ask(it: Bench) -> None:
+    asked = measure.questions(0)
+    found = dict.fromkeys((OURS, REDISVL, LITERAL), 0)
+
+    async def ours() -> None:
+        answer = await it.memory.ask(next(asked))
+        at_once = bool(answer.hits) and answer.hits[0].source is Source.BUFFER
+        found[OURS] += at_once and answer.route.mode is Mode.TOPIC
+
+    async def peer(name: str, peer: Redisvl | Literal) -> None:
+        question = next(asked)
+        found[name] += bool(peer.ask(question.channel_id, question.text))
+
+    async def embed() -> None:
+        await it.embedder.embed_question(next(asked).text)
+        await it.redis.ping()
+
+    ways: dict[str, measure.Call] = {OURS: ours, EMBED: embed, REDISVL: partial(peer, REDISVL, it.redisvl)}
+    ways[LITERAL] = partial(peer, LITERAL, it.literal)
+    took = await measure.in_turns(ways, it.options.rounds, lambda: None, times=10)
+    at = {how: measure.spread(each) for how, each in took.items()}
+    for how, each in at.items():
+        share = found[how] / (len(took[how]) + 10) if how in found else ""
+        figures = {"p50 ms": each.p50, "p95 ms": each.p95, "p99 ms": each.p99, "found": share}
+        it.report.add("ask: a new question, its answer in a channel of 50", what=how, **figures)
+    it.report.ratios += [
+        Ratio("ask against redisvl's get_relevant, times faster", at[REDISVL].p50 / at[OURS].p50, 4, at_least=True),
+        Ratio("ask against embedding the question + PING", at[OURS].p50 / at[EMBED].p50, 1.6),
+    ]
+
+
+# --- adding ---
+
+
+async def _add(it: Bench) -> None:
+    """Messages per second until a search can find them."""
+
+    def fresh(count: int) -> list[Message]:
+        first = next(it.fresh)
+        for _ in range(count - 1):
+            next(it.fresh)
+        texts = measure.lines_of(it.options, count, seed=first)
+        return measure.conversation(texts, first_id=first, channel=first)
+
+    ways: dict[str, tuple[int, Callable[[list[Message]], Awaitable[None]]]] = {
+        OURS: (it.options.burst, partial(_store_ours, it)),
+        REDISVL: (PEER_ADDS, partial(_each, it.redisvl.add)),
+        LITERAL: (PEER_ADDS, partial(_each, it.literal.add)),
+    }
+    rates: dict[str, list[float]] = {how: [] for how in ways}
+    for _ in range(it.options.rounds):
+        for how, (count, add) in ways.items():
+            messages = fresh(count)
+            rates[how].append(count / await measure.seconds(partial(add, messages)))
+    middle = {how: measure.spread(each).p50 for how, each in rates.items()}
+    for how, rate in middle.items():
+        it.report.add("messages per second until searchable", what=how, rate=rate, best=max(rates[how]))
+    against = middle[OURS] / middle[REDISVL]
+    it.report.ratios.append(Ratio("messages/s until searchable against add_message", against, 6, at_least=True))
+
+
+async def _remember(it: Bench) -> None:
+    """What a caller waits for `remember`, and for a PING, while a backlog is being embedded."""
+    first = next(it.fresh) + 10**6
+    texts = measure.lines_of(it.options, it.options.backlog, seed=5)
+    await it.memory.remember_many(measure.conversation(texts, first_id=first, channel=first))
+    took: dict[str, list[float]] = {"remember": [], "PING": []}
+    for number in itertools.count(first + len(texts)):
+        (message,) = measure.conversation([f"{texts[number % len(texts)]} again"], first_id=number, channel=first - 1)
+        await asyncio.sleep(0.002)
+        took["remember"].append(await measure.seconds(partial(it.memory.remember, message)) * 1000)
+        await asyncio.sleep(0.002)
+        took["PING"].append(await measure.seconds(it.redis.ping) * 1000)
+        if number % 50 == 0 and await it.memory.pending() < 100:
+            break
+    at = {how: measure.spread(each) for how, each in took.items()}
+    for how, each in at.items():
+        figures = {"p50 ms": each.p50, "p95 ms": each.p95, "p99 ms": each.p99}
+        it.report.add("while batches are embedded", what=how, calls=len(took[how]), **figures)
+    it.report.ratios.append(Ratio("remember p99 in p99 of PING, under load", at["remember"].p99 / at["PING"].p99, 5))
+    await it.memory.flush(timeout_s=600)
+
+
+# --- starting ---
+
+
+def _starts(report: Report, times: int) -> None:
+    """Whole processes, from nothing to the first answer: the embedded server starts, too."""
+    took: dict[str, list[float]] = {OURS: [], IMPORT: []}
+    with tempfile.TemporaryDirectory(prefix="channelmem-bench-", ignore_cleanup_errors=True) as folder:
+        settings = Settings(_env_file=None, redis_url=None, data_dir=Path(folder), embedded_grace_s=0)
+        clean = {key: value for key, value in os.environ.items() if "REDIS_URL" not in key}
+        env = {**clean, "CHANNELMEM_DATA_DIR": folder, "CHANNELMEM_EMBEDDED_GRACE_S": "0"}
+        _first_line([sys.executable, "-c", FIRST_ANSWER, "write"], env)
+        for _ in range(times):
+            _await_stopped(settings)
+            took[OURS].append(_first_line([sys.executable, "-c", FIRST_ANSWER, "ask"], env))
+            took[IMPORT].append(_first_line([sys.executable, "-c", "import sentence_transformers; print(1)"], env))
+        _await_stopped(settings)
+    middle = {how: measure.spread(each).p50 for how, each in took.items()}
+    for how, each in took.items():
+        report.add("process start to first answer, second run", what=how, seconds=middle[how], best=min(each))
+    share = middle[OURS] / middle[IMPORT]
+    report.ratios.append(Ratio("start to first answer against importing sentence-transformers", share, 0.2))
+
+
+def _first_line(command: list[str], env: dict[str, str]) -> float:
+    started = time.perf_counter()
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        spent = time.perf_counter() - started
+        assert process.wait() == 0, command
+    return spent
+
+
+def _await_stopped(settings: Settings) -> None:
+    while running(settings) is not None:
+        time.sleep(0.05)
+
+
+def options() -> argparse.ArgumentParser:
+    parser = measure.parser(__doc__, "bench_peers")
+    parser.add_argument("--rounds", type=int, default=8, help="rounds of 10 questions, and of adding (default 8)")
+    parser.add_argument("--stored", type=int, default=5000, help="messages that each holds (default 5000)")
+    parser.add_argument("--burst", type=int, default=256, help="messages we add per round (default 256)")
+    parser.add_argument("--backlog", type=int, default=2000, help="messages to embed during `remember` (default 2000)")
+    parser.add_argument("--starts", type=int, default=3, help="process starts of each kind (default 3)")
+    parser.add_argument("--data", type=Path, metavar="FILE", help='lines from a JSONL file with a "text" field')
+    return parser
+
+
+if __name__ == "__main__":
+    measure.run(bench, options().parse_args())

@@ -1,0 +1,78 @@
+"""Fills a store with vectors that lie as texts do: clusters of unequal size, not a uniform cloud.
+
+In: how many messages. Out: the same messages in Redis, by the product's own scripts, and their vectors for an exact
+comparison. Uniform random vectors have no neighbours worth finding, and HNSW finds them badly; nothing like that is
+ever stored in a chat memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.keys import GROUP
+from channelmem.scripts import command
+from channelmem.store import Store
+from channelmem.types import Message
+from scripts.measure import chat_lines, conversation
+
+DIMS = 384
+CLUSTERS = 300
+CHUNK = 500
+
+Vectors = NDArray[np.float32]
+
+
+class Cloud:
+    """A mixture of clusters on the unit sphere; members of one have a cosine of about 0.5, as MiniLM's topics have."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._dice = np.random.default_rng(seed)
+        self._centres = _unit(self._dice.normal(size=(CLUSTERS, DIMS)))
+        weights = 1.0 / np.arange(1, CLUSTERS + 1)
+        self._weights = weights / weights.sum()
+
+    def draw(self, count: int) -> Vectors:
+        chosen = self._dice.choice(CLUSTERS, size=count, p=self._weights)
+        noise = self._dice.normal(size=(count, DIMS)) / np.sqrt(DIMS)
+        return _unit(self._centres[chosen] + noise)
+
+
+def _unit(rows: NDArray[np.float64]) -> Vectors:
+    unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+async def fill(
+    store: Store, vectors: Vectors, *, first_id: int, dtype: str = "float16", advance: Callable[[int], None]
+) -> None:
+    """Stores one message per vector, ids from `first_id` on; channels go on where `first_id` - 1 left them."""
+    for at in range(0, len(vectors), CHUNK):
+        part = vectors[at : at + CHUNK]
+        number = first_id + at
+        messages = conversation(chat_lines(len(part), seed=number), first_id=number, channel=(number - 1) // 50)
+        await store.add(_spread(messages))
+        await _embed(store, part, number, dtype)
+        advance(len(part))
+
+
+def _spread(messages: list[Message]) -> list[Message]:
+    """One time in twelve the bot is addressed: the flag is part of every filter."""
+    return [replace(message, addressed=message.id % 12 == 0) for message in messages]
+
+
+async def _embed(store: Store, vectors: Vectors, first_id: int, dtype: str) -> None:
+    """Commits the vectors as a worker would; the stream knows what the store calls its messages."""
+    buckets = store.buckets
+    stream = buckets.keys(0).one("ingest")
+    await command(buckets.redis, "XREADGROUP", "GROUP", GROUP, "bench", "COUNT", CHUNK, "STREAMS", stream, ">")
+    rows = []
+    for entry, values in await command(buckets.redis, "XRANGE", stream, "-", "+", "COUNT", CHUNK):
+        about = dict(zip(values[::2], values[1::2], strict=True)) if isinstance(values, list) else values
+        name = about[b"m"].decode()
+        vector = vectors[int(name.rpartition(":")[2]) - first_id]
+        rows.append((entry.decode(), name, about[b"r"].decode(), vector.astype(dtype).tobytes()))
+    await store.commit_rows(0, rows)

@@ -1,0 +1,145 @@
+"""The peers that channelmem is measured against, on the same Redis with the same model.
+
+- `Redisvl`: `SemanticMessageHistory` of redisvl, one session per channel, sentence-transformers on torch;
+- `Literal`: the design as first written down: a RedisJSON document per message with its vector as an array of
+  numbers (FLOAT32 in an HNSW index), 30 minutes of life, the channel's oldest pruned, sentence-transformers on torch.
+
+torch gets the number of threads with which it is quicker at the moment: on a busy machine its threads wait for each
+other by spinning, which can make two of them ten times slower than one.
+
+Both take vectors made beforehand (`given`) where only their memory is of interest; rates and latencies are always
+with their own embedding. Their models embed on the calling thread, as their authors do it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from redis import Redis
+from redis.commands.search.field import Field, NumericField, TagField, TextField, VectorField
+from redis.commands.search.index_definition import IndexDefinition, IndexType
+from redis.commands.search.query import Query
+from redisvl.extensions.message_history import SemanticMessageHistory  # type: ignore[import-untyped]
+from redisvl.utils.vectorize import CustomVectorizer, HFTextVectorizer  # type: ignore[import-untyped]
+
+from channelmem.types import Message
+
+DIMS = 384
+LIFE_S = 30 * 60
+KEPT = 50
+NEAR_ENOUGH = 0.7
+"""redisvl's distance; ours is a cosine of 0.3. Its own default of 0.3 finds next to nothing in a chat."""
+
+Vector = NDArray[np.float32]
+
+
+class Model:
+    """sentence-transformers, loaded once for both; or the vectors that were given."""
+
+    def __init__(self, path: str) -> None:
+        self.vectorizer = HFTextVectorizer(model=path)
+        self.given: Mapping[str, Vector] = {}
+        self.threads = min(dict.fromkeys((torch.get_num_threads(), 1)), key=self._median_s)
+        torch.set_num_threads(self.threads)
+
+    def _median_s(self, threads: int) -> float:
+        torch.set_num_threads(threads)
+        took = []
+        for number in range(8):
+            started = time.perf_counter()
+            self.embed(f"has anybody seen number {number}?")
+            took.append(time.perf_counter() - started)
+        return statistics.median(took)
+
+    def embed(self, text: str) -> Vector:
+        if text in self.given:
+            return self.given[text]
+        return np.asarray(self.vectorizer.embed(text), dtype=np.float32)
+
+
+class Redisvl:
+    """redisvl as its documentation uses it."""
+
+    def __init__(self, url: str, name: str, model: Model) -> None:
+        self._real = SemanticMessageHistory(name, vectorizer=model.vectorizer, redis_url=url)
+        looked_up = CustomVectorizer(embed=lambda text: model.embed(text).tolist())
+        # The same index: this one only writes what was embedded elsewhere.
+        self._given = SemanticMessageHistory(name, vectorizer=looked_up, redis_url=url)
+
+    def add(self, message: Message) -> None:
+        self._real.add_message(_row(message), session_tag=str(message.channel_id))
+
+    def add_given(self, message: Message) -> None:
+        self._given.add_message(_row(message), session_tag=str(message.channel_id))
+
+    def ask(self, channel_id: int, text: str) -> int:
+        found = self._real.get_relevant(
+            text, top_k=10, session_tag=str(channel_id), distance_threshold=NEAR_ENOUGH, raw=True
+        )
+        return len(found)
+
+    def drop(self) -> None:
+        self._real.delete()
+
+
+def _row(message: Message) -> dict[str, str]:
+    return {"role": "user", "content": message.content, "metadata": message.author}
+
+
+class Literal:
+    """JSON documents, as the first design says."""
+
+    def __init__(self, url: str, name: str, model: Model) -> None:
+        self._redis = Redis.from_url(url)
+        self._name, self._model = name, model
+        vector = {"TYPE": "FLOAT32", "DIM": DIMS, "DISTANCE_METRIC": "COSINE"}
+        fields: list[Field] = [
+            TagField("$.channel_id", as_name="channel_id"),
+            TagField("$.author", as_name="author"),
+            TextField("$.content", as_name="content"),
+            NumericField("$.timestamp", as_name="timestamp"),
+            VectorField("$.embedding", "HNSW", vector, as_name="embedding"),
+        ]
+        definition = IndexDefinition(prefix=[f"{name}:"], index_type=IndexType.JSON)  # type: ignore[no-untyped-call]
+        self._redis.ft(name).create_index(fields, definition=definition)
+
+    def add(self, message: Message) -> None:
+        key = f"{self._name}:{message.channel_id}:{message.id}"
+        order = f"{self._name}-order:{message.channel_id}"
+        self._redis.json().set(key, "$", self._document(message))
+        self._redis.expire(key, LIFE_S)
+        self._redis.zadd(order, {key: message.ts})
+        if old := self._redis.zrange(order, 0, -KEPT - 1):
+            self._redis.delete(*old)
+            self._redis.zrem(order, *old)
+
+    def _document(self, message: Message) -> dict[str, Any]:
+        return {
+            "channel_id": str(message.channel_id),
+            "author": message.author,
+            "content": message.content[:500],
+            "timestamp": message.ts,
+            "embedding": self._model.embed(message.content[:500]).tolist(),
+        }
+
+    def ask(self, channel_id: int, text: str) -> int:
+        query = (
+            Query(f"@channel_id:{{{channel_id}}}=>[KNN 10 @embedding $vec AS distance]")
+            .sort_by("distance")
+            .return_fields("author", "content", "timestamp", "distance")
+            .dialect(2)
+        )
+        vector = self._model.embed(text).tobytes()
+        found: Any = self._redis.ft(self._name).search(query, {"vec": vector})
+        return len(found.docs)
+
+    def drop(self) -> None:
+        self._redis.ft(self._name).dropindex(delete_documents=True)
+        if orders := list(self._redis.scan_iter(f"{self._name}-order:*")):
+            self._redis.delete(*orders)
