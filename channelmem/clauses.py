@@ -46,7 +46,8 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     # did Ann say, has anyone mentioned, what is Bob talking about
     ("asked", _pattern(f"d_{_SUBJECT}_(?P<verb>[CcKGH])")),
     ("perfect", _pattern(f"v_{_SUBJECT}_(?:n_)?(?P<verb>[cGCK])")),
-    ("continuous", _pattern(f"[bB]_{_SUBJECT}_(?P<verb>G)")),
+    ("continuous", _pattern(f"[bB]_{_SUBJECT}_(?:n_)?(?P<verb>G)")),
+    ("anyone", _pattern(r"^[l,.]*(?P<subject>g)_(?P<verb>[CK])")),
     # who said, who was it that said, which of you said, whose idea
     ("who", _pattern(r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])")),
     ("who", _pattern(r"(?P<subject>q)(?:_s)?_p[yWM]_(?:v_)?(?P<verb>c)")),
@@ -65,16 +66,18 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("quoted", _pattern(f"(?P<verb>K)_{_NAMED}")),
     # what does Ann think, what do you mean
     ("opinion", _pattern(f"D_(?P<subject>{_NAMES}|e|t?g)_(?P<verb>[CK])")),
+    ("opinion", _pattern(f"q_{_NAMED}_(?P<verb>C)")),
     ("meaning", _pattern(r"qD_(?P<subject>y)_(?P<verb>C)")),
     # the last message, messages about, any mention of; do you remember my; who was that
     ("last", _pattern(r"(?P<subject>)x_(?:x_)?(?P<verb>[KLs])")),
     ("messages", _pattern(r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)")),
     ("messages", _pattern(r"(?P<subject>)t_(?P<verb>C)_[pa]")),
     ("messages", _pattern(r"(?P<subject>)t_(?P<verb>H)_a")),
+    ("were", _pattern(r"(?P<subject>)B_t_(?P<verb>[KL])")),
     ("remembered", _pattern(r"(?P<verb>R)_(?P<subject>u)")),
     ("pointed", _pattern(r"(?P<subject>o)_[Bx](?P<verb>)[ts][jl.,]*$")),
     # the plan we made, when did Ann go, where was Ann, what does Ann own, is Ann here, what is Ann's; Ann had a theory
-    ("made", _pattern(r"[KLs]_(?P<subject>[NW])(?P<verb>x)")),
+    ("made", _pattern(r"[KLs]_(?P<subject>[NWg])(?P<verb>x)")),
     ("past", _pattern(f"[dv]_{_SUBJECT}_(?P<verb>[xvRDn]?)")),
     ("past", _pattern(f"B_(?P<subject>{_NAMES}|e|W)(?P<verb>)")),
     ("present", _pattern(f"D_{_NAMED}(?P<verb>)")),

@@ -41,6 +41,7 @@ class Judged:
 
 # Groups that are this channel's people, and those that may be.
 _PRESENT_GROUP = word_set("everyone everybody yall you chat others")
+_TALKED = word_set("conversation discussion chat thread")
 _OPEN_GROUP = word_set("anyone anybody someone somebody")
 # Passive without an agent is about us only with these.
 _SAID = word_set(
@@ -64,8 +65,9 @@ _MEDIA = word_set(
     """article book bible movie film episode podcast documentary docs documentation paper constitution quran lyrics
     speech interview news novel poem series manual wikipedia reddit twitter tv congress parliament press"""
 )
-_MANKIND = word_set("moon mars space evolve evolved apes earth humans humanity universe dinosaurs aliens language")
+_MANKIND = word_set("moon mars space evolve evolved apes earth humans humanity universe dinosaurs aliens history")
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
+_PLAINLY_SAID = word_set("say mention talk discuss ask post share link answer reply")
 _ASKED_FOR = word_set("name title link url source details")
 _OURS = frozenset("NiyWP")
 _REMEMBERED = word_set("when how that the my")
@@ -225,13 +227,32 @@ def _meaning(line: Line, finding: Finding) -> bool:
 
 def _last(line: Line, finding: Finding) -> bool:
     rest = line.letters[finding.end :]
+    if line.letters[0] == "x" and finding.start > 0:
+        return False  # an order: "delete the last message"
     if "ever" in line.words or (rest[:1] == "." and rest.strip("lj.")):
         return False
     return line.words[finding.start] in _LAST and _verb(line, finding) in _LATEST_OF
 
 
 def _messages(line: Line, finding: Finding) -> bool:
-    return _verb(line, finding) in _FINDABLE and not _elsewhere(line)
+    joined = line.letters[finding.end - 1] != "p" or line.words[finding.end - 1] in {"with", "of"}
+    return joined and _verb(line, finding) in _FINDABLE and not _elsewhere(line)
+
+
+def _anyone(line: Line, finding: Finding) -> bool:
+    return line.words[finding.subject[0]] in _OPEN_GROUP and _verb(line, finding) in _PLAINLY_SAID
+
+
+def _were(line: Line, _finding: Finding) -> bool:
+    return "there" in line.words
+
+
+def _between(line: Line, finding: Finding) -> bool:
+    return line.words[finding.subject[0] - 1] in {"between", "from", "with", "of", "by"}
+
+
+def _made(line: Line, finding: Finding) -> bool:
+    return "g" not in _subject(line, finding) or _verb(line, finding) in {"made", "gave", "had"}
 
 
 def _remembered(line: Line, finding: Finding) -> bool:
@@ -245,20 +266,30 @@ def _pointed(line: Line, _finding: Finding) -> bool:
 def _past(line: Line, finding: Finding) -> bool:
     """Did they do something: of known people anything counts, of others only what a channel can know."""
     subject, words = _subject(line, finding), set(line.words)
-    if "N" in subject:
-        return True
-    if "e" in subject:
-        return bool(line.persons)
-    if "W" in subject:
-        return words.isdisjoint(_MANKIND)
-    group = set(line.words[finding.subject[0] : finding.subject[1]]) if "g" in subject else set()
-    return bool(group & _PRESENT_GROUP) or (bool(group & _OPEN_GROUP) and "ever" not in words)
+    if "N" in subject or "e" in subject:
+        return "N" in subject or bool(line.persons)
+    if not words.isdisjoint(_MANKIND):
+        return False
+    if subject == "y":
+        return _verb(line, finding) == "call" and "me" in words
+    return "W" in subject or _by_some(line, finding)
+
+
+def _by_some(line: Line, finding: Finding) -> bool:
+    """Whether a group that is here did it, or a talk took its course."""
+    group = set(line.words[finding.subject[0] : finding.subject[1]])
+    if "H" in _subject(line, finding):
+        return not _TALKED.isdisjoint(group)
+    open_group = bool(group & _OPEN_GROUP) and "ever" not in line.words
+    return "g" in _subject(line, finding) and (bool(group & _PRESENT_GROUP) or open_group)
 
 
 def _present(line: Line, finding: Finding) -> bool:
     if any(each.span.clue is Clue.FUTURE for each in line.times) or "going" in line.words:
         return False
-    subject = _subject(line, finding)
+    subject, after = _subject(line, finding), line.letters[finding.end : finding.end + 1]
+    if after == "t" and line.letters[0] == "b":
+        return False  # "is Ann a common name"
     if subject in {"g", "H"}:
         return not _PRESENT_GROUP.isdisjoint(line.words[finding.subject[0] : finding.subject[1]])
     return "t" not in subject
@@ -268,16 +299,12 @@ def _tale(line: Line, finding: Finding) -> bool:
     return _asks(line, "." + line.letters[finding.end :]) and not {"q", "h"}.isdisjoint(line.letters)
 
 
-def _any(_line: Line, _finding: Finding) -> bool:
-    return True
-
-
 _CHECKS: dict[str, Callable[[Line, Finding], bool]] = {
-    "asked": _sure, "perfect": _sure, "continuous": _sure, "who": _who, "whose": _who, "told": _told,
-    "passive": _passive, "raised": _raised, "owned": _owned, "own": _own, "sent": _sent, "between": _any,
-    "quoted": _quoted, "opinion": _opinion, "meaning": _meaning, "last": _last, "messages": _messages,
-    "remembered": _remembered, "pointed": _pointed, "made": _any, "past": _past, "present": _present,
-    "theirs": _present, "tale": _tale,
+    "asked": _sure, "perfect": _sure, "continuous": _sure, "anyone": _anyone, "who": _who, "whose": _who,
+    "told": _told, "passive": _passive, "raised": _raised, "owned": _owned, "own": _own, "sent": _sent,
+    "between": _between, "quoted": _quoted, "opinion": _opinion, "meaning": _meaning, "last": _last,
+    "messages": _messages, "were": _were, "remembered": _remembered, "pointed": _pointed, "made": _made,
+    "past": _past, "present": _present, "theirs": _present, "tale": _tale,
 }  # fmt: skip
 
 

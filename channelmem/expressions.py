@@ -136,6 +136,10 @@ def _last_night(_match: re.Match[str], moment: Moment) -> Span:
     return Span(moment.at(moment.today, -7), moment.at(moment.today, 6))
 
 
+def _night_before_last(_match: re.Match[str], moment: Moment) -> Span:
+    return Span(moment.at(moment.today, -31), moment.at(moment.today, -18))
+
+
 def _overnight(_match: re.Match[str], moment: Moment) -> Span:
     return Span(moment.at(moment.today, -4), moment.at(moment.today, 9))
 
@@ -187,7 +191,7 @@ def _clock(match: re.Match[str], moment: Moment) -> Span | None:
     if half:
         hour = hour % 12 + (12 if half == "pm" else 0)
     exact = (hour + minute / 60) % 24
-    ts = spans.clock(moment, exact, either_half=not half and not match["minute"] and 0 < hour <= 12)
+    ts = spans.clock(moment, exact, either_half=not half and 0 < hour <= 12 and match["hour"][0] != "0")
     return Span(ts - 45 * MINUTE, ts + 45 * MINUTE, nominal=ts, hours=(exact, exact))
 
 
@@ -300,6 +304,7 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
         r"(?:earlier |sometime |late |early |at some point )?(?:the )?(day before yesterday|today|yesterday)"
         rf"(?: {_PART})?(?: earlier)?",
     ),
+    _rule(_night_before_last, r"(?:the )?night before last"),
     _rule(_this_part, rf"(?:earlier |first thing |early |late |in )?(?:this|the) {_PART}|tonight"),
     _rule(_last_night, r"(?:late |earlier )?(?:last|yester) (?:night|evening)|the night before"),
     _rule(_overnight, r"overnight|during the night|through the night"),

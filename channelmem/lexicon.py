@@ -51,7 +51,7 @@ _GROUPS: dict[str, str] = {
     "e": "he she they",
     "W": "we",
     "g": """people everyone everybody anyone anybody someone somebody nobody folks guys yall mods admins devs others
-        team members users user member mod admin boys girls gang lads dudes crew folk""",
+        guy person team members users user member mod admin boys girls gang lads dudes crew folk""",
     "M": "me us him her them myself yourself himself herself themselves ourselves",
     "u": "my mine",
     "U": "your yours",

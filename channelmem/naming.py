@@ -99,7 +99,7 @@ def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:
     if line.tokens[i].possessive:
         return True
     if before == "b":
-        return after == "G"
+        return after in {"G", "n"}
     if before in _AUXILIARY:
         return after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")
     if after in {"v", "B"} and before in {"", "."}:

@@ -78,12 +78,11 @@ class Roster:
         return (), 0
 
     def guess(self, word: str) -> tuple[Person, ...]:
-        """The one person that a part of a name, a prefix, "bobs" or a slip of the finger can mean."""
+        """The one person that a part of a name, a prefix or a slip of the finger can mean."""
         if len(word) < _MIN_PREFIX:
             return ()
-        for exact in (word, word.removesuffix("s")):
-            if len(self._parts.get(exact, ())) == 1:
-                return tuple(self._parts[exact])
+        if len(self._parts.get(word, ())) == 1:
+            return tuple(self._parts[word])
         return self._with_prefix(word) or self._misspelt(word)
 
     def _with_prefix(self, word: str) -> tuple[Person, ...]:
@@ -105,7 +104,7 @@ class Roster:
         for name in self._sorted[low : low + _MOST_COMPARED]:
             if name[:2] != word[:2]:
                 break
-            if len(name) >= _MIN_TYPO and one_slip(name, word):
+            if len(name) >= _MIN_TYPO and word != f"{name}s" and one_slip(name, word):
                 found += [person for person in self._parts[name] if person not in found]
         return tuple(found) if len(found) == 1 else ()
 

@@ -101,9 +101,16 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
     while at < len(words) and (words[at] in _POLITE or letters[at] in "jl,."):
         at += 1
     if at == len(words):
-        return True
+        return not _named_before(line, rest)
     head = letters[at]
     return head in "zkHPNqW" or words[at] in _OURS or not _OURS.isdisjoint(words[at : at + 2])
+
+
+def _named_before(line: Line, rest: int) -> bool:
+    """ "Moby Dick summary": what is to be summed up may stand before the word."""
+    first = next((i for i, letter in enumerate(line.letters[:rest]) if letter == "r"), rest)
+    before = zip(line.words[:first], line.letters[:first], strict=True)
+    return any(letter in "xN" and word not in _POLITE for word, letter in before)
 
 
 def _news(line: Line, rest: int, words: str) -> bool:

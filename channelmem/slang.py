@@ -11,8 +11,8 @@ from channelmem.lexicon import CODES, word_set
 _SLANG = """
     whats what is, wats what is, wuts what is, wat what, wut what, wot what, wht what, waht what, hwat what,
     wtf what, tf what, whos who is, hows how is, wheres where is, whens when is, whys why is, thats that is,
-    whatd what did, whod who did, wdym what do you mean, ive i have, im i am, youre you are, theyre they are,
-    weve we have, youve you have, theyve they have, itd it would, hes he is, shes she is, didnt did, doesnt does,
+    whatd what did, whad what did, whod who did, wdym what do you mean, ive i have, im i am, youre you are,
+    theyre they are, weve we have, youve you have, theyve they have, itd it would, hes he is, shes she is, didnt did, doesnt does,
     dont do, wasnt was, werent were, hasnt has, havent have, isnt is, arent are, couldnt could, u you, ya you,
     yu you, yuo you, ur your, r are, n and, ya'll yall, y'all yall, ppl people, ppls people, peeps people,
     abt about, bout about, abotu about, b4 before, yday yesterday, yest yesterday, ystrday yesterday,

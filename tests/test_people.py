@@ -47,7 +47,7 @@ def test_a_word_that_is_nobodys_name_finds_nobody() -> None:
         ("karen", (KAREN,)),
         ("smith", (MARY,)),
         ("alexnader", (ALEXANDER,)),
-        ("zoes", (ZOE,)),
+        ("alexanders", ()),
         ("al", ()),
         ("einstein", ()),
     ],
