@@ -104,10 +104,10 @@ def test_any_text_gives_at_most_three_parents_with_at_most_all_the_chance(text: 
     assert sum(chances) <= 1.001
 
 
-def test_what_the_parents_leave_is_the_chance_of_a_new_thread() -> None:
+def test_what_the_parents_leave_covers_the_chance_of_a_new_thread() -> None:
     linker, message = Linker(TWO_TALKS), say(5, "bob", "anyway, who is here?")
     new = float(shipped().chances(linker.features(message)[1])[0])
-    assert 1 - sum(chance for _, chance in linker.parents(message)) == pytest.approx(new, abs=1e-3)
+    assert 1 - sum(chance for _, chance in linker.parents(message)) >= new - 0.001
 
 
 def test_the_first_message_of_a_channel_has_no_parent() -> None:
