@@ -242,7 +242,8 @@ class Worker:
             self._lost_group = self._lost_group or "NOGROUP" in str(error)
             log.warning("Embedding pauses: %s", error)
         except (RedisUnavailableError, *AWAY) as error:
-            log.warning("Embedding pauses, Redis is away: %s", error)
+            if not self._stopping.is_set():  # a read that is given up ends like this too
+                log.warning("Embedding pauses, Redis is away: %s", error)
         self.progress.errors += 1
         self._lost_some = True
         return None

@@ -31,13 +31,15 @@ class Sweeper:
         self._buckets = buckets
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._stopping = False
 
     def wake(self) -> None:
         self._again = True
-        if self._task is None or self._task.done():
+        if not self._stopping and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
+        self._stopping = True
         if self._task is not None:
             await end([self._task])
 
@@ -53,6 +55,8 @@ class Sweeper:
                 for bucket in self._buckets.all:
                     await self._sweep(bucket)
             except (RedisUnavailableError, ResponseError, *AWAY) as error:
+                if self._stopping:
+                    return
                 log.warning("Removal pauses: %s", error)
                 self._again = True
                 await asyncio.sleep(RETRY_S)
