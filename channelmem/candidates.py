@@ -22,10 +22,10 @@ from channelmem.settings import Settings
 from channelmem.types import History, Hit, Looked, Message, Question, Route, Source, Window
 from channelmem.words import stem, words
 
-CANDIDATES = 200
+CANDIDATES = 250
 """So many by meaning and so many by words from the archive; LoCoMo's recall stops growing there."""
 NEIGHBOURS = 4
-WITH_NEIGHBOURS = 100
+WITH_NEIGHBOURS = 120
 """Of the candidates, the best by themselves get their neighbours, whose words may raise them or be the answer."""
 EMBED_PENDING = 64
 """A question embeds at most so many messages that are still waiting for their vector."""
@@ -70,7 +70,7 @@ class Candidates:
         alone = replace(await self._pool(hits, found, vector), counts=counts, total=found.total)
         best = [alone.messages[i] for i in order(alone, rank(alone, ask))[:WITH_NEIGHBOURS]]
         near = await self._near(question.guild_id, best)
-        return Gathered(_widened(alone, near), _looked(Source.ARCHIVE, found))
+        return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
 
     async def of_history(self, question: Question, route: Route, history: History, vector: Vector | None) -> Gathered:
         """What the platform gives, linked and embedded here for this one answer."""
@@ -142,12 +142,17 @@ def _in_order(known: dict[int, Message], cosine: Mapping[int, float]) -> Pool:
     return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
 
 
-def _widened(pool: Pool, near: Iterable[Message]) -> Pool:
-    """The pool with neighbours, which have no cosine of their own: they were not near enough to be candidates."""
+def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
+    """The pool with neighbours. What the vector search left out has the cosine of the last one it let in, at most."""
     cosine = {one.id: value for one, value in zip(pool.messages, pool.cosines.tolist(), strict=True)}
     known = {one.id: one for one in (*near, *pool.messages)}
     wide = _in_order(known, cosine)
-    return replace(wide, counts=pool.counts, total=pool.total)
+    return Pool(wide.messages, np.nan_to_num(wide.cosines, nan=floor), pool.counts, pool.total)
+
+
+def _floor(found: Found) -> float:
+    nearest = [hit.similarity for hit in found.hits if hit.similarity is not None]
+    return max(0.0, min(nearest)) if len(nearest) >= CANDIDATES else 0.0
 
 
 def _looked(source: Source, found: Found) -> Looked:

@@ -57,7 +57,7 @@ class Weights:
     near_alone: float = 0.9
     near_crowd: float = 0.4
     """Share of `near` when two people talk, and when many do (their talks interleave)."""
-    cosine: float = 0.2
+    cosine: float = 0.15
     cosine_word: float = 0.2
     cosine_most: float = 0.9
     """The cosine counts more the more words the topic has: one word alone embeds poorly."""
@@ -241,7 +241,7 @@ def _situation(messages: Sequence[Message], lines: Sequence[_Line], ask: Ask, we
         score += [weights.window if ask.window.contains(message.ts) else 0.0 for message in messages]
     for wanted, pattern in ((ask.wants_time, _TIME), (ask.wants_amount, _AMOUNT)):
         if wanted:
-            score += [weights.answer_kind if pattern.search(message.content) else 0.0 for message in messages]
+            score += [weights.answer_kind if _tells(message.content, pattern) else 0.0 for message in messages]
     return score
 
 
@@ -257,6 +257,11 @@ class _Line(NamedTuple):
 def _line(text: str) -> _Line:
     found = stems(text)
     return _Line(frozenset(found), asking(text), len(found) < 3)
+
+
+@lru_cache(maxsize=16_384)
+def _tells(text: str, pattern: re.Pattern[str]) -> bool:
+    return pattern.search(text) is not None
 
 
 def asking(text: str) -> float:

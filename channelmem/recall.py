@@ -36,8 +36,7 @@ CROWD_COSINE: Final = 0.03
 """The best of many cosines is high by chance: so much higher for each e-fold of messages compared."""
 
 _SAYING: Final = re.compile(
-    r"\b(?:sa(?:y|id|ys|ying)|mention\w*|t(?:ell|old|elling)|talk\w*|ask\w*|wr(?:ite|ote|itten|iting)|post\w*|"
-    r"messages?|discuss\w*|comment\w*|repl(?:y|ied)|answer\w*|quote\w*|suggest\w*|remark\w*)\b",
+    r"\b(?:sa(?:y|id|ys|ying)|mention(?:s|ed|ing)?|t(?:ell|old|elling)|talk(?:s|ed|ing)?|ask(?:s|ed|ing)?|messages?)\b",
     re.IGNORECASE,
 )
 _WHEN: Final = re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year|time))\b", re.IGNORECASE)
@@ -194,11 +193,12 @@ class Recall:
         scores = rank(pool, trip.ask, self._weights)
         allowed = _allowed(pool.messages, trip)
         best = [i for i in order(pool, scores) if allowed[i]]
-        # Two thresholds: one for "there is something at all", a laxer one for what may follow the best.
         enough = needed(self._settings.semantic_threshold, len(best))
         if not best or max(scores.evidence[i] for i in best) < enough:
             return ()
-        kept = distinct(pool.messages, [i for i in best if scores.evidence[i] >= enough / 2])
+        # What follows the best may be weaker. A fact can hide in a line without any word of the question.
+        least = 0.0 if trip.ask.wants_fact else enough / 2
+        kept = distinct(pool.messages, [i for i in best if scores.evidence[i] >= least])
         kept = kept[: self._settings.recall_limit]
         return tuple(self._hit(pool, scores, i, source) for i in kept)
 

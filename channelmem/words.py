@@ -14,7 +14,7 @@ from typing import Final
 import snowballstemmer
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.+#-][^\W_]+)*[+#]*")  # noqa: RUF001  (people type this apostrophe)
-_PARTS: Final = re.compile(r"[^\w]+")
+_PARTS: Final = re.compile(r"[^\W\d_]{3,}|\d{2,}")
 _STEMMER: Final = snowballstemmer.stemmer("english")
 
 _STOP_WORDS: Final = """
@@ -67,14 +67,16 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def stems(text: str) -> tuple[str, ...]:
-    """The stems of a text in order, stop words left out; parts of compound words follow their whole."""
+    """The stems of a text in order, stop words left out; the parts of "perl-base5.10" and the "wifi" of "Wi-Fi"
+    follow their whole."""
     found: list[str] = []
     for word in _WORD.findall(text.lower()):
         whole = stem(word)
         if whole:
             found.append(whole)
-        if not word.isalnum():
-            found.extend(part for part in map(stem, _PARTS.split(word)) if part and part != whole)
+        if not word.isalpha() and whole:
+            more = (*_PARTS.findall(word), word.replace("-", ""))
+            found.extend(part for part in map(stem, more) if part and part != whole)
     return tuple(found)
 
 
