@@ -45,13 +45,16 @@ def _pattern(text: str) -> re.Pattern[str]:
 CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     # did Ann say, has anyone mentioned, what is Bob talking about
     ("asked", _pattern(f"d_{_SUBJECT}_(?P<verb>[CcKGH])")),
-    ("perfect", _pattern(f"v_{_SUBJECT}_(?:n_)?(?P<verb>[cGCK])")),
+    ("perfect", _pattern(f"v_{_SUBJECT}_(?P<verb>[cGCK])")),
+    ("perfect", _pattern(f"v_{_SUBJECT}_n_(?P<verb>G)")),
     ("continuous", _pattern(f"[bB]_{_SUBJECT}_(?:n_)?(?P<verb>G)")),
     ("anyone", _pattern(r"^[l,.]*(?P<subject>g)_(?P<verb>[CK])")),
     # who said, who was it that said, which of you said, whose idea
     ("who", _pattern(r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])")),
     ("who", _pattern(r"(?P<subject>q)(?:_s)?_p[yWM]_(?:v_)?(?P<verb>c)")),
     ("whose", _pattern(r"(?P<subject>o)_(?P<verb>[KL])")),
+    # was I mentioned, has Ann been quoted
+    ("passive", _pattern(r"(?P<subject>)(?:B_[iNyeW]_|v_[iNyeW]_n_)(?P<verb>c)")),
     # what Ann said; Ann said something, what was it
     ("told", _pattern(f"{_SUBJECT}_(?:[vB]_)?(?:n_)?(?P<verb>[cG])")),
     # what was said, was redis mentioned, anything said about; did redis come up
@@ -73,6 +76,9 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("messages", _pattern(r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)")),
     ("messages", _pattern(r"(?P<subject>)t_(?P<verb>C)_[pa]")),
     ("messages", _pattern(r"(?P<subject>)t_(?P<verb>H)_a")),
+    ("noun", _pattern(r"(?P<subject>)qB_t_(?:x_)?(?P<verb>[KL])")),
+    ("noun", _pattern(r"(?P<subject>)^[l,.]*t_(?P<verb>[KLC])")),
+    ("noun", _pattern(r"(?P<subject>)hb_t_(?P<verb>H)")),
     ("were", _pattern(r"(?P<subject>)B_t_(?P<verb>[KL])")),
     ("remembered", _pattern(r"(?P<verb>R)_(?P<subject>u)")),
     ("pointed", _pattern(r"(?P<subject>o)_[Bx](?P<verb>)[ts][jl.,]*$")),
@@ -80,9 +86,10 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("made", _pattern(r"[KLs]_(?P<subject>[NWg])(?P<verb>x)")),
     ("past", _pattern(f"[dv]_{_SUBJECT}_(?P<verb>[xvRDn]?)")),
     ("past", _pattern(f"B_(?P<subject>{_NAMES}|e|W)(?P<verb>)")),
-    ("present", _pattern(f"D_{_NAMED}(?P<verb>)")),
-    ("present", _pattern(f"(?<=q)(?:[xLK]|_){{0,3}}b_(?P<subject>{_NAMES}|t?[gH])(?P<verb>)(?![NP])")),
+    ("present", _pattern(f"D_(?P<subject>{_NAMES}|e)(?P<verb>)")),
+    ("present", _pattern(f"(?<=q)(?:[xLK]|_){{0,3}}b_(?P<subject>{_NAMES}|t?[gH]|e)(?P<verb>)(?![NP])")),
     ("present", _pattern(f"^[l,.j]*b_{_NAMED}(?P<verb>)")),
+    ("present", _pattern(f"qb_(?:x_)?p_{_NAMED}(?P<verb>)")),
     ("theirs", _pattern(r"(?:[BdD]|qb)_(?P<subject>P)(?P<verb>)")),
     ("tale", _pattern(f"{_NAMED}_(?P<verb>[vB])")),
 )

@@ -46,7 +46,7 @@ _OPEN_GROUP = word_set("anyone anybody someone somebody")
 # Passive without an agent is about us only with these.
 _SAID = word_set(
     """said mentioned discussed decided agreed suggested posted shared linked asked brought talked told promised
-    planned settled concluded argued came proposed debated"""
+    planned settled concluded argued came proposed debated tagged pinged quoted"""
 )
 # Who wrote, announced, chose: mostly general knowledge.
 _WRITTEN = word_set("wrote written announced declared reported described picked chose planned revealed meant thought")
@@ -67,6 +67,14 @@ _MEDIA = word_set(
 )
 _MANKIND = word_set("moon mars space evolve evolved apes earth humans humanity universe dinosaurs aliens history")
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
+_MOODS = word_set("like hate love want prefer enjoy react")
+_ANY_OF = word_set(
+    "reply replies answer answers response responses messages objections complaints comments reactions votes"
+)
+_PAST_NOUNS = _ANY_OF | word_set(
+    """plan link suggestion idea question decision joke message point argument proposal recommendation promise vote
+    announcement meme pic picture screenshot quote"""
+)
 _PLAINLY_SAID = word_set("say mention talk discuss ask post share link answer reply")
 _ASKED_FOR = word_set("name title link url source details")
 _OURS = frozenset("NiyWP")
@@ -176,6 +184,8 @@ def _told(line: Line, finding: Finding) -> bool:
     letters, subject, verb = line.letters, _subject(line, finding), _verb(line, finding)
     if (subject in {"i", "W"} and verb in _MINDED) or letters.startswith("tbq"):
         return False
+    if "N" in subject and verb in {"answered", "replied", "responded"} and not {"never", "yet"}.isdisjoint(line.words):
+        return True
     if letters[finding.verb[0]] == "G":
         was = "B" in letters[finding.start : finding.end]
         if subject in {"M", "y"} or not (was or "N" in subject):
@@ -243,6 +253,16 @@ def _anyone(line: Line, finding: Finding) -> bool:
     return line.words[finding.subject[0]] in _OPEN_GROUP and _verb(line, finding) in _PLAINLY_SAID
 
 
+def _noun(line: Line, finding: Finding) -> bool:
+    """What was the plan; any replies; how is the discussion going."""
+    verb = _verb(line, finding)
+    if line.letters[finding.verb[0]] == "H":
+        return verb in _TALKED
+    if "q" in line.letters[finding.start : finding.end]:
+        return "ever" not in line.words and (verb in _PAST_NOUNS or "again" in line.words)
+    return "any" in line.words[: finding.end] and verb in _ANY_OF
+
+
 def _were(line: Line, _finding: Finding) -> bool:
     return "there" in line.words
 
@@ -267,7 +287,7 @@ def _past(line: Line, finding: Finding) -> bool:
     """Did they do something: of known people anything counts, of others only what a channel can know."""
     subject, words = _subject(line, finding), set(line.words)
     if "N" in subject or "e" in subject:
-        return "N" in subject or bool(line.persons)
+        return "N" in subject or bool(line.persons) or not {"he", "she"}.isdisjoint(words)
     if not words.isdisjoint(_MANKIND):
         return False
     if subject == "y":
@@ -280,6 +300,8 @@ def _by_some(line: Line, finding: Finding) -> bool:
     group = set(line.words[finding.subject[0] : finding.subject[1]])
     if "H" in _subject(line, finding):
         return not _TALKED.isdisjoint(group)
+    if "people" in group and _verb(line, finding) in _MOODS:
+        return True
     open_group = bool(group & _OPEN_GROUP) and "ever" not in line.words
     return "g" in _subject(line, finding) and (bool(group & _PRESENT_GROUP) or open_group)
 
@@ -290,6 +312,8 @@ def _present(line: Line, finding: Finding) -> bool:
     subject, after = _subject(line, finding), line.letters[finding.end : finding.end + 1]
     if after == "t" and line.letters[0] == "b":
         return False  # "is Ann a common name"
+    if subject == "e":
+        return not {"he", "she"}.isdisjoint(line.words)
     if subject in {"g", "H"}:
         return not _PRESENT_GROUP.isdisjoint(line.words[finding.subject[0] : finding.subject[1]])
     return "t" not in subject
@@ -303,7 +327,7 @@ _CHECKS: dict[str, Callable[[Line, Finding], bool]] = {
     "asked": _sure, "perfect": _sure, "continuous": _sure, "anyone": _anyone, "who": _who, "whose": _who,
     "told": _told, "passive": _passive, "raised": _raised, "owned": _owned, "own": _own, "sent": _sent,
     "between": _between, "quoted": _quoted, "opinion": _opinion, "meaning": _meaning, "last": _last,
-    "messages": _messages, "were": _were, "remembered": _remembered, "pointed": _pointed, "made": _made,
+    "messages": _messages, "noun": _noun, "were": _were, "remembered": _remembered, "pointed": _pointed, "made": _made,
     "past": _past, "present": _present, "theirs": _present, "tale": _tale,
 }  # fmt: skip
 

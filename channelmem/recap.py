@@ -44,7 +44,8 @@ _NEWS = (
     ),
     r"(?:was|is|were|are) there anything(?: \w+)?|any (?:news|updates|developments|drama)",
     r"anything (?:new|interesting|important|exciting|noteworthy|urgent)",
-    r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood|update)",
+    r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood)",
+    r"what is the (?:update|plan)",
     r"what (?:is|was) the (?:final )?(?:consensus|conclusion|outcome|verdict|decision|agreement|story|deal|fuss)",
 )
 _PLACES = "conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe"
@@ -86,7 +87,7 @@ _HINTS = word_set(
     happening happened happen went new latest news cooking there interesting important exciting noteworthy
     urgent updates developments drama up tea situation status context consensus conclusion outcome verdict
     decision agreement funny conversation chat channel thread discussion about topic subject vibe mood
-    word debate argument fuss story deal"""
+    word debate argument fuss story plan deal"""
 )
 
 

@@ -72,10 +72,10 @@ def _person(line: Line, finding: Finding, asker: str) -> str:
     """Who mentioned Ann: when anybody may have spoken, the person is the topic."""
     if line.letters[slice(*finding.subject)].strip("tgoq"):
         return ""
-    for i in range(finding.end, len(line.letters)):
+    for i in range(finding.start if finding.name == "passive" else finding.end, len(line.letters)):
         if line.letters[i] == "N":
             return line.tokens[i].text
-        if line.tokens[i].word == "me":
+        if line.tokens[i].word in {"me", "i"}:
             return asker
     return ""
 

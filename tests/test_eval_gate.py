@@ -17,18 +17,21 @@ def _at_least(figures: dict[str, object], name: str, least: float) -> None:
     assert value >= least, f"{name} is {value}"
 
 
-@pytest.mark.parametrize("file", ["routing_dev.jsonl", "routing_final.jsonl"])
+# The half that rules are written against must stay at the target. The other half is the honest figure: it was measured
+# at 91.7 % (speakers 94.4 %, windows 95.6 %), short of the 97 % we want, and must at least not get worse.
+LEAST = {
+    "routing_dev.jsonl": {"route": 0.97, "speakers": 0.95, "windows": 0.95},
+    "routing_final.jsonl": {"route": 0.91, "speakers": 0.94, "windows": 0.95},
+}
+
+
+@pytest.mark.parametrize("file", LEAST)
 def test_routes_are_right_on_our_own_questions(file: str) -> None:
     # Only the figures: a message with rows of the final half would make it known.
     figures = as_json(judge(read(DATA / file)))
     assert figures["rows"] == 120
-    _at_least(figures, "route", 0.97 if file == "routing_dev.jsonl" else FINAL["route"])
-    _at_least(figures, "speakers", 0.95 if file == "routing_dev.jsonl" else FINAL["speakers"])
-    _at_least(figures, "windows", 0.95 if file == "routing_dev.jsonl" else FINAL["windows"])
-
-
-# What was measured on the half that nobody tuned to; it must not get worse.
-FINAL = {"route": 0.0, "speakers": 0.0, "windows": 0.0}
+    for name, least in LEAST[file].items():
+        _at_least(figures, name, least)
 
 
 def test_the_seeds_regexes_are_far_behind() -> None:
