@@ -2,13 +2,13 @@
 
 After a start or a lost session nobody knows what was said meanwhile. It lies between the newest message that was
 stored before and the first one heard since. The first must be read before the second is stored: so the first
-message of a channel waits for that one look-up, and all later ones pass.
+message of a channel waits for that one look-up, those behind it keep their places, and all later ones pass.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from channelmem.errors import ChannelmemError
@@ -17,47 +17,50 @@ if TYPE_CHECKING:
     from channelmem.memory import Memory
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+@dataclass(slots=True)
+class _Start:
     """What is known about a channel at the beginning of a session."""
 
-    newest_stored: int | None
-    """None: nothing stored, or Redis could not tell; then the fetch is bounded by its budget alone."""
+    stored: asyncio.Task[int | None]
+    """Its newest stored message; None if there is none, or if Redis could not tell (then the budget is the bound)."""
+    first: int | None = None
+    """The first message heard in the session."""
+    queue: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """A lock wakes those who wait in their order and lets no newcomer pass them; waiting for a task would not."""
 
 
 class Sessions:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._edges: dict[tuple[int, int], asyncio.Task[Edge]] = {}
-        self._first: dict[int, int] = {}
+        self._starts: dict[tuple[int, int], _Start] = {}
 
     def begin(self, shard_id: int, shard_count: int) -> None:
         """A shard identified anew: what it heard before says nothing about what comes next."""
-        for guild_id, channel_id in list(self._edges):
+        for guild_id, channel_id in list(self._starts):
             if (guild_id >> 22) % shard_count == shard_id:
-                del self._edges[guild_id, channel_id]
-                self._first.pop(channel_id, None)
+                del self._starts[guild_id, channel_id]
 
     async def heard(self, guild_id: int, channel_id: int, message_id: int) -> None:
-        """Called before a live message is stored. Those that wait are woken in their order."""
-        self._first.setdefault(channel_id, message_id)
-        edge = self._edge(guild_id, channel_id)
-        if not edge.done():
-            await asyncio.shield(edge)
+        """Called before a live message is stored; returns in the order of the calls."""
+        start = self._start(guild_id, channel_id)
+        start.first = start.first or message_id
+        async with start.queue:
+            if not start.stored.done():
+                await asyncio.shield(start.stored)
 
     async def gap(self, guild_id: int, channel_id: int) -> tuple[int | None, int | None]:
         """(newest stored before the session, first heard in it); None where there is none."""
-        edge = await asyncio.shield(self._edge(guild_id, channel_id))
-        return edge.newest_stored, self._first.get(channel_id)
+        start = self._start(guild_id, channel_id)
+        return await asyncio.shield(start.stored), start.first
 
-    def _edge(self, guild_id: int, channel_id: int) -> asyncio.Task[Edge]:
+    def _start(self, guild_id: int, channel_id: int) -> _Start:
         key = (guild_id, channel_id)
-        if key not in self._edges:
-            self._edges[key] = asyncio.create_task(self._look(guild_id, channel_id))
-        return self._edges[key]
+        if key not in self._starts:
+            self._starts[key] = _Start(asyncio.create_task(self._look(guild_id, channel_id)))
+        return self._starts[key]
 
-    async def _look(self, guild_id: int, channel_id: int) -> Edge:
+    async def _look(self, guild_id: int, channel_id: int) -> int | None:
         try:
-            return Edge(await self._memory.last_seen(guild_id, channel_id))
+            return await self._memory.last_seen(guild_id, channel_id)
         except ChannelmemError:
-            return Edge(None)
+            return None

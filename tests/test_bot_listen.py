@@ -36,9 +36,11 @@ async def test_a_message_is_remembered_with_the_names_that_people_see(
     assert not message.addressed
 
 
+@pytest.mark.parametrize("slow_s", [0.0, 0.1])
 async def test_order_holds_although_every_event_is_its_own_task(
-    scene: Scene, recording: Bot, recorder: Recorder
+    scene: Scene, recording: Bot, recorder: Recorder, slow_s: float
 ) -> None:
+    recorder.slow_look_s = slow_s  # the first message of a channel waits for a look-up, the others behind it
     for n in range(50):
         await scene.server.say(scene.general, scene.mark, f"line {n}")
     await settled(scene, recorder)

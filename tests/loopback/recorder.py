@@ -22,6 +22,7 @@ class Recorder:
     dropped: int = 0
     answer: str = "You said so."
     slow_s: float = 0.0
+    slow_look_s: float = 0.0
 
     def _note(self, name: str, *arguments: object) -> None:
         self.calls.append((name, arguments))
@@ -59,6 +60,7 @@ class Recorder:
         return 0
 
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
+        await asyncio.sleep(self.slow_look_s)
         ids = [m.id for m in self.messages.values() if m.channel_id == channel_id]
         return max(ids, default=None)
 
