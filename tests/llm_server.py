@@ -54,11 +54,17 @@ class Request:
 
     path: str
     headers: dict[str, str]
+    """By their names in small letters."""
     body: dict[str, Any]
 
     @property
     def is_anthropic(self) -> bool:
         return self.path.endswith("/messages")
+
+    @property
+    def key(self) -> str:
+        """SDKs of the same provider send it under one or the other name."""
+        return self.headers.get("x-api-key", "") + self.headers.get("authorization", "")
 
     @property
     def system(self) -> str:
@@ -115,7 +121,7 @@ class LlmServer:
         return f"{self.url}/v1"
 
     async def answer(self, http: web.Request) -> web.StreamResponse:
-        request = Request(http.path, dict(http.headers), await http.json())
+        request = Request(http.path, {name.lower(): value for name, value in http.headers.items()}, await http.json())
         self.requests.append(request)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         await asyncio.sleep(reply.wait_s)
@@ -124,8 +130,7 @@ class LlmServer:
             return web.Response(body=reply.raw, content_type="text/event-stream" if streamed else "application/json")
         if reply.status != 200:
             # An indiscreet server: it says the key.
-            secret = http.headers.get("x-api-key", "") + http.headers.get("authorization", "")
-            error = {"type": "error", "error": {"type": "some_error", "message": f"no: {secret}"}}
+            error = {"type": "error", "error": {"type": "some_error", "message": f"no: {request.key}"}}
             return web.json_response(error, status=reply.status, headers=reply.headers)
         if streamed:
             return await _stream(http, reply, _anthropic_events if request.is_anthropic else _openai_events)
