@@ -123,6 +123,8 @@ def _refused(line: Line) -> str:
 
 def _clause(line: Line) -> Finding | None:
     for name, pattern in CLAUSES:
+        if pattern.search(line.letters) is None:
+            continue
         matches = (Finding.of(name, match) for match in pattern.finditer(line.letters))
         fit = [each for each in matches if _CHECKS[name](line, each)]
         if fit:

@@ -55,7 +55,8 @@ def read(text: str, names: Container[str] = ()) -> list[Token]:
     tokens: list[Token] = []
     for i, piece in enumerate(pieces):
         if piece == QUOTED:
-            tokens.append(Token(quotes.pop(0), QUOTED))
+            quoted = Token(quotes.pop(0), QUOTED)
+            tokens += [] if i in middle else [quoted]
         elif i in middle or piece in _NOISE or piece.startswith("http") or _is_titles_dot(piece, tokens):
             continue
         else:
