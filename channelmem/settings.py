@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     timezone: str = Field("UTC", description="Time zone for words such as 'this morning'.")
     recall_limit: int = Field(10, ge=1, le=100, description="Most hits of one question.")
     semantic_threshold: float = Field(
-        0.38, ge=-1, le=1, description="Cosine below which a message without a word in common is no hit."
+        0.40, ge=-1, le=1, description="Cosine below which a message without a word in common is no hit."
     )
     history_limit: int = Field(20, ge=1, le=100, description="Messages fetched from the platform's history.")
     history_max_age_minutes: float = Field(30, gt=0, description="How far back that fetch looks.")
