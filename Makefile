@@ -43,6 +43,9 @@ format: $(READY)  ## let ruff fix what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
+	$(BIN)/python -m scripts.bench
+
 up:  ## Redis Stack, RedisInsight and the bot with docker compose
 	docker compose up --detach --build
 

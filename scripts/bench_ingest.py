@@ -18,13 +18,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from redis.asyncio import Redis
 from rich.progress import Progress
 
 from channelmem.embed import Embedder, open_embedder
@@ -37,9 +38,7 @@ from scripts.measure import Ratio, Report
 
 TICK_S: Final = 0.001
 SAMPLE_S: Final = 0.05
-RATE: Final = "messages per second until searchable"
 WORKERS: Final = "with worker processes"
-STORED: Final = "by messages stored before"
 
 
 @dataclass(slots=True)
@@ -90,14 +89,24 @@ class Source:
         assert await memory.flush(timeout_s=600)
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The same texts through the embedder alone, and through everything: seconds, and of processor time."""
+
+    messages: int
+    alone_s: float
+    whole_s: float
+    alone_cpu_s: float
+    whole_cpu_s: float
+
+
 async def bench(options: argparse.Namespace, bar: Progress) -> Report:
     report, source = Report("ingest"), Source(options)
     with measure.bench_settings() as settings:
         embedder = open_embedder(settings)
         try:
-            await _against_embedder(settings, embedder, source, report, bar)
             for stored in options.stored:
-                await _after_storing(settings, embedder, stored, source, report, bar)
+                await _in_process(settings, embedder, stored, source, report, bar)
         finally:
             embedder.close()
         for count in options.workers:
@@ -108,62 +117,77 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
 # --- in this process ---
 
 
-async def _against_embedder(
-    settings: Settings, embedder: Embedder, source: Source, report: Report, bar: Progress
-) -> None:
-    count = source.options.burst
-    idle, busy = Noticed(), Noticed()
-    rates: dict[str, list[float]] = {"the embedder alone": [], "remember_many until searchable": []}
-    async with Memory.open(settings, embedder=embedder) as memory:
-        await source.send(memory, source.take(64))
-        for _ in bar.track(range(source.options.rounds), description="against the embedder"):
-            texts = source.take(count)
-            alone = await measure.seconds(partial(embedder.embed_messages, texts))
-            async with busy.watch(memory):
-                whole = await measure.seconds(partial(source.send, memory, texts))
-            async with idle.watch(memory):
-                await asyncio.sleep(0.3)
-            for each, took in zip(rates.values(), (alone, whole), strict=True):
-                each.append(count / took)
-    await measure.remove(settings)
-    for how, each in rates.items():
-        report.add(RATE, what=how, rate=measure.spread(each).p50, best=max(each))
-    shares = [whole / alone for alone, whole in zip(*rates.values(), strict=True)]
-    report.ratios.append(
-        Ratio("messages/s until searchable against the embedder alone", measure.spread(shares).p50, 0.85, at_least=True)
-    )
-    _notice(report, {"nothing to do": idle, "embedding": busy})
-
-
-def _notice(report: Report, noticed: dict[str, Noticed]) -> None:
-    for how, each in noticed.items():
-        late = measure.spread(each.late_ms)
-        depth = {"most waiting": max(each.waiting), "median waiting": measure.spread(each.waiting).p50}
-        figures = {"delay p50 ms": late.p50, "p95 ms": late.p95, "p99 ms": late.p99}
-        report.add("event loop and queue", what=how, **figures, **depth)
-
-
-async def _after_storing(
+async def _in_process(
     settings: Settings, embedder: Embedder, stored: int, source: Source, report: Report, bar: Progress
 ) -> None:
     """The rate when so many messages are there already: inserting into a larger graph takes longer."""
+    await _store(settings, embedder, stored, bar)
+    idle, busy = Noticed(), Noticed()
+    async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
+        await source.send(memory, source.take(64))
+        turns = [
+            await _turn(memory, embedder, source, redis, busy)
+            for _ in bar.track(range(source.options.rounds), description=f"with {stored:,} stored")
+        ]
+        async with idle.watch(memory):
+            await asyncio.sleep(1)
+    await measure.remove(settings)
+    _add(report, stored, turns)
+    for how, each in {"nothing to do": idle, "embedding": busy}.items():
+        late = measure.spread(each.late_ms)
+        figures = {"delay p50 ms": late.p50, "p95 ms": late.p95, "p99 ms": late.p99}
+        depth = {"most waiting": max(each.waiting), "median waiting": measure.spread(each.waiting).p50}
+        report.add("event loop and queue", what=how, stored=stored, **figures, **depth)
+
+
+async def _store(settings: Settings, embedder: Embedder, stored: int, bar: Progress) -> None:
     async with measure.client(settings) as redis:
         store = await Store.open(redis, settings, dims=DIMS, identity=embedder.identity, clock=time.time)
         task = bar.add_task(f"store {stored:,}", total=stored)
         await fill(store, Cloud().draw(stored), first_id=1, advance=partial(bar.advance, task))
         bar.remove_task(task)
         await store.close()
-    rates = []
-    async with Memory.open(settings, embedder=embedder) as memory:
-        await source.send(memory, source.take(64))
-        for _ in bar.track(range(source.options.rounds), description=f"with {stored:,} stored"):
-            texts = source.take(source.options.burst)
-            alone = await measure.seconds(partial(embedder.embed_messages, texts))
-            whole = await measure.seconds(partial(source.send, memory, texts))
-            rates.append((len(texts) / whole, alone / whole))
-    await measure.remove(settings)
-    rate, share = (measure.spread(each).p50 for each in zip(*rates, strict=True))
-    report.add(STORED, stored=stored, rate=rate, **{"of the embedder alone": share})
+
+
+async def _turn(memory: Memory, embedder: Embedder, source: Source, redis: Redis, busy: Noticed) -> Turn:
+    texts = source.take(source.options.burst)
+    cpu = [await _cpu_s(redis)]
+    alone = await measure.seconds(partial(embedder.embed_messages, texts))
+    cpu.append(await _cpu_s(redis))
+    async with busy.watch(memory):
+        whole = await measure.seconds(partial(source.send, memory, texts))
+    cpu.append(await _cpu_s(redis))
+    return Turn(len(texts), alone, whole, cpu[1] - cpu[0], cpu[2] - cpu[1])
+
+
+async def _cpu_s(redis: Redis) -> float:
+    """Of this process and of Redis."""
+    info = await redis.info("cpu")
+    return time.process_time() + float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+
+def _add(report: Report, stored: int, turns: list[Turn]) -> None:
+    def middle(value: Callable[[Turn], float]) -> float:
+        return measure.spread([value(turn) for turn in turns]).p50
+
+    share, cpu_share = middle(lambda turn: turn.alone_s / turn.whole_s), middle(_cpu_share)
+    figures = {
+        "messages/s": middle(lambda turn: turn.messages / turn.whole_s),
+        "embedder alone/s": middle(lambda turn: turn.messages / turn.alone_s),
+        "share": share,
+        "cpu ms/message": middle(lambda turn: 1000 * turn.whole_cpu_s / turn.messages),
+        "embedder alone, cpu ms": middle(lambda turn: 1000 * turn.alone_cpu_s / turn.messages),
+    }
+    report.add("until searchable, by messages stored before", stored=stored, **figures)
+    if not report.ratios:
+        report.ratios += [
+            Ratio("messages/s until searchable against the embedder alone", share, 0.85, at_least=True),
+            Ratio("the same in processor time, Redis included", cpu_share, 0.85, at_least=True),
+        ]
+
+
+def _cpu_share(turn: Turn) -> float:
+    return turn.alone_cpu_s / turn.whole_cpu_s
 
 
 # --- in other processes ---

@@ -1,0 +1,103 @@
+"""Each benchmark runs with tiny sizes and gives what docs/performance.md reads; how fast it is, is not tested here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scripts.bench_knn import FILTERED, IN_PINGS, LATENCY, RECALL
+from scripts.fill import Cloud
+from scripts.measure import SUBJECTS, Ratio, chat_lines, questions, subject_channel
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(name: str, url: str, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", f"scripts.{name}", "--json", *arguments],
+        env={**os.environ, "REDIS_URL": url},
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert {"bench", "machine", "tables", "ratios"} <= report.keys()
+    return report
+
+
+def test_knn_is_measured_for_every_index_and_filter_beside_a_ping(redis_url: str, tmp_path: Path) -> None:
+    picture = tmp_path / "knn.png"
+    sizes = ("--sizes", "100", "1000", "--rounds", "5", "--recall-queries", "20", "--plot", str(picture))
+    report = run("bench_knn", redis_url, *sizes)
+    rows = report["tables"][LATENCY]
+    assert {row["index"] for row in rows} == {"hnsw-float16", "flat-float16", "hnsw-float32", "flat-float32"}
+    assert {row["stored"] for row in rows} == {100, 1000}
+    assert all(row[IN_PINGS] == 1.0 for row in rows if row["what"] == "PING")
+    assert {"PING", FILTERED, "KNN unfiltered", "nearest, buffer", "nearest, archive"} <= {row["what"] for row in rows}
+    assert len(report["ratios"]) == 4
+    recall = {(row["what"], row["stored"]): row["recall@10"] for row in report["tables"][RECALL]}
+    assert recall["in a channel, as Redis chooses", 1000] == 1.0
+    assert recall["unfiltered, ef 100", 1000] >= recall["unfiltered, ef 10", 1000]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_ingest_is_measured_against_the_embedder_and_with_workers(redis_url: str) -> None:
+    arguments = ("--rounds", "1", "--burst", "16", "--workers", "1", "--stored", "0", "100")
+    report = run("bench_ingest", redis_url, *arguments)
+    assert [row["stored"] for row in report["tables"]["until searchable, by messages stored before"]] == [0, 100]
+    assert [row["workers"] for row in report["tables"]["with worker processes"]] == [1]
+    assert {"delay p50 ms", "most waiting"} <= report["tables"]["event loop and queue"][0].keys()
+    assert len(report["ratios"]) == 2
+
+
+@pytest.mark.slow  # it imports torch three times
+def test_the_peers_are_measured_and_all_find_the_answer(redis_url: str) -> None:
+    sizes = ("--rounds", "1", "--stored", "100", "--burst", "16", "--backlog", "150", "--starts", "1")
+    report = run("bench_peers", redis_url, *sizes)
+    asked = report["tables"]["ask: a new question, its answer in a channel of 50"]
+    assert [row["found"] for row in asked if row["found"] != ""] == [1.0, 1.0, 1.0]
+    assert {row["what"] for row in report["tables"]["bytes per message, all in"]} == {
+        "channelmem",
+        "redisvl",
+        "JSON, torch",
+    }
+    assert len(report["ratios"]) == 9
+
+
+def test_a_ratio_knows_its_direction() -> None:
+    assert Ratio("faster", 4.1, 4, at_least=True).ok
+    assert not Ratio("faster", 3.9, 4, at_least=True).ok
+    assert Ratio("smaller", 0.5, 0.5).ok
+    assert not Ratio("smaller", 0.51, 0.5).ok
+
+
+def test_generated_lines_are_distinct_and_the_same_every_time() -> None:
+    lines = chat_lines(500)
+    assert len(set(lines)) == 500
+    assert lines == chat_lines(500)
+    assert lines != chat_lines(500, seed=2)
+
+
+def test_questions_are_distinct_and_name_something_that_was_said() -> None:
+    said = " ".join(subject_channel())
+    asked = [question.text for question, _ in zip(questions(0), range(400), strict=False)]
+    assert len(set(asked)) == 400
+    assert all(subject in said for subject in SUBJECTS)
+    assert all(any(subject in text for subject in SUBJECTS) for text in asked)
+
+
+def test_vectors_of_the_cloud_are_unit_and_have_near_neighbours() -> None:
+    vectors = Cloud().draw(500)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    near = vectors @ vectors.T - np.eye(500)
+    assert np.median(near.max(axis=1)) > 0.4
+    assert np.median(near) < 0.1
