@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from redis.exceptions import ResponseError
 
 from channelmem.buckets import REBUILT, Buckets
 from channelmem.documents import from_row, to_message
 from channelmem.errors import IndexMismatchError
-from channelmem.keys import padded
+from channelmem.keys import Keys, padded
 from channelmem.schema import FIELDS, vector_field
 from channelmem.scripts import answered
 from channelmem.types import Hit, Message, Source, Window
@@ -94,6 +95,8 @@ class Search:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
         self._max_messages = buckets.settings.max_messages
+        self._sorts = True
+        """Whether this Redis lets SORT read documents; found out by the first view."""
 
     async def newest(self, query: Query) -> list[Message]:
         """Newest first, without any vector."""
@@ -166,22 +169,33 @@ class Search:
     async def _view(self, query: Query, *, vectors: bool) -> View:
         """The buffer view of a few channels. SORT reads order and documents at half the price of a script."""
         bucket = self._buckets.bucket(query.guild_id)
-        keys = self._buckets.keys(bucket)
         names = (*FIELDS, vector_field(self._buckets.version(bucket))) if vectors else FIELDS
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for channel in query.channel_ids:
-                documents = keys.of("msg", channel)
-                wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
-                order = ("SORT_RO", keys.of("chan", channel), "BY", "nosort", "LIMIT", 0, self._max_messages)
-                pipe.execute_command(*order, "GET", "#", *wanted, "DESC")
-            pipe.scard(keys.one("optout"))
-            *replies, opted_out = await answered(pipe.execute())
+        replies, opted_out = await self._newest_rows(bucket, query.channel_ids, names)
         rows = [
             (channel, flat[at : at + len(names) + 1])
             for channel, flat in zip(query.channel_ids, replies, strict=True)
             for at in range(0, len(flat), len(names) + 1)
         ]
         return await self._visible(query, rows, hidden=opted_out > 0)
+
+    async def _newest_rows(self, bucket: int, channels: Sequence[int], names: Sequence[str]) -> tuple[list[Any], int]:
+        """Per channel a flat list of id and fields of its newest messages; and how many people opted out."""
+        keys = self._buckets.keys(bucket)
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            if self._sorts:
+                for channel in channels:
+                    pipe.execute_command(*_sort(keys, channel, names, self._max_messages))
+            pipe.scard(keys.one("optout"))
+            try:
+                *replies, opted_out = await answered(pipe.execute())
+            except ResponseError as error:
+                if "denied" not in str(error):
+                    raise
+                self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
+                return await self._newest_rows(bucket, channels, names)
+        if not self._sorts:
+            replies = await self._buckets.run("rows", bucket, [len(names), *names, *channels])
+        return replies, opted_out
 
     async def _check_version(self, guild_id: int) -> None:
         """No vector at all: the channel is new, or the vectors are another model's by now."""
@@ -250,6 +264,12 @@ class Search:
 
     def _head(self, guild_id: int, source: Source, version: str) -> tuple[Any, ...]:
         return guild_id, version, int(source is not Source.ARCHIVE)
+
+
+def _sort(keys: Keys, channel: int, names: Sequence[str], count: int) -> list[str | int]:
+    documents = keys.of("msg", channel)
+    wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
+    return ["SORT_RO", keys.of("chan", channel), "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
 
 
 def tokens(word: str) -> list[str]:

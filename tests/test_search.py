@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
+from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from channelmem.buckets import connect
 from channelmem.ingest import Worker
-from channelmem.scripts import source
+from channelmem.scripts import command, source
 from channelmem.search import Query, Search, tokens
 from channelmem.settings import Settings
 from channelmem.store import Store
@@ -284,3 +286,24 @@ async def test_vectors_are_stored_in_half_precision(talk: Store, redis: Redis, f
 
 def test_scripts_are_loaded_from_the_package() -> None:
     assert "FT.SEARCH" in source("find")
+
+
+async def test_a_user_whose_key_pattern_forbids_sort_sees_the_same_views(
+    own_server: OwnServer, tmp_path: Path, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    settings = make_settings(own_server.url, tmp_path)
+    admin = connect(own_server.url, settings)
+    await command(admin, "ACL", "SETUSER", "narrow", "on", ">pass", "~cm:*", "&*", "+@all")
+    narrow = connect(own_server.url.replace(":own@", "narrow:pass@"), settings)
+    store = await open_store(narrow, settings, clock)
+    await store.add(TALK)
+    await store.commit([(one, fake_embedder.vector(one.content)) for one in TALK])
+    search = Search(store.buckets)
+    near = replace(BUFFER, vector=fake_embedder.vector("what about bicycles"))
+    for _ in range(2):
+        assert (await search.nearest(near)).hits[0].message == TALK[2]
+        assert ids(await search.newest(BUFFER)) == [4, 3, 2, 1]
+    assert not search._sorts
+    await store.close()
+    await narrow.aclose()
+    await admin.aclose()

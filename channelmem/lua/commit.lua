@@ -10,16 +10,17 @@ local written = 0
 for at = 7, #ARGV, 4 do
   local entry, name, rev, vector = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local channel, id = string.match(name, '^(%d+):(%d+)$')
-  if vector ~= '' and redis.call('ZSCORE', CHAN .. channel, id) then
-    local about = redis.call('HGET', MSG .. name, 'about')
-    if about and revision(about) == rev then
-      -- Any HSET on an embedded document costs a new insertion into the graph: never write the same one twice.
-      if redis.call('HSTRLEN', MSG .. name, field) == 0 then
-        redis.call('HSET', MSG .. name, field, vector)
-        written = written + 1
-      end
-      redis.call('SREM', WAIT .. channel, id)
+  local about = redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HGET', MSG .. name, 'about')
+  if not about then
+    redis.call('SREM', WAIT .. channel, id) -- removed or expired before it was embedded
+  elseif revision(about) == rev then
+    -- Any HSET on an embedded document costs a new insertion into the graph: never write the same one twice.
+    local there = redis.call('HSTRLEN', MSG .. name, field) > 0
+    if vector ~= '' and not there then
+      redis.call('HSET', MSG .. name, field, vector)
+      written = written + 1
     end
+    if vector ~= '' or there then redis.call('SREM', WAIT .. channel, id) end
   end
   if entry ~= '' then
     redis.pcall('XACK', INGEST, 'embed', entry)
