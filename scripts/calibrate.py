@@ -1,0 +1,137 @@
+"""Where to draw the line between "found" and "nobody said that": the errors of each threshold on the IRC questions.
+
+    python -m scripts.calibrate --data DIR [--json]
+
+For each question over its buffer of 50: the evidence (share of the topic covered, plus half the cosine) of the best
+message when the topic is there, and of every topic from another channel that shares no stem with the buffer. Both
+with the speaker that is asked for and with anybody. A threshold t is `CHANNELMEM_SEMANTIC_THRESHOLD`: the cosine that
+50 messages without a word in common need; fewer need less (see `recall.needed`). No Redis: ranking alone, with
+the links as they are made at ingest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.candidates import linked
+from channelmem.embed import Embedder, open_embedder
+from channelmem.rank import Ask, Pool, rank
+from channelmem.recall import needed
+from channelmem.settings import Settings
+from channelmem.types import Message
+from channelmem.words import stems
+from scripts.replay import Row, Talk, read, talks
+
+BUFFER = 50
+THRESHOLDS = (0.25, 0.30, 0.32, 0.34, 0.36, 0.38, 0.40, 0.42, 0.45, 0.50)
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The strongest evidence for a topic among so many messages."""
+
+    evidence: float
+    compared: int
+    is_present: bool
+    of_speaker: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The buffer of one question."""
+
+    row: Row
+    messages: tuple[Message, ...]
+    vectors: Vectors
+    speaker_id: int
+
+    def best(self, topic: str, vector: Vectors, *, is_present: bool) -> list[Best]:
+        pool = Pool(self.messages, (self.vectors @ vector).astype(float))
+        evidence = rank(pool, Ask(topic, frozenset({self.speaker_id}))).evidence
+        theirs = [i for i, one in enumerate(self.messages) if one.author_id == self.speaker_id]
+        return [
+            Best(float(evidence[theirs].max()), len(theirs), is_present, of_speaker=True),
+            Best(float(evidence.max()), len(evidence), is_present, of_speaker=False),
+        ]
+
+
+async def views(data: Path, embedder: Embedder) -> list[View]:
+    channels = {talk.name: talk for talk in talks(data / "irc_messages.jsonl", "channel", 1)}
+    heard = {name: linked(talk.messages) for name, talk in channels.items()}
+    vectors = {
+        name: await embedder.embed_messages([one.content for one in messages]) for name, messages in heard.items()
+    }
+    rows = read(data / "irc_queries.jsonl")
+    return [_view(row, channels[row["channel"]], heard[row["channel"]], vectors[row["channel"]]) for row in rows]
+
+
+def _view(row: Row, talk: Talk, messages: Sequence[Message], vectors: Vectors) -> View:
+    end = talk.id_of[row["buffer_last"]] - talk.messages[0].id + 1
+    start = max(0, end - BUFFER)
+    return View(row, tuple(messages[start:end]), vectors[start:end], talk.author_of[row["author"].casefold()])
+
+
+async def measure(data: Path, embedder: Embedder) -> list[Best]:
+    every = await views(data, embedder)
+    topics = sorted({" ".join(view.row["topic"]) for view in every})
+    vectors = dict(zip(topics, await embedder.embed_messages(topics), strict=True))
+    found: list[Best] = []
+    for view in every:
+        here = {stem for one in view.messages for stem in stems(one.content)}
+        mine = " ".join(view.row["topic"])
+        found += view.best(mine, vectors[mine], is_present=True)
+        elsewhere = {" ".join(other.row["topic"]) for other in every if other.row["channel"] != view.row["channel"]}
+        for topic in sorted(elsewhere):
+            if not here.intersection(stems(topic)):
+                found += view.best(topic, vectors[topic], is_present=False)
+    return found
+
+
+def errors(found: Sequence[Best]) -> list[dict[str, float]]:
+    """Per threshold: how often an absent topic is found and a present one is not, in per cent."""
+    return [
+        {
+            "threshold": threshold,
+            **{
+                f"{name}, {who}": _wrong(threshold, [b for b in found if (b.is_present, b.of_speaker) == (there, own)])
+                for name, there in (("false yes", False), ("false no", True))
+                for who, own in (("speaker", True), ("anybody", False))
+            },
+        }
+        for threshold in THRESHOLDS
+    ]
+
+
+def _wrong(threshold: float, some: Sequence[Best]) -> float:
+    wrong = [(best.evidence >= needed(threshold, best.compared)) != best.is_present for best in some]
+    return round(100 * sum(wrong) / max(1, len(wrong)), 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    embedder = open_embedder(Settings())
+    try:
+        table = errors(asyncio.run(measure(options.data, embedder)))
+    finally:
+        embedder.close()
+    if options.json:
+        print(json.dumps(table))
+        return
+    for line in table:
+        print("  ".join(f"{name} {value:g}" for name, value in line.items()))
+
+
+if __name__ == "__main__":
+    main()
