@@ -17,7 +17,7 @@ from itertools import count
 
 from redis.exceptions import ResponseError
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.tasks import end
 from channelmem.types import Outcome
 
@@ -104,6 +104,7 @@ class Outbox:
                     await asyncio.sleep(retry_s)
                     retry_s = min(LAST_RETRY_S, retry_s * 2)
         finally:
+            _put_back(lane)
             lane.task = None
 
     async def _deliver(self, lane: Lane) -> bool:
@@ -115,9 +116,13 @@ class Outbox:
             _put_back(lane)
             self._leave(error)
             return False
-        except asyncio.CancelledError:
-            _put_back(lane)
-            raise
+        except ChannelmemError as error:
+            # Such as an index of another model: waiting does not help, so the callers are told.
+            for event in lane.flight:
+                if not event.done.done():
+                    event.done.set_exception(error)
+            lane.flight = []
+            return True
         if self.away:
             log.info("Redis is back; %d events wait, %d were dropped", len(self), self.dropped)
         self.away = False

@@ -188,6 +188,10 @@ def _outcome(done: asyncio.Future[Result]) -> asyncio.Future[Outcome]:
     def finish(result: asyncio.Future[Result]) -> None:
         if outcome.done():
             return
+        error = result.exception()
+        if error is not None:
+            outcome.set_exception(error)
+            return
         value = result.result()
         outcome.set_result(value if isinstance(value, Outcome) else Outcome.STORED if value else Outcome.IGNORED)
 

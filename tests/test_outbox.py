@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from channelmem import outbox as outbox_module
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.outbox import Event, Outbox
 from channelmem.types import Outcome
 
@@ -80,7 +80,7 @@ async def test_while_redis_is_away_events_are_queued_and_later_sent_in_order() -
     wire.away = True
     outbox = Outbox(wire.send, 100)
     assert await outbox.put(0, "add", ("1",)) is Outcome.QUEUED
-    assert outbox.away
+    assert (outbox.away, len(outbox)) == (True, 1)
     kinds = ["add", "delete", "add", "clear"]
     later = [await outbox.put(0, kind, (str(number),)) for number, kind in enumerate(kinds, start=2)]
     assert later == [Outcome.QUEUED] * 4
@@ -157,3 +157,17 @@ async def test_a_caller_that_gave_up_does_not_disturb_the_others() -> None:
     wire.open.set()
     assert await waiting == 1
     assert wire.arrived == ["1", "2"]
+
+
+async def test_an_error_that_waiting_cannot_cure_is_told_to_the_callers_and_blocks_nobody() -> None:
+    wire = Wire()
+
+    async def refuse_once(bucket: int, events: Sequence[Event]) -> list[int]:
+        if events[0].values == ("1",):
+            raise IndexMismatchError("Run: channelmem reindex")
+        return await wire.send(bucket, events)
+
+    outbox = Outbox(refuse_once, 10)
+    with pytest.raises(IndexMismatchError):
+        await outbox.put(0, "add", ("1",))
+    assert await outbox.put(0, "add", ("2",)) == 1
