@@ -8,7 +8,8 @@ our own: what a provider sends back may hold the key or people's text, and would
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from pydantic import ValidationError
@@ -83,9 +84,11 @@ class Llm:
         said = ""
         try:
             prompt = await compose(character, question, answer, place, self._memory, self._settings)
-            async for said in self._speak(character, prompt, question):
-                if said.strip():
-                    yield said
+            # Closed at once when nobody listens any more: the provider bills what it goes on to write.
+            async with aclosing(self._speak(character, prompt, question)) as speech:
+                async for said in speech:
+                    if said.strip():
+                        yield said
         except (AgentRunError, UserError, CapReachedError, RedisUnavailableError) as error:
             raise SpeechError(_reason(error, self._settings)) from None
         if not said.strip():
@@ -97,7 +100,7 @@ class Llm:
             async with model:
                 pass
 
-    async def _speak(self, character: Character, prompt: Prompt, question: Question) -> AsyncIterator[str]:
+    async def _speak(self, character: Character, prompt: Prompt, question: Question) -> AsyncGenerator[str, None]:
         agent = self._agents[character.name]
         limits = self._limits()
         if not self._settings.llm_stream:

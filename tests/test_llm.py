@@ -476,6 +476,19 @@ async def test_the_seeds_example_with_a_real_memory(
     assert "All the way down!" in sent.results[0]
 
 
+async def test_in_a_direct_message_the_model_answers_without_a_channel(
+    server: LlmServer, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
+) -> None:
+    server.will(call({"query": "turtles"}), say("Hello Mark."))
+    question = replace(MARK, guild_id=0, is_dm=True, text="hello there")
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock) as memory:
+        answer = await memory.ask(question)
+        async with opened(settings_for(server, "openai"), memory) as llm:
+            assert (await texts(llm, question, answer))[-1] == "Hello Mark."
+    assert "a direct message" in server.requests[1].system
+    assert "There is no channel to look at" in server.requests[1].results[0]
+
+
 # --- opening ---
 
 
