@@ -69,7 +69,7 @@ class Candidates:
         counts = dict(zip(map(stem, asked), found.counts, strict=False))
         alone = replace(await self._pool(hits, found, vector), counts=counts, total=found.total)
         best = [alone.messages[i] for i in order(alone, rank(alone, ask))[:WITH_NEIGHBOURS]]
-        near = await self._near(question.guild_id, best)
+        near = [one for one in await self._near(question.guild_id, best) if route.to_bot or not flagged(one)]
         return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
 
     async def of_history(self, question: Question, route: Route, history: History, vector: Vector | None) -> Gathered:
@@ -80,7 +80,7 @@ class Candidates:
         looked = Looked(
             Source.HISTORY, len(messages), min((one.ts for one in messages), default=None), problem=past.problem
         )
-        messages = [one for one in messages if route.to_bot or not (one.own or one.addressed)]
+        messages = [one for one in messages if route.to_bot or not flagged(one)]
         cosines = await self._cosines(messages, vector)
         return Gathered(Pool(messages, cosines), looked)
 
@@ -111,6 +111,11 @@ class Candidates:
             # Their words still count; waiting longer would make everybody's question slow.
             pass
         return cosines
+
+
+def flagged(message: Message) -> bool:
+    """Said to or by the bot: left out unless the question is about that."""
+    return message.own or message.addressed
 
 
 def channels(question: Question) -> tuple[int, ...]:

@@ -109,8 +109,10 @@ class Scores:
 
     rank: Floats
     evidence: Floats
-    """Share of the topic that is covered, plus half the cosine: comparable between questions."""
+    """The coverage plus half the cosine: comparable between questions."""
     coverage: Floats
+    """Share of the topic in the message and in what it answers. Neighbours order, but are no evidence: the line after a
+    mention is no mention."""
 
 
 def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
@@ -118,13 +120,14 @@ def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     topic = tuple(dict.fromkeys(stems(ask.topic)))
     lines = [_line(message.content) for message in pool.messages]
     present = _present(lines, topic)
-    covered = _covered(pool.messages, topic, present, weights)
-    rarity = _rarity(pool, topic, present)
-    coverage = covered @ rarity / rarity.sum() if topic else np.zeros(len(lines))
+    share = _shares(pool, topic, present)
+    own = _own(pool.messages, topic, present, weights)
+    wide = (_with_neighbours(pool.messages, present, own, weights) if present.any() else own) @ share
     cosine = np.nan_to_num(np.maximum(pool.cosines, 0.0))
-    score = weights.words * coverage / (weights.relative * coverage.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
+    score = weights.words * wide / (weights.relative * wide.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
     score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * cosine
     score += _situation(pool.messages, lines, ask, weights)
+    coverage = own @ share
     return Scores(score, coverage + 0.5 * cosine, coverage)
 
 
@@ -157,15 +160,15 @@ def _present(lines: Sequence[_Line], topic: Sequence[str]) -> Floats:
     return present
 
 
-def _covered(messages: Sequence[Message], topic: Sequence[str], present: Floats, weights: Weights) -> Floats:
-    """Per message and word of the topic: the chance that the message is about it."""
-    if not present.any():
-        covered = present
-    else:
-        missed = (1.0 - present) * (1.0 - weights.parent * _in_parents(messages, present))
-        covered = 1.0 - missed * (1.0 - _near_share(messages, weights) * _nearby(messages, present, weights))
+def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, weights: Weights) -> Floats:
+    """Per message and word of the topic: the chance that it or what it answers is about it, or that its date is."""
+    covered = 1.0 - (1.0 - present) * (1.0 - weights.parent * _in_parents(messages, present))
     dated = _dated(messages, topic)
     return covered if dated is None else np.maximum(covered, weights.date * dated)
+
+
+def _with_neighbours(messages: Sequence[Message], present: Floats, own: Floats, weights: Weights) -> Floats:
+    return 1.0 - (1.0 - own) * (1.0 - _near_share(messages, weights) * _nearby(messages, present, weights))
 
 
 def _in_parents(messages: Sequence[Message], present: Floats) -> Floats:
@@ -205,15 +208,15 @@ def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(breaks, dtype=np.int64)])
 
 
-def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
-    """Inverse document frequency as in BM25."""
+def _shares(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
+    """What each word is of the topic: inverse document frequencies as in BM25, together 1."""
     frequency = present.sum(axis=0)
     total = max(pool.total, len(pool.messages))
     if pool.counts is not None:
         counted = np.array([pool.counts.get(word, 0) for word in topic], dtype=float)
-        frequency = np.maximum(frequency, counted)
+        frequency = np.minimum(np.maximum(frequency, counted), total)
     rarity: Floats = np.log1p((total - frequency + 0.5) / (frequency + 0.5))
-    return np.maximum(rarity, 1e-6)
+    return rarity / rarity.sum() if topic else rarity
 
 
 def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.candidates import Candidates, Gathered, channels, linked, narrowed
+from channelmem.candidates import Candidates, Gathered, channels, flagged, linked, narrowed
 from channelmem.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.rank import SHIPPED, Ask, Pool, Scores, Weights, distinct, order, rank
@@ -157,7 +157,7 @@ class Recall:
         kept = [
             message
             for message, fits in zip(messages, wanted, strict=True)
-            if fits and (route.to_bot or not (message.own or message.addressed))
+            if fits and (route.to_bot or not flagged(message))
         ]
         return kept[::-1]
 
@@ -270,6 +270,6 @@ def _allowed(messages: Sequence[Message], trip: _Trip) -> list[bool]:
     speakers = [person.id for person in route.speakers] if strict else []
     fits = narrowed(messages, speakers, route.window if strict else Window())
     return [
-        fit and one.id != question.id and (route.to_bot or not (one.own or one.addressed))
+        fit and one.id != question.id and (route.to_bot or not flagged(one))
         for fit, one in zip(fits, messages, strict=True)
     ]
