@@ -14,11 +14,12 @@ others. Any number of workers share the work, in the bot's process or as `channe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 BATCH = 64
 CLAIM_IDLE_S = 10.0
+BLOCK_S = 0.25
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 HANDED_OVER_MS = 3_600_000
@@ -94,8 +96,9 @@ class Worker:
         self._unchecked = set(self._buckets.all)
         """Buckets in which there may be messages without a vector that are not on the stream."""
         self._next_claim_s = 0.0
-        # Below the client's own limit on a read, or an idle stream would look like a dead Redis.
-        self._block_ms = max(1, int(min(1.0, self._buckets.settings.redis_timeout_s / 2) * 1000))
+        # Well below the client's own limit on a read, or an idle stream would look like a dead Redis. A read is never
+        # given up: Redis may be answering it, and what it gives would belong to a worker that is gone.
+        self._block_ms = max(1, int(min(BLOCK_S, self._buckets.settings.redis_timeout_s / 2) * 1000))
 
     async def run(self) -> None:
         """Works until `stop`; survives Redis going away. A cancelled or killed worker loses nothing."""
@@ -118,9 +121,9 @@ class Worker:
     async def _read(self) -> None:
         retry_s = FIRST_RETRY_S
         while not self._stopping.is_set():
-            entries = await self._until_stopped(self._attempt(self._next_entries))
+            entries = await self._attempt(self._next_entries)
             if entries is None:
-                await self._until_stopped(asyncio.sleep(retry_s))
+                await self._pause(retry_s)
                 retry_s = min(LAST_RETRY_S, retry_s * 2)
                 continue
             retry_s = FIRST_RETRY_S
@@ -129,16 +132,9 @@ class Worker:
                 await self._loaded.put(entries)
         await self._loaded.put(None)
 
-    async def _until_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """A blocking read is given up at once; what it may have been given is handed over."""
-        task = asyncio.create_task(work)
-        stopped = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            task.cancel()
-            stopped.cancel()
+    async def _pause(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause_s)
 
     async def _embed(self) -> None:
         while (entries := await self._loaded.get()) is not None:
@@ -242,7 +238,7 @@ class Worker:
             self._lost_group = self._lost_group or "NOGROUP" in str(error)
             log.warning("Embedding pauses: %s", error)
         except (RedisUnavailableError, *AWAY) as error:
-            if not self._stopping.is_set():  # a read that is given up ends like this too
+            if not self._stopping.is_set():  # a cancelled read ends like this too
                 log.warning("Embedding pauses, Redis is away: %s", error)
         self.progress.errors += 1
         self._lost_some = True
