@@ -178,6 +178,19 @@ async def worker(store: Store, fake_embedder: FakeEmbedder) -> AsyncIterator[Wor
     await end([task])
 
 
+def count_commands(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the commands that this client sends from now on. (The server's own statistics count every test's.)"""
+    sent: list[str] = []
+    send = redis.execute_command
+
+    async def noting(*arguments: Any, **options: Any) -> Any:
+        sent.append(str(arguments[0]))
+        return await send(*arguments, **options)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(redis, "execute_command", noting)
+    return sent
+
+
 class OwnServer:
     """A Redis process of one test: it can be killed, started again on the same data and port, and frozen."""
 
