@@ -133,7 +133,9 @@ def question(talk: Talk, text: str, number: int, ts: float, *, kind: Kind | None
 @asynccontextmanager
 async def stage(url: str, base: Settings, **changes: object) -> AsyncIterator[Stage]:
     """A Memory with keys of its own on this Redis, which are gone when the block ends."""
-    values = {"redis_url": SecretStr(url), "key_prefix": f"eval{uuid.uuid4().hex[:8]}", **changes}
+    # A busy machine must not turn into wrong answers: the timeout is generous.
+    own = {"redis_url": SecretStr(url), "key_prefix": f"eval{uuid.uuid4().hex[:8]}", "redis_timeout_s": 60.0}
+    values = own | changes
     settings = base.model_copy(update=values)
     clock = Clock()
     embedder = open_embedder(settings)
@@ -144,6 +146,13 @@ async def stage(url: str, base: Settings, **changes: object) -> AsyncIterator[St
             await buckets.open()
             yield Stage(memory, Search(buckets), embedder, settings, redis, clock)
     finally:
-        async for key in redis.scan_iter(match=f"{settings.key_prefix}:*", count=1000):
-            await redis.unlink(key)
+        await _remove(redis, settings.key_prefix)
         await redis.aclose()
+
+
+async def _remove(redis: Redis, prefix: str) -> None:
+    for name in await redis.execute_command("FT._LIST"):
+        if name.startswith(f"{prefix}:".encode()):
+            await redis.execute_command("FT.DROPINDEX", name)
+    async for key in redis.scan_iter(match=f"{prefix}:*", count=1000):
+        await redis.unlink(key)
