@@ -151,7 +151,7 @@ async def stage(url: str, base: Settings, **changes: object) -> AsyncIterator[St
 
 
 async def _remove(redis: Redis, prefix: str) -> None:
-    for name in await redis.execute_command("FT._LIST"):
+    for name in await redis.execute_command("FT._LIST"):  # type: ignore[no-untyped-call]
         if name.startswith(f"{prefix}:".encode()):
             await redis.execute_command("FT.DROPINDEX", name)  # type: ignore[no-untyped-call]
     async for key in redis.scan_iter(match=f"{prefix}:*", count=1000):
