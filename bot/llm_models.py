@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any, Final
 
 from pydantic_ai import ModelMessagesTypeAdapter, RunContext
 from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
-from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers import Provider, infer_provider
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
-from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
@@ -46,30 +42,43 @@ def named_model(name: str, settings: Settings) -> Model:
     try:
         return _named(name, settings)
     except (UserError, ImportError, ValueError) as error:
-        raise ConfigError(
-            f"The language model {name!r} cannot be used: {error} (CHANNELMEM_LLM_MODEL, CHANNELMEM_LLM_API_KEY)"
-        ) from error
+        raise ConfigError(f"The language model {name!r} (CHANNELMEM_LLM_MODEL) cannot be used: {error}") from error
 
 
 def _named(name: str, settings: Settings) -> Model:
     key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
     provider, _, model = name.partition(":")
     if provider == "anthropic":
-        at_anthropic = AnthropicProvider(api_key=key, base_url=settings.llm_base_url)
+        at_anthropic = _provider("anthropic", "AnthropicProvider", api_key=key, base_url=settings.llm_base_url)
         return infer_model(name, lambda _: at_anthropic)
     if settings.llm_base_url:
         return _compatible(model if provider in COMPATIBLE else name, settings.llm_base_url, key)
     if provider in OpenAI:
         # Chat completions rather than responses: those are kept by OpenAI unless told otherwise.
-        return OpenAIChatModel(model, provider=OpenAIProvider(api_key=key))
+        at_openai = _provider("openai", "OpenAIProvider", api_key=key)
+        return infer_model(f"openai-chat:{model}", lambda _: at_openai)
     return infer_model(name, lambda kind: _other(kind, key))
 
 
+def _provider(module: str, kind: str, /, **options: Any) -> Provider[Any]:
+    # Each SDK takes a second to import; only the one that is used is.
+    made: Callable[..., Provider[Any]] = getattr(import_module(f"pydantic_ai.providers.{module}"), kind)
+    try:
+        return made(**options)
+    except UserError as error:
+        variable = f"{module.upper()}_API_KEY"
+        raise UserError(f"its key is missing; set CHANNELMEM_LLM_API_KEY or {variable}.") from error
+
+
 def _compatible(model: str, base_url: str, key: str | None) -> Model:
+    provider = _provider("openai_compatible", "OpenAICompatibleProvider", **_at(base_url, key, model))
+    return infer_model(f"openai-chat:{model}", lambda _: provider)
+
+
+def _at(base_url: str, key: str | None, model: str) -> dict[str, Any]:
     # The older field for the longest answer is understood everywhere but at OpenAI's own newer models.
-    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=model.startswith(OPENAI_NAMES))
-    at_endpoint = OpenAICompatibleProvider("openai-compatible", base_url=base_url, api_key=key, profile=profile)
-    return OpenAIChatModel(model, provider=at_endpoint)
+    profile = {"openai_chat_supports_max_completion_tokens": model.startswith(OPENAI_NAMES)}
+    return {"name": "openai-compatible", "base_url": base_url, "api_key": key, "profile": profile}
 
 
 def _other(kind: str, key: str | None) -> Provider[Any]:

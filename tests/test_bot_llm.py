@@ -102,7 +102,8 @@ async def test_python_m_bot_with_a_model_configured_by_environment(
     }
     async with BotProcess(scene.server, environment) as process:
         await process.start(tmp_path)
-        await scene.server.ready()
+        # The packages of a provider take their time to load on a busy machine.
+        await scene.server.until(lambda: scene.server.gateway.connected, timeout_s=60)
         await scene.server.say(scene.general, scene.mark, TURTLES)
         assert await answer(scene, QUESTION, "Turtles, you said.")
         code, log = await process.terminate()
