@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.embed import Embedder
-from channelmem.links import Linker
+from channelmem.links import Linker, Weights
 from channelmem.rank import Ask, Pool, order, rank
 from channelmem.search import Found, Query, Search
 from channelmem.settings import Settings
@@ -122,9 +122,9 @@ def channels(question: Question) -> tuple[int, ...]:
     return tuple(dict.fromkeys((question.channel_id, *question.readable_channel_ids)))
 
 
-def linked(messages: Iterable[Message]) -> list[Message]:
+def linked(messages: Iterable[Message], weights: Weights | None = None) -> list[Message]:
     """Messages that came without links, with what they probably answer."""
-    linker = Linker()
+    linker = Linker(weights=weights)
     out = []
     for message in sorted(messages, key=lambda one: (one.ts, one.id)):
         out.append(replace(message, parents=linker.parents(message)))
