@@ -18,7 +18,7 @@ _NAMES = f"N(?:{_AND}N)*"
 _NAMED = f"(?P<subject>{_NAMES})"
 
 # Forms that ask for what somebody did, not for what they said.
-LIFE = frozenset({"past", "present", "theirs", "tale", "made"})
+LIFE = frozenset({"past", "present", "theirs", "tale", "made", "weighed"})
 # Forms that carry their own question; others may stand in a side clause.
 MAIN = frozenset({"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning"}) | LIFE
 
@@ -56,11 +56,11 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     # was I mentioned, has Ann been quoted
     ("passive", _pattern(r"(?P<subject>)(?:B_[iNyeW]_|v_[iNyeW]_n_)(?P<verb>c)")),
     # what Ann said; Ann said something, what was it
-    ("told", _pattern(f"{_SUBJECT}_(?:[vB]_)?(?:n_)?(?P<verb>[cG])")),
+    ("told", _pattern(f"{_SUBJECT}_(?:[vBb]_)?(?:n_)?(?P<verb>[cG])")),
     # what was said, was redis mentioned, anything said about; did redis come up
     ("passive", _pattern(r"(?P<subject>)[Bnvbd]_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)")),
     ("passive", _pattern(r"(?P<subject>)[sKL]_(?P<verb>c)")),
-    ("raised", _pattern(r"[dv]_(?P<subject>)[txLKZspP]{1,6}_(?P<verb>[Cc])")),
+    ("raised", _pattern(r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])")),
     # Ann's message, my last question, a link from Ann, the argument between Ann and Bob, quote Ann
     ("owned", _pattern(r"(?P<subject>(?:N(?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])")),
     ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),

@@ -16,6 +16,7 @@ from channelmem.lexicon import word_set
 from channelmem.naming import Line
 from channelmem.recap import Recap, recap
 from channelmem.spans import Clue
+from channelmem.weigh import LANGUAGES, TASKS, THRESHOLD, WORLD, weigh
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Judged:
 
     @property
     def about_life(self) -> bool:
-        return self.finding is not None and self.finding.name in LIFE
+        finding = self.finding
+        return finding is not None and finding.name in LIFE and (finding.name != "weighed" or finding.subject != (0, 0))
 
     @property
     def about(self) -> bool:
@@ -65,7 +67,6 @@ _MEDIA = word_set(
     """article book bible movie film episode podcast documentary docs documentation paper constitution quran lyrics
     speech interview news novel poem series manual wikipedia reddit twitter tv congress parliament press"""
 )
-_MANKIND = word_set("moon mars space evolve evolved apes earth humans humanity universe dinosaurs aliens history")
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
 _MOODS = word_set("like hate love want prefer enjoy react")
 _ANY_OF = word_set(
@@ -83,6 +84,7 @@ _REMEMBERED = word_set("when how that the my")
 # A question beside a statement: at the start of a clause, "what was it" anywhere, or at the very end.
 _ASKING = re.compile(r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvmRr])|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R")
 _ADVICE = re.compile(r"(?:hx?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
+_ADVISE = (["should", "i"], ["should", "we"], ["shall", "i"], ["shall", "we"])
 _ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c")
 
@@ -93,7 +95,7 @@ def judge(line: Line) -> Judged:
         return Judged(why=refusal)
     summary, finding = recap(line), _clause(line)
     if finding is None:
-        return Judged(recap=summary, why=f"recap: {summary.words}") if summary else Judged()
+        return Judged(recap=summary, why=f"recap: {summary.words}") if summary else _weighed(line)
     words = line.words[finding.start : finding.end]
     return Judged(
         finding,
@@ -105,11 +107,27 @@ def judge(line: Line) -> Judged:
     )
 
 
+def _weighed(line: Line) -> Judged:
+    """No form fits: the clues are added up."""
+    found = weigh(line)
+    why = f"weighed {found.total} of {THRESHOLD}: {', '.join(found.clues) or 'nothing points to this conversation'}"
+    if found.total < THRESHOLD:
+        return Judged(why=why)
+    if found.open:
+        return Judged(recap=Recap("an absence", len(line.letters)), why=why)
+    end = len(line.letters)
+    return Judged(Finding("weighed", found.subject, (end, end), 0, end), why=why, told_before=found.told)
+
+
 def _refused(line: Line) -> str:
     """Requests that only look like questions about the conversation."""
     letters, words = line.letters, line.words
     if words[:3] == ["remind", "me", "to"]:
         return "a reminder to be set"
+    if (words[0] in TASKS and letters[0] == "x" and not {"q", "o"} & set(letters)) or words[:2] in _ADVISE:
+        return "a task or a question for advice"
+    if not LANGUAGES.isdisjoint(words) and ("mean" in words or (words[0] == "translate" and not line.persons)):
+        return "a question about a language"
     ordered = letters[0] == "C" and letters[1:2] not in {"M", "q", "o"}
     noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)
     if (ordered or noted) and not _ANOTHER_QUESTION.search(letters):
@@ -174,6 +192,8 @@ def _sure(line: Line, finding: Finding) -> bool:
 
 
 def _who(line: Line, finding: Finding) -> bool:
+    if line.letters[finding.end :].strip("lj.,") == "Z" and "just" not in line.words:
+        return False  # a quotation without a word of when or where is the world's
     if _verb(line, finding) in _WRITTEN:
         rest = line.letters[finding.end :].strip("lj.")
         if rest[:1] not in {"t", "s", "k", "z", ""} or rest[1:2] not in {"", "k", "z", "K", "L"}:
@@ -194,7 +214,8 @@ def _told(line: Line, finding: Finding) -> bool:
             return False
     if finding.start and letters[finding.start - 1] in "qsLK":
         return _sure(line, finding)
-    says_something = letters[finding.end : finding.end + 2] in {"sa", "sp"} and subject != "i"
+    after = letters[finding.end : finding.end + 4].replace("z", "")
+    says_something = (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
     beside = letters[: finding.start] + "." + letters[finding.end :]
     return (says_something or _asks(line, beside)) and _sure(line, finding)
 
@@ -290,7 +311,7 @@ def _past(line: Line, finding: Finding) -> bool:
     subject, words = _subject(line, finding), set(line.words)
     if "N" in subject or "e" in subject:
         return "N" in subject or bool(line.persons) or not {"he", "she"}.isdisjoint(words)
-    if not words.isdisjoint(_MANKIND):
+    if not words.isdisjoint(WORLD):
         return False
     if subject == "y":
         return _verb(line, finding) == "call" and "me" in words

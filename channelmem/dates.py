@@ -22,7 +22,7 @@ _NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
 _NTH = r"\d{1,2}(?:st|nd|rd|th)?"
 WRITTEN_DATE = (
     r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
-    rf"|(?:{_NAMES}) (?:the )?{_NTH}(?: ,)?(?: \d{{4}})?|{_NTH} (?:of )?(?:{_NAMES})(?: ,)?(?: \d{{4}})?"
+    rf"|(?:{_NAMES}) (?:the )?{_NTH}(?:(?: ,)? \d{{4}})?|{_NTH} (?:of )?(?:{_NAMES})(?:(?: ,)? \d{{4}})?"
 )
 _DATED = re.compile(rf"(?<!\S)(?:{_NAMES}|\d{{4}}|\d{{4}}-\d\d?-\d\d?)(?!\S)")
 

@@ -40,7 +40,8 @@ _NUMBERS = _LOOSE | {
     "a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0,
     "eight": 8.0, "nine": 9.0, "ten": 10.0, "eleven": 11.0, "twelve": 12.0, "fifteen": 15.0, "twenty": 20.0,
     "thirty": 30.0, "forty": 40.0, "forty-five": 45.0, "fifty": 50.0, "sixty": 60.0, "ninety": 90.0,
-    "half a": 0.5, "half an": 0.5, "half": 0.5,
+    "half a": 0.5, "half an": 0.5, "half": 0.5, "quarter of an": 0.25, "a quarter of an": 0.25, "quarter": 0.25,
+    "three quarters of an": 0.75,
 }  # fmt: skip
 _NUM = rf"(\d{{1,4}}(?:\.\d)?|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _UNIT = "(second|minute|hour|day|night|week|fortnight|month|year|decade)s?"
@@ -195,6 +196,17 @@ def _clock(match: re.Match[str], moment: Moment) -> Span | None:
     return Span(ts - 45 * MINUTE, ts + 45 * MINUTE, nominal=ts, hours=(exact, exact))
 
 
+def _clocks(match: re.Match[str], moment: Moment) -> Span | None:
+    """Between nine and ten, today or, if that is still to come, yesterday."""
+    first, last, half = int(match[1]), int(match[3]), match[4] or match[2]
+    if first >= last or last > 24:
+        return None
+    if half:
+        first, last = (hour % 12 + (12 if half == "pm" else 0) for hour in (first, last))
+    begin = spans.clock(moment, float(first), either_half=not half and last <= 12)
+    return Span(begin, begin + (last - first) * HOUR, nominal=begin, hours=(float(first), float(last)))
+
+
 def _point(match: re.Match[str], moment: Moment) -> Span:
     name = match[1]
     ts = spans.clock(moment, _POINTS[name], either_half=False)
@@ -287,7 +299,7 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
         _long_ago,
         r"(?:ages|forever|(?<!how )long|a long time|eons|centuries|way) (?:ago|back)",
         r"back then|back in the day|back when",
-        r"in the past(?! (?:\d|few|couple|week|month|day|hour|year|minute|several|two|three|half))",
+        rf"in the past(?! (?:several|{_NUM}|{_UNIT})(?!\S))",
         r"(?:the )?(?:last|first) time|(?:one|that|another) time|at some point",
     ),
     _rule(_other_day, r"(?:the )?other (day|night|week|morning|evening)"),
@@ -324,6 +336,7 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(_year, r"(?:back )?in (20\d{2}|19\d{2})"),
     _rule(_clock, r"(?:(?:at|around|by|about) )?(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))? ?(?P<half>am|pm)"),
     _rule(_clock, r"(?:(?:at|around|by|about) )?(?P<hour>\d{1,2}):(?P<minute>\d{2})(?P<half>)"),
+    _rule(_clocks, r"(?:between|from) (\d{1,2})(?::00)? ?(am|pm)? (?:and|to|till|until|-) (\d{1,2})(?::00)? ?(am|pm)?"),
     _rule(_clock, r"(?:at|around|since|after|before|until|by) (?P<hour>\d{1,2})(?P<minute>)(?P<half>)(?: o'clock)?"),
     _rule(
         _point,
@@ -332,5 +345,9 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     ),
     _rule(_lately, r"lately|these days|of late"),
     _rule(_earlier, r"earlier(?: on)?|recently|now|currently|a moment"),
-    _rule(_long_ago, r"previously|formerly|in the old days|(?:once|before)(?= [,.!?;]|$| before| what| when| who)"),
+    _rule(
+        _long_ago,
+        r"previously|formerly|in the old days|(?:once|before)(?= [,.!?;]|$| before| what| when| who)",
+        r"once(?= (?:said|told|wrote|had|gave|got|made|\w+ed)(?!\S))",
+    ),
 )

@@ -10,6 +10,7 @@ from channelmem.lexicon import CODES, word_set
 from channelmem.naming import Known, Line, name
 from channelmem.reading import QUOTED, Token
 from channelmem.spans import Clue, Moment
+from channelmem.verbs import TALK_NOUNS
 from channelmem.when import Found
 
 
@@ -51,6 +52,8 @@ def _phrases(words: list[str], codes: list[str]) -> None:
             codes[i:place] = "k" * (place - i)
         elif word == "on" and after == "about":
             codes[i] = "G"
+        elif word in {"those", "these", "them"} and after in {"two", "three", "guys"}:
+            codes[i], codes[i + 1] = "e", "j"
         elif word == "the" and after == "bot":
             codes[i], codes[i + 1] = "j", "y"
         elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
@@ -84,8 +87,12 @@ def _unnamed(words: list[str], codes: list[str]) -> list[str]:
 
 
 def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
-    """ "about last night" and "yesterday's talk" name a topic, not a time to look at."""
-    if tokens[each.last - 1].possessive:
+    """ "about last night" and "yesterday's match" name a topic, not a time to look at; "yesterday's talk" does."""
+    if tokens[each.last - 1].possessive and not any(
+        codes[i] in "HLKr" or words[i] in TALK_NOUNS for i in range(each.last, min(each.last + 2, len(words)))
+    ):
+        return False
+    if each.first and words[each.first - 1] in _PICKED and each.span.day is not None:
         return False
     before = each.first
     while before and codes[before - 1] == "t":
@@ -98,6 +105,8 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
 
 
+# Thursday is what they suggested, not when.
+_PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to")
 _TAKES_OBJECT = word_set(
     """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share
     shared ask asked reply replied respond responded answer answered mean meant suggest suggested explain

@@ -18,7 +18,7 @@ from channelmem.when import Found
 
 _MENTION = re.compile(r"<@!?(\d+)>")
 _AUXILIARY = frozenset("dDbBv&f,")
-_VERBAL = frozenset("cCGKjx")
+_VERBAL = frozenset("cCGKjxRv")
 _BEFORE_SPEAKER = frozenset({"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"})
 
 
@@ -82,12 +82,19 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known) -> tuple[tupl
     people, length = known.roster.find(words, i)
     if not people and words[i] == fold(known.bot.name):
         people, length = (known.bot,), 1
+    if not people and length == 0 and codes[i] == "x" and _stands_alone(codes, i):
+        people, length = known.roster.part(words[i]), 1
     if people:
         plain = length == 1 and words[i] in AMBIGUOUS and not called
         return (people, length) if not plain or _in_name_slot(line, codes, i) else ((), 1)
     if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or _in_name_slot(line, codes, i)):
         return known.roster.guess(words[i]), 1
     return (), 1
+
+
+def _stands_alone(codes: list[str], i: int) -> bool:
+    """ "my uncle" and "the uncle" are not the Uncle Rob of the roster."""
+    return i == 0 or codes[i - 1] not in "tuUw"
 
 
 def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:

@@ -77,13 +77,16 @@ class Roster:
                 return tuple(found), length
         return (), 0
 
+    def part(self, word: str) -> tuple[Person, ...]:
+        """The one person whose name has this word."""
+        found = self._parts.get(word, ()) if len(word) >= _MIN_PREFIX else ()
+        return tuple(found) if len(found) == 1 else ()
+
     def guess(self, word: str) -> tuple[Person, ...]:
         """The one person that a part of a name, a prefix or a slip of the finger can mean."""
         if len(word) < _MIN_PREFIX:
             return ()
-        if len(self._parts.get(word, ())) == 1:
-            return tuple(self._parts[word])
-        return self._with_prefix(word) or self._misspelt(word)
+        return self.part(word) or self._with_prefix(word) or self._misspelt(word)
 
     def _with_prefix(self, word: str) -> tuple[Person, ...]:
         found: list[Person] = []

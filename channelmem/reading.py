@@ -34,6 +34,7 @@ _TOKEN = re.compile(
 _NOISE = frozenset("`*_~|^\\#=<>[]{}\"'%")
 _TITLES = word_set("mr mrs ms dr st jr sr prof")
 _ENDINGS = {"'s": "is", "'re": "are", "'ve": "have", "'d": "did", "'ll": "will", "'m": "am"}
+_NEGATED = {"won't": "will", "can't": "can", "shan't": "shall", "ain't": "is"}
 _TAKES_IS = frozenset("qhoiyeWgtsk")
 
 
@@ -101,7 +102,7 @@ def _contraction(word: str) -> tuple[str, ...] | None:
     cut = word.rfind("'")
     stem, ending = word[:cut], _ENDINGS.get(word[cut:])
     if word.endswith("n't"):
-        return ("will",) if word == "won't" else (word[:-3],)
+        return (_NEGATED.get(word, word[:-3]),)
     if ending is None or (ending == "is" and CODES.get(stem, "x") not in _TAKES_IS):
         return None
     return (*EXPAND.get(stem, (stem,)), ending)

@@ -57,7 +57,7 @@ _IDIOM = re.compile(
     rf"(?<!\S)(?:(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
     rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{_TALK}))(?!\S)"
 )
-_BARE_YEAR = re.compile(r"^in \d{4}$")
+_YEAR = re.compile(r"(?<!\S)(?:1\d|20)\d\d(?!\S)")
 _OURS = word_set(
     """chat channel conversation discussion thread messages message everything above backlog drama argument debate
     talk talks convo server room here happenings last past recent today yesterday morning evening day night hour
@@ -104,6 +104,11 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
     if at == len(words):
         return not _named_before(line, rest)
     head = letters[at]
+    if words[at] in {"last", "past", "recent", "latest"}:
+        return any(
+            letter in "HLKzsW" or word.isdigit()
+            for word, letter in zip(words[at + 1 : at + 4], letters[at + 1 : at + 4], strict=True)
+        )
     return head in "zkHPNqW" or words[at] in _OURS or not _OURS.isdisjoint(words[at : at + 2])
 
 
@@ -118,7 +123,7 @@ def _news(line: Line, rest: int, words: str) -> bool:
     """ "What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
     tail = line.letters[rest:]
     left = tail.strip("jlzkHt,.pM")
-    bare = not left and not _BARE_YEAR.search(" ".join(line.words[rest:]))
+    bare = not left and ("k" in tail or not _YEAR.search(" ".join(line.words[rest:])))
     if words == "what is up":
         return bare and ("k" in tail or "z" in tail)
     if bare:

@@ -39,6 +39,7 @@ class Found:
     phrase: str
 
 
+_Hours = tuple[float, float]
 _SINCE = frozenset({"since", "after", "starting", "from"})
 _UNTIL = frozenset({"before", "until", "till"})
 
@@ -94,12 +95,21 @@ def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[F
 
 
 def _narrowed(one: Found, other: Found, moment: Moment) -> Found | None:
-    day, hours = one.span.day or other.span.day, other.span.hours or one.span.hours
+    day, hours = one.span.day or other.span.day, _narrower(one.span.hours, other.span.hours)
     if day is None or hours is None or (one.span.day and other.span.day):
         return None
     margin = 0.75 if hours[0] == hours[1] else 0.0
     begin, end = moment.at(day) + (hours[0] - margin) * HOUR, moment.at(day) + (hours[1] + margin) * HOUR
     return Found(one.first, other.last, Span(begin, end, nominal=begin, day=day), f"{one.phrase} {other.phrase}")
+
+
+def _narrower(one: _Hours | None, other: _Hours | None) -> _Hours | None:
+    """The narrower of two stretches of a day: "this morning between 9 and 10"; eight in the evening is twenty."""
+    if one is None or other is None:
+        return one or other
+    narrow, wide = sorted((one, other), key=lambda hours: hours[1] - hours[0])
+    late = (narrow[0] + 12, narrow[1] + 12)
+    return late if narrow[0] < wide[0] and late[1] <= wide[1] else narrow
 
 
 def _bounded(each: Found, words: Sequence[str]) -> Found:
