@@ -92,7 +92,7 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
         codes[i] in "HLKr" or words[i] in TALK_NOUNS for i in range(each.last, min(each.last + 2, len(words)))
     ):
         return False
-    if each.first and words[each.first - 1] in _PICKED and each.span.day is not None:
+    if each.first and each.span.day is not None and _picked(each, codes, words):
         return False
     before = each.first
     while before and codes[before - 1] == "t":
@@ -105,8 +105,13 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
 
 
-# Thursday is what they suggested, not when.
-_PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to")
+def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
+    """Thursday is what they suggested, not when: "did I say Monday or Tuesday"."""
+    before = words[each.first - 1]
+    return before in _PICKED or (before in {"say", "said"} and not {"q", "o"} & set(codes[: each.first]))
+
+
+_PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or")
 _TAKES_OBJECT = word_set(
     """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share
     shared ask asked reply replied respond responded answer answered mean meant suggest suggested explain

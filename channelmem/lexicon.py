@@ -76,7 +76,7 @@ _GROUPS: dict[str, str] = {
         not either now once finally almost simply kinda sorta maybe possibly supposedly quickly personally ultimately
         eventually previously recently together each hell heck fuck there keep kept constantly suddenly somehow
         there freaking damn goddamn exact earlier overall though""",
-    "&": "and or nor plus & +",
+    "&": "and or nor plus & + vs versus",
     "R": """find show repeat search list look looking get pull dig give locate fetch recall remember check
         see know remind
         wonder wondering retrieve rephrase restate reiterate outline forgot forget scroll lemme let need want""",

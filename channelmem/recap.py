@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from channelmem.lexicon import word_set
 from channelmem.naming import Line
+from channelmem.verbs import TALK_NOUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
             letter in "HLKzsW" or word.isdigit()
             for word, letter in zip(words[at + 1 : at + 4], letters[at + 1 : at + 4], strict=True)
         )
-    return head in "zkHPNqW" or words[at] in _OURS or not _OURS.isdisjoint(words[at : at + 2])
+    return head in "zkHPNqW" or words[at] in _OURS | TALK_NOUNS or not _OURS.isdisjoint(words[at : at + 2])
 
 
 def _named_before(line: Line, rest: int) -> bool:

@@ -30,11 +30,11 @@ TALK_NOUNS = word_set(
     """message messages link links joke jokes rant screenshot screenshots poll polls vote votes argument drama meme
     memes question verdict decision consensus conclusion suggestion suggestions announcement topic topics debate
     beef options option spreadsheet excuse spoiler spoilers discussion conversation post posts comment reply replies
-    proposal complaint gossip tea bet deal pics pic votes update updates reminder invite vibe fight chatter"""
+    proposal complaint gossip tea bet deal pics pic votes update updates reminder invite vibe points arguments reasons ideas choices feedback opinions fight chatter"""
 )
 OUTCOMES = word_set(
     """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result
-    results reply replies response responses objections word progress"""
+    results reply replies response responses objections word progress choices options"""
 )
 
 

@@ -23,7 +23,7 @@ WORLD = word_set(
     humanity universe dinosaurs aliens history president king queen pope war wars world country city planet league
     cup match election olympics oscars capital population company government police congress parliament army empire
     century romans egyptians pyramids titanic god jesus einstein battle revolution prize nobel championship finals
-    planets ocean continent minister senate church simulation weather score temperature renaissance holocaust
+    planets ocean continent minister senate church simulation weather score temperature rain snow renaissance holocaust
     scientists animals cats dogs birds stock stocks market bitcoin dollar euro law math physics"""
 )
 _WORLD_DEEDS = word_set(
@@ -46,22 +46,28 @@ _SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest 
 _ASKING_WORDS = word_set("what which who whose any anything everything")
 _TAGS = word_set("right correct so huh no yeah")
 
-_ASKS = re.compile(r"^[jl,.&zk]*(?:[qhodDbBR]|v[NPWigyet]|r|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my)")
+_ASKS = re.compile(r"^[jl,.&zk]*(?:[qhodDbBR]|v[NPWigyetuUws]|r|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my)")
 _PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygn]|v[jzlk]*[cV]|[NPWiye][jzlk]*v")
 _NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]")
-_WHO_DID = re.compile(r"o(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))")
+_WHO_DID = re.compile(
+    r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
+)
 _WHOSE = re.compile(r"o[xKLTH]{1,2}[bB]")
 _WAS = re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")
 _WITH = re.compile(r"qb[jl]*p[jl]*[tgNPe]")
 _THIS = re.compile(r"t[jx]?[KLTH]")
 _LOOK = re.compile(r"(?:^|[.,l&]|m[jl]*y)[jlz]*R|iR")
-_OUTCOME = re.compile(r"(?:^|[.,l&])[jlz]*(?:q[bB]t|[bBvdD]jt|tj?|v[tx]|d[t])(?:[xj]{0,2})(?P<noun>[KLTCcrx])")
+_OUTCOME = re.compile(r"(?:^|[.,l&])[jlz]*(?:q[bB][tw]|[bBvdD]jt|tj?|v[tx]|d[t])(?:[xj]{0,2})(?P<noun>[KLTCcrx])")
 _SOMETHING = re.compile(r"[bB]js[jxG]?[ap]")
-_TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*(?P<me>[Vc])M")
-_GENERAL = re.compile(r"^[jl,.&]*(?:h(?:[xj]?D|p|[xj]?m)|qD(?!N)|qb(?:[ax]|t[x])|[qh]p|D[yg]|q[xL]Dg)")
+_THERE_WAS = re.compile(r"j[bB][jt]")
+_IT_DID = re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s")
+_DONE = re.compile(r"[bBv]t[xT]{1,2}n?V")
+_ANY = re.compile(r"^[jl,.&]*t[KLT]")
+_TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
+_GENERAL = re.compile(r"^[jl,.&]*(?:h(?:[xj]?D|p|[xj]?m)|qD(?!N)|qb(?:[ax]|t[x])|D[yg]|q[xL]Dg)")
 _MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegts]m|^[jl,.]*m[jl]*[ts]")
-_WE_HERE = re.compile(r"(?:[tpf]H|k)")
-_DEFINITE = re.compile(r"[tPuUw][jx]{0,2}p?(?P<noun>[KLTH])")
+_WE_HERE = re.compile(r"(?:[tpfy][xj]?H|k)")
+_DEFINITE = re.compile(r"[tPuUwq][jx]{0,2}p?(?P<noun>[KLTH])")
 _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
 _NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
@@ -108,6 +114,8 @@ def _we(view: _View) -> bool:
 
 
 def _group(view: _View) -> bool:
+    if not (_past(view) or _now(view)):
+        return False
     return any(letter == "g" and word in _GROUP for letter, word in zip(view.shape, view.line.words, strict=True))
 
 
@@ -138,7 +146,7 @@ def _absent(view: _View) -> bool:
 
 _BACK = re.compile(
     r"(?<!\S)(?:i am back|just (?:got|came) (?:back|here|home|online)|got back|just woke|woke up|scroll(?:ed|ing)? up"
-    r"|just (?:joined|arrived|logged)|was (?:away|asleep|gone|offline|out)|back now|catching up|missed)(?!\S)"
+    r"|just (?:joined|arrived|logged)|was (?:away|asleep|gone|offline|out)|back now|catching up|missed|lost track|so far)(?!\S)"
 )
 
 
@@ -189,7 +197,7 @@ def _talk_noun(view: _View) -> bool:
 
 def _outcome(view: _View) -> bool:
     match = _OUTCOME.search(view.shape)
-    if match is None or ("q" in match[0] and "the" not in view.words):
+    if match is None or ("q" in match[0] and view.words.isdisjoint({"the", "our"})):
         return False
     return view.line.words[match.start("noun")] in OUTCOMES
 
@@ -204,7 +212,26 @@ def _summary(view: _View) -> bool:
 
 
 def _again(view: _View) -> bool:
-    return "again" in view.words or "yet" in view.words
+    return not view.words.isdisjoint({"again", "yet", "still", "already"})
+
+
+def _there_was(view: _View) -> bool:
+    return "there" in view.words and _THERE_WAS.search(view.shape) is not None
+
+
+def _it_did(view: _View) -> bool:
+    return _IT_DID.search(view.shape) is not None and not view.words.isdisjoint(_ANAPHORS)
+
+
+_ANAPHORS = word_set("it this that these those")
+
+
+def _done(view: _View) -> bool:
+    return _DONE.search(view.shape) is not None
+
+
+def _any(view: _View) -> bool:
+    return "any" in view.words and _ANY.search(view.shape) is not None
 
 
 def _time(view: _View) -> bool:
@@ -289,7 +316,11 @@ WEIGHTS: tuple[tuple[str, int, Callable[[_View], bool]], ...] = (
     ("how the talk ended", 3, _outcome),
     ("something there was", 3, _something),
     ("a summary or a quote", 2, _summary),
-    ("again", 1, _again),
+    ("there was", 2, _there_was),
+    ("it, this or that did", 2, _it_did),
+    ("done or not", 1, _done),
+    ("any of it", 2, _any),
+    ("again or yet", 1, _again),
     ("a past time", 1, _time),
     ("told before", 3, _told),
     ("nothing is asked", -9, _silent),
