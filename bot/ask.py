@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
+import aiohttp
 import discord
 import structlog
 from discord import app_commands
@@ -33,6 +34,10 @@ MOST_MENTIONS = 5
 HINT = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
 NOT_HERE = "I do not remember this channel: it is left out by my settings."
 NO_CHANNEL = "In a direct message there is no channel around us that I could look at. Ask me in a server channel."
+
+SORRY = "Something went wrong on my side (request `{request_id}`)."
+UNDELIVERED = (discord.HTTPException, aiohttp.ClientError, OSError)
+"""Nothing can be said where Discord does not let us speak, or cannot be reached."""
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +65,7 @@ class Ask(commands.Cog):
         text = without_bot(message, self.bot.me)
         question = self._question(message, text)
         delivery = ReplyDelivery(message)
-        self._spawn(self.answer(question, delivery, _place(message.channel), wait_s))
+        self._spawn(question, delivery, _place(message.channel), wait_s)
 
     @app_commands.command(name="ask", description="Ask what was said in this channel")
     @app_commands.describe(question="Such as: what did Ann say about the release?", private="Only you see the answer")
@@ -74,7 +79,7 @@ class Ask(commands.Cog):
         await interaction.response.defer(ephemeral=private, thinking=True)
         asked = await self._slash_question(interaction, question, private=private)
         delivery = InteractionDelivery(interaction, private=private)
-        self._spawn(self.answer(asked, delivery, _place(interaction.channel), wait_s))
+        self._spawn(asked, delivery, _place(interaction.channel), wait_s)
 
     @app_commands.command(name="why", description="Show what my latest answer to you here was based on")
     async def why(self, interaction: discord.Interaction) -> None:
@@ -96,23 +101,33 @@ class Ask(commands.Cog):
 
     # --- the one way to answer ---
 
-    async def answer(self, question: Question, delivery: Delivery, place: Place, wait_s: float = 0.0) -> None:
+    async def answer(self, question: Question, delivery: Delivery, place: Place, request_id: str) -> None:
+        excuse = self._excuse(question)
+        if excuse:
+            await delivery.send(excuse)
+            return
+        answer = await delivery.while_thinking(self._look_up(question))
+        self.bot.metrics.answered(answer)
+        sent = await self._deliver(question, answer, delivery, place)
+        self.traces.keep(sent, trace_of(request_id, question, answer))
+        self._log(question, answer)
+
+    async def _watched(self, question: Question, delivery: Delivery, place: Place, wait_s: float) -> None:
+        """Answers; a failure is logged and, where Discord lets us speak, admitted."""
         request_id = secrets.token_hex(4)
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        try:
-            await asyncio.sleep(wait_s)
-            excuse = self._excuse(question)
-            if excuse:
-                await delivery.send(excuse)
-                return
-            answer = await delivery.while_thinking(self._look_up(question))
-            self.bot.metrics.answered(answer)
-            sent = await self._deliver(question, answer, delivery, place)
-            self.traces.keep(sent, trace_of(request_id, question, answer))
-            self._log(question, answer)
-        except discord.HTTPException as error:
-            # Nothing can be said where Discord does not let us speak; the question may also be gone.
-            log.warning("answer not delivered", status=error.status, code=error.code)
+        await asyncio.sleep(wait_s)
+        task = asyncio.create_task(self.answer(question, delivery, place, request_id))
+        await asyncio.wait({task})
+        error = task.exception()
+        if error is None:
+            return
+        if isinstance(error, UNDELIVERED):
+            log.warning("answer not delivered", problem=str(error))
+            return
+        log.error("answer failed", exc_info=error)
+        with contextlib.suppress(*UNDELIVERED):
+            await delivery.send(SORRY.format(request_id=request_id))
 
     async def _look_up(self, question: Question) -> Answer:
         await self.bot.listen_cog.caught_up(question.channel_id)
@@ -208,8 +223,8 @@ class Ask(commands.Cog):
 
     # --- leaving ---
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, question: Question, delivery: Delivery, place: Place, wait_s: float) -> None:
+        task = asyncio.create_task(self._watched(question, delivery, place, wait_s))
         self._busy.add(task)
         task.add_done_callback(self._busy.discard)
 

@@ -59,6 +59,11 @@ def _apart(fresh: Stretch | None, left: Stretch | None) -> list[Stretch]:
     return [stretch for stretch in (fresh, left) if stretch]
 
 
+def _complain(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("backfill failed", exc_info=error)
+
+
 class Backfill(commands.Cog):
     def __init__(self, bot: Bot) -> None:
         self.bot = bot
@@ -81,7 +86,8 @@ class Backfill(commands.Cog):
             return
         if (running := self._running.pop(guild.id, None)) is not None:
             running.cancel()
-        self._running[guild.id] = asyncio.create_task(self.fill(guild), name=f"backfill {guild.id}")
+        task = self._running[guild.id] = asyncio.create_task(self.fill(guild), name=f"backfill {guild.id}")
+        task.add_done_callback(_complain)
 
     async def cog_unload(self) -> None:
         for task in self._running.values():

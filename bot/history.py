@@ -116,13 +116,15 @@ class DiscordHistory:
 
     async def _fill(self, channel_id: int, window: _Window) -> None:
         room = self._room(channel_id)
-        if room is None:
-            window.problem = NO_CHANNEL
-        elif not may_read(room, room.guild.me):
-            window.problem = FORBIDDEN  # Discord would answer with an empty page, not with an error
-        else:
-            window.problem = await self._request(room, window)
-        window.until = self._clock() + KEEP_S
+        try:
+            if room is None:
+                window.problem = NO_CHANNEL
+            elif not may_read(room, room.guild.me):
+                window.problem = FORBIDDEN  # Discord would answer with an empty page, not with an error
+            else:
+                window.problem = await self._request(room, window)
+        finally:
+            window.until = self._clock() + KEEP_S
 
     async def _request(self, room: Room, window: _Window) -> str:
         try:

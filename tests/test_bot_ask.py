@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -177,6 +178,20 @@ async def test_a_question_that_was_deleted_meanwhile_is_still_answered(
     await scene.server.until(lambda: scene.server.sent(scene.general))
 
 
+async def test_a_failure_of_ours_is_admitted_and_the_next_question_is_answered(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(question: Question) -> Answer:
+        raise ZeroDivisionError("inner detail")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "ask", broken)
+        sorry = await scene.server.ask(scene.general, scene.mark, "well?")
+    assert sorry.startswith("Something went wrong on my side (request `")
+    assert "inner detail" not in sorry
+    assert await scene.server.ask(scene.general, scene.mark, "well?") == recorder.answer
+
+
 async def test_where_the_bot_may_not_write_it_stays_silent_and_alive(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
@@ -220,13 +235,14 @@ async def test_only_allowed_channels_and_their_threads_are_remembered(scene: Sce
 class Parrot:
     """A speaker whose text grows, and which may break down half-way."""
 
-    def __init__(self, *steps: str, breaks: bool = False) -> None:
-        self.steps, self.breaks = steps, breaks
+    def __init__(self, *steps: str, breaks: bool = False, slow_s: float = 0.0) -> None:
+        self.steps, self.breaks, self.slow_s = steps, breaks, slow_s
         self.closed = False
         self.place: Place | None = None
 
     async def reply(self, question: Question, answer: Answer, place: Place) -> AsyncIterator[str]:
         self.place = place
+        await asyncio.sleep(self.slow_s)
         for step in self.steps:
             yield step
         if self.breaks:
@@ -245,6 +261,16 @@ async def test_a_speakers_growing_text_ends_in_one_message(scene: Scene, quick: 
     assert parrot.place == Place("Turtle Club", "general")
     assert parrot.closed
     assert len(scene.server.calls("PATCH", "/messages/")) == 1
+
+
+async def test_a_speaker_that_thinks_for_long_is_seen_typing(scene: Scene, quick: Settings, recorder: Recorder) -> None:
+    parrot = Parrot("Sorry for the wait.", slow_s=1.0)
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
+        assert await scene.server.ask(scene.general, scene.mark, "well?") == "Sorry for the wait."
+        assert len(scene.server.calls("POST", "/typing")) == 1
+        slash = await scene.server.slash(scene.general, scene.mark, "ask", question="well?", private=True)
+        await scene.server.until(lambda: slash.text == "Sorry for the wait.")
+    assert slash.ephemeral
 
 
 async def test_a_speaker_that_breaks_down_is_replaced_by_the_quoting_answer(

@@ -6,23 +6,18 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from . import openapi, payloads
+from .interactions import Interactions
 from .payloads import Channel, Json
+from .wire import BODY, FILES, Handler, body_of, empty, error, json_of, public, rate_limit_body, reply
 
 if TYPE_CHECKING:
     from .server import Loopback
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-EPHEMERAL = 64
-LOADING = 128
-BODY = web.RequestKey("body", object)
-FILES = web.RequestKey("files", dict[str, bytes])
 
 
 @dataclass(slots=True)
@@ -50,63 +45,6 @@ class Call:
     at: float
 
 
-@dataclass(slots=True)
-class Interaction:
-    """A slash command on its way, and everything that the bot answered to it."""
-
-    id: int
-    token: str
-    channel: Channel
-    callbacks: list[Json] = field(default_factory=list)
-    messages: list[Json] = field(default_factory=list)
-    original: Json | None = None
-    files: dict[str, bytes] = field(default_factory=dict)
-
-    @property
-    def ephemeral(self) -> bool:
-        data = self.callbacks[0].get("data") or {}
-        return bool(data.get("flags", 0) & EPHEMERAL)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(message["content"] for message in self.messages)
-
-
-def error(status: int, code: int, message: str) -> web.Response:
-    return reply({"code": code, "message": message}, status)
-
-
-def reply(body: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    # discord.py parses JSON only under exactly this content type, without a charset.
-    return web.Response(
-        body=json.dumps(body).encode(), status=status, headers={"Content-Type": "application/json"} | (headers or {})
-    )
-
-
-def empty() -> web.Response:
-    return web.Response(status=204)
-
-
-def json_of(request: web.Request) -> Json:
-    body = request[BODY]
-    assert isinstance(body, dict)
-    return body
-
-
-def files_of(request: web.Request) -> dict[str, bytes]:
-    return request[FILES]
-
-
-async def body_of(request: web.Request) -> tuple[Any, dict[str, bytes]]:
-    """JSON, or a multipart upload with its files."""
-    if request.content_type == "multipart/form-data":
-        form = await request.post()
-        files = {part.filename: part.file.read() for part in form.values() if isinstance(part, web.FileField)}
-        return json.loads(str(form.get("payload_json", "{}"))), files
-    raw = await request.read()
-    return (json.loads(raw) if raw else None), {}
-
-
 class Rest:
     """Handlers over the world's state; `calls` and `violations` are what tests look at."""
 
@@ -116,7 +54,7 @@ class Rest:
         self.faults: list[Fault] = []
         self.calls: list[Call] = []
         self.violations: list[str] = []
-        self.interactions: dict[str, Interaction] = {}
+        self.interactions = Interactions(self.world, self.dispatch)
         self.delay_s: dict[str, float] = {}
         self.token = "loopback-token"
         self._slots: dict[int, tuple[int, float]] = {}
@@ -141,14 +79,8 @@ class Rest:
             ("POST", "/channels/{channel}/typing", self.typing),
             ("PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", self.react),
             ("GET", "/guilds/{guild}/members/{user}", self.get_member),
-            ("POST", "/interactions/{interaction}/{token}/callback", self.callback),
-            ("POST", "/webhooks/{application}/{token}", self.followup),
-            ("GET", "/webhooks/{application}/{token}/messages/@original", self.get_original),
-            ("PATCH", "/webhooks/{application}/{token}/messages/@original", self.edit_original),
-            ("PATCH", "/webhooks/{application}/{token}/messages/{message}", self.edit_followup),
-            ("DELETE", "/webhooks/{application}/{token}/messages/@original", self.delete_original),
         ]
-        for method, path, handler in table:
+        for method, path, handler in (*table, *self.interactions.table()):
             app.router.add_route(method, base + path, handler)
         app.router.add_get("/gw/", self.loopback.gateway.handle)
         app.router.add_route("*", "/{rest:.*}", self.unknown)
@@ -284,8 +216,8 @@ class Rest:
             channel, self.world.bot, body.get("content") or "", reply_to=int(target) if target else None, extra=extra
         )
         made["_allowed_mentions"] = body.get("allowed_mentions")
-        await self._dispatch("MESSAGE_CREATE", made)
-        return reply(_public(made))
+        await self.dispatch("MESSAGE_CREATE", made)
+        return reply(public(made))
 
     def _rate_limited(self, channel_id: int) -> web.Response | None:
         """With `messages_per_s` set, a channel takes that many posts per second, the rest get Discord's 429."""
@@ -305,7 +237,7 @@ class Rest:
         if isinstance(channel, web.Response):
             return channel
         found = self.world.messages[channel.id].get(int(request.match_info["message"]))
-        return reply(_public(found)) if found else error(404, 10_008, "Unknown Message")
+        return reply(public(found)) if found else error(404, 10_008, "Unknown Message")
 
     async def edit_message(self, request: web.Request) -> web.Response:
         channel = self._channel(request)
@@ -314,13 +246,13 @@ class Rest:
         found = self.world.messages[channel.id].get(int(request.match_info["message"]))
         if found is None:
             return error(404, 10_008, "Unknown Message")
-        return reply(_public(await self._revise(found, json_of(request))))
+        return reply(public(await self._revise(found, json_of(request))))
 
     async def _revise(self, found: Json, body: Json) -> Json:
         found["content"] = body.get("content") or found["content"]
         found["edited_timestamp"] = payloads.iso(time.time())
         found.setdefault("_versions", []).append(found["content"])
-        await self._dispatch("MESSAGE_UPDATE", found)
+        await self.dispatch("MESSAGE_UPDATE", found)
         return found
 
     async def delete_message(self, request: web.Request) -> web.Response:
@@ -344,105 +276,6 @@ class Rest:
         found.setdefault("_reactions", []).append(request.match_info["emoji"])
         return empty()
 
-    async def _dispatch(self, event: str, message: Json) -> None:
+    async def dispatch(self, event: str, message: Json) -> None:
         channel = self.world.channels[int(message["channel_id"])]
-        await self.loopback.gateway.dispatch(event, _public(self.world.event(message)), channel.guild_id)
-
-    # --- interactions ---
-
-    def _interaction(self, request: web.Request) -> Interaction | web.Response:
-        found = self.interactions.get(request.match_info["token"])
-        return found or error(404, 10_062, "Unknown interaction")
-
-    async def callback(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        if found.callbacks:
-            return error(400, 40_060, "Interaction has already been acknowledged.")
-        body = json_of(request)
-        found.callbacks.append(body)
-        found.files.update(files_of(request))
-        data = body.get("data") or {}
-        if body["type"] == 5:  # "is thinking": a message that is still loading
-            data = {"flags": data.get("flags", 0) | LOADING}
-        found.original = message = await self._respond(found, data)
-        about = {"id": str(found.id), "type": 2, "response_message_id": message["id"]}
-        shown = {"resource": {"type": 4, "message": _public(message)}} if body["type"] == 4 else {}
-        return reply({"interaction": about} | shown)
-
-    async def _respond(self, found: Interaction, data: Json) -> Json:
-        hidden = bool(data.get("flags", 0) & EPHEMERAL)
-        extra: Json = {
-            "flags": data.get("flags", 0) & (EPHEMERAL | LOADING),
-            "type": 20,
-            "webhook_id": str(self.world.bot.id),
-            "application_id": str(self.world.bot.id),
-            "embeds": data.get("embeds") or [],
-        }
-        made = self.world.post(found.channel, self.world.bot, data.get("content") or "", extra=extra)
-        made["_allowed_mentions"] = data.get("allowed_mentions")
-        if hidden:
-            del self.world.messages[found.channel.id][int(made["id"])]
-        else:
-            await self._dispatch("MESSAGE_CREATE", made)
-        found.messages.append(made)
-        return made
-
-    async def followup(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        found.files.update(files_of(request))
-        if found.original and found.original["flags"] & LOADING:
-            return reply(_public(await self._finish(found.original, json_of(request))))  # it takes the deferral's place
-        return reply(_public(await self._respond(found, json_of(request))))
-
-    async def get_original(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        return reply(_public(found.original)) if found.original else error(404, 10_008, "Unknown Message")
-
-    async def edit_original(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        found.files.update(files_of(request))
-        if found.original is None:
-            return error(404, 10_008, "Unknown Message")
-        return reply(_public(await self._finish(found.original, json_of(request))))
-
-    async def _finish(self, message: Json, body: Json) -> Json:
-        """An edit of an interaction's answer; the first one after "is thinking" is no edit in people's eyes."""
-        message["content"] = body.get("content") or message["content"]
-        message["_allowed_mentions"] = body.get("allowed_mentions")
-        if message["flags"] & LOADING:
-            message["flags"] &= ~LOADING
-        else:
-            message["edited_timestamp"] = payloads.iso(time.time())
-        if not message["flags"] & EPHEMERAL:
-            await self._dispatch("MESSAGE_UPDATE", message)
-        return message
-
-    async def edit_followup(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        for message in found.messages:
-            if message["id"] == request.match_info["message"]:
-                message["content"] = json_of(request).get("content") or message["content"]
-                return reply(_public(message))
-        return error(404, 10_008, "Unknown Message")
-
-    async def delete_original(self, request: web.Request) -> web.Response:
-        return empty()
-
-
-def rate_limit_body(retry_after_s: float) -> Json:
-    return {"message": "You are being rate limited.", "retry_after": retry_after_s, "global": False, "code": 0}
-
-
-def _public(message: Json) -> Json:
-    """Without our own notes (leading underscore) and without a null nonce."""
-    return {k: v for k, v in message.items() if not k.startswith("_") and not (k == "nonce" and v is None)}
+        await self.loopback.gateway.dispatch(event, public(self.world.event(message)), channel.guild_id)

@@ -14,8 +14,10 @@ from aiohttp import web
 
 from . import payloads
 from .gateway import Gateway
+from .interactions import Interaction
 from .payloads import Channel, Guild, Json, User
-from .rest import Call, Fault, Interaction, Rest, rate_limit_body
+from .rest import Call, Fault, Rest
+from .wire import rate_limit_body
 from .world import World
 
 T = TypeVar("T")
@@ -180,7 +182,7 @@ class Loopback:
         """`slash(general, mark, "memory forget me")`; returns at once, see `answered`."""
         command, data = self._command(path.split(), values)
         found = Interaction(self.world.snowflake(), f"token-{self.world.snowflake()}", channel)
-        self.rest.interactions[found.token] = found
+        self.rest.interactions.open[found.token] = found
         body: Json = {
             "id": str(found.id),
             "application_id": str(self.world.bot.id),
