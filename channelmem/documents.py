@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from channelmem.keys import padded
+from channelmem.keys import guild_and_channel, padded, room
 from channelmem.types import Message, Person
 
 SEPARATOR = "\x1f"
@@ -29,7 +29,7 @@ def to_values(message: Message) -> tuple[str | int | bytes, ...]:
     """The nine values of an `add` event."""
     return (
         message.guild_id,
-        message.channel_id,
+        room(message.guild_id, message.channel_id),
         padded(message.id),
         message.author_id,
         message.content,
@@ -79,9 +79,9 @@ def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequen
     )
 
 
-def from_row(guild_id: int, row: Sequence[Any]) -> Message:
-    """From a row of the reading scripts: channel, id, fields."""
-    return to_message(guild_id, int(row[0]), row[1], row[2])
+def from_row(row: Sequence[Any]) -> Message:
+    """From a row of the reading scripts: room, id, fields."""
+    return to_message(*guild_and_channel(row[0]), row[1], row[2])
 
 
 def parse_person(author_id: bytes, packed: bytes) -> Seen:

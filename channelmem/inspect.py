@@ -15,7 +15,7 @@ import numpy as np
 from redis.asyncio import Redis
 
 from channelmem.buckets import Buckets, connect
-from channelmem.keys import keys_of
+from channelmem.keys import guild_and_channel, keys_of
 from channelmem.schema import vector_field
 from channelmem.scripts import answered
 from channelmem.search import Query, Search
@@ -55,10 +55,11 @@ class Inspector:
         for bucket in self._buckets.all:
             keys = self._buckets.keys(bucket)
             for guild in sorted(await self._members(keys.one("guilds"))):
-                for channel in sorted(await self._members(keys.of("guild", guild))):
-                    messages = await answered(self._buckets.redis.zcard(keys.of("chan", channel)))
-                    pending = await answered(self._buckets.redis.scard(keys.of("wait", channel)))
-                    found.append(Listed(guild, channel, messages, pending))
+                rooms: Any = await answered(self._buckets.redis.smembers(keys.of("guild", guild)))
+                for name in sorted(rooms):
+                    messages = await answered(self._buckets.redis.zcard(keys.of("chan", name.decode())))
+                    pending = await answered(self._buckets.redis.scard(keys.of("wait", name.decode())))
+                    found.append(Listed(*guild_and_channel(name), messages, pending))
         return found
 
     async def guild_of(self, channel_id: int) -> int | None:
@@ -71,7 +72,7 @@ class Inspector:
         keys = self._buckets.keys(self._buckets.bucket(guild_id))
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for message in messages:
-                key = keys.message(channel_id, message.id)
+                key = keys.message(guild_id, channel_id, message.id)
                 pipe.hexists(key, vector_field(self._buckets.version(self._buckets.bucket(guild_id))))
                 pipe.pttl(key)
             replies: list[Any] = await answered(pipe.execute())
@@ -84,7 +85,7 @@ class Inspector:
         """Nearest messages of the channel, the message itself first; None while it has no vector."""
         keys = self._buckets.keys(self._buckets.bucket(guild_id))
         field = vector_field(self._buckets.version(self._buckets.bucket(guild_id)))
-        blob: Any = await answered(self._buckets.redis.hget(keys.message(channel_id, message_id), field))
+        blob: Any = await answered(self._buckets.redis.hget(keys.message(guild_id, channel_id, message_id), field))
         if blob is None:
             return None
         vector = np.frombuffer(blob, dtype=np.float16).astype(np.float32)

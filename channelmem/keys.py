@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 KEYS = {
     # per message
-    "msg": "msg:",  # HASH   msg:<channel>:<id>     one message (schema.py names its fields)
-    "gone": "gone:",  # STRING gone:<channel>:<id>    tombstone: 'inf', or the revision that emptied it; expires
+    "msg": "msg:",  # HASH   msg:<room>:<id>     one message (schema.py names its fields)
+    "gone": "gone:",  # STRING gone:<room>:<id>    tombstone: 'inf', or the revision that emptied it; expires
     # per channel
-    "chan": "chan:",  # ZSET   chan:<channel>         id -> ts: the order; a message is visible while it is in here
-    "wait": "wait:",  # SET    wait:<channel>         ids that still wait for their vector
-    "people": "people:",  # HASH   people:<channel>       author -> last ts, name, aliases
-    "floor": "floor:",  # STRING floor:<channel>        nothing up to this ts is taken in any more (cleared); expires
-    "drain": "drain:",  # ZSET   drain:<channel>[:<e>]  removed ids whose documents are still to be unlinked
+    "chan": "chan:",  # ZSET   chan:<room>         id -> ts: the order; a message is visible while it is in here
+    "wait": "wait:",  # SET    wait:<room>         ids that still wait for their vector
+    "people": "people:",  # HASH   people:<room>       author -> last ts, name, aliases
+    "floor": "floor:",  # STRING floor:<room>        nothing up to this ts is taken in any more (cleared); expires
+    "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents are still to be unlinked
     # per guild
-    "guild": "guild:",  # SET    guild:<guild>          its channels
+    "guild": "guild:",  # SET    guild:<guild>          its rooms
     "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> ends of what back-fill has still to fetch
     # per bucket
     "guilds": "guilds",  # SET    guild ids
-    "epochs": "epochs",  # HASH   channel -> epoch; raised by a clear, part of the channel tag of later documents
-    "policy": "policy",  # HASH   <channel>:paused, <channel>:archive -> 0 or 1
+    "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
+    "policy": "policy",  # HASH   <room>:paused, <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
     "forgetting": "forgetting",  # SET    <guild or 0>:<author>: their messages are being removed
     "drains": "drains",  # SET    drain keys with work left
@@ -50,8 +50,8 @@ class Keys:
         """A key of a channel or guild, such as `chan`."""
         return f"{self.base}{KEYS[name]}{owner}"
 
-    def message(self, channel_id: int, message_id: int) -> str:
-        return f"{self.base}{KEYS['msg']}{channel_id}:{padded(message_id)}"
+    def message(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return f"{self.base}{KEYS['msg']}{room(guild_id, channel_id)}:{padded(message_id)}"
 
     def index(self, version: int) -> str:
         return f"{self.base}idx:{version}"
@@ -64,6 +64,18 @@ def bucket_of(guild_id: int, buckets: int) -> int:
 
 def keys_of(prefix: str, bucket: int) -> Keys:
     return Keys(f"{prefix}:{{{bucket}}}:")
+
+
+def room(guild_id: int, channel_id: int) -> str:
+    """What keys and tags call a channel. The guild is part of it, so no two guilds can share one by construction;
+    letters and digits only, so that queries need no escaping."""
+    return f"{guild_id}c{channel_id}"
+
+
+def guild_and_channel(name: bytes) -> tuple[int, int]:
+    """The two ids of a room."""
+    guild, _, channel = name.partition(b"c")
+    return int(guild), int(channel)
 
 
 def padded(message_id: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from channelmem.buckets import Buckets
 from channelmem.documents import Seen, from_row, parse_person
+from channelmem.keys import room
 from channelmem.schema import FIELDS
 from channelmem.scripts import answered
 from channelmem.sweep import Sweeper
@@ -71,10 +72,9 @@ class Privacy:
     async def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of an author, oldest first within each bucket; also after an opt-out."""
         for bucket in self.buckets.all:
-            guilds = await self._guild_of_channels(bucket)
             names = await self._authored(bucket, author_id)
             for at in range(0, len(names), EXPORT_PAGE):
-                for message in await self._load(bucket, names[at : at + EXPORT_PAGE], guilds):
+                for message in await self._load(bucket, names[at : at + EXPORT_PAGE]):
                     yield message
 
     def _concerned(self, guild_id: int | None) -> list[int]:
@@ -87,54 +87,48 @@ class Privacy:
                 pipe.execute_command(command, self.buckets.keys(bucket).one(name), member)
             await answered(pipe.execute())
 
-    async def _guild_of_channels(self, bucket: int) -> dict[bytes, int]:
-        keys = self.buckets.keys(bucket)
-        guilds = [int(one) for one in await answered(self.buckets.redis.smembers(keys.one("guilds")))]
-        async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            for guild in guilds:
-                pipe.smembers(keys.of("guild", guild))
-            channels = await answered(pipe.execute())
-        return {channel: guild for guild, members in zip(guilds, channels, strict=True) for channel in members}
-
     async def _authored(self, bucket: int, author_id: int) -> list[list[bytes]]:
         prefix = self.buckets.keys(bucket).one("msg")
         reply = await self.buckets.run("authored", bucket, [author_id, EXPORT_MOST])
         return [key[len(prefix) :].split(b":") for key in reply]
 
-    async def _load(self, bucket: int, names: list[list[bytes]], guilds: dict[bytes, int]) -> list[Message]:
+    async def _load(self, bucket: int, names: list[list[bytes]]) -> list[Message]:
         keys = self.buckets.keys(bucket)
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            for channel, message_id in names:
-                pipe.zscore(keys.of("chan", channel.decode()), message_id)
-                pipe.hmget(f"{keys.one('msg')}{channel.decode()}:{message_id.decode()}", FIELDS)
+            for place, message_id in names:
+                pipe.zscore(keys.of("chan", place.decode()), message_id)
+                pipe.hmget(f"{keys.one('msg')}{place.decode()}:{message_id.decode()}", FIELDS)
             replies: list[Any] = await answered(pipe.execute())
         return [
-            from_row(guilds[name[0]], [*name, fields])
+            from_row([*name, fields])
             for name, score, fields in zip(names, replies[::2], replies[1::2], strict=True)
-            if score is not None and fields[4] is not None and name[0] in guilds
+            if score is not None and fields[4] is not None
         ]
 
     # --- channels ---
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
         """Nothing new of this channel is stored."""
-        await answered(self.buckets.redis.hset(self._policy(guild_id), f"{channel_id}:paused", "1"))
+        await answered(self.buckets.redis.hset(self._policy(guild_id), f"{room(guild_id, channel_id)}:paused", "1"))
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
-        await answered(self.buckets.redis.hdel(self._policy(guild_id), f"{channel_id}:paused"))
+        await answered(self.buckets.redis.hdel(self._policy(guild_id), f"{room(guild_id, channel_id)}:paused"))
 
     async def set_archive(self, guild_id: int, channel_id: int, wanted: bool | None) -> int:
         """Switches a channel's archive (None: the default). Off removes what the buffer does not hold."""
         value = "" if wanted is None else str(int(wanted))
-        removed: int = await self.buckets.run("archive", self.buckets.bucket(guild_id), [channel_id, value])
+        removed: int = await self.buckets.run(
+            "archive", self.buckets.bucket(guild_id), [room(guild_id, channel_id), value]
+        )
         self._sweeper.wake()
         return removed
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         keys = self.buckets.keys(self.buckets.bucket(guild_id))
-        order = keys.of("chan", channel_id)
+        place = room(guild_id, channel_id)
+        order = keys.of("chan", place)
         paused, own = await answered(
-            self.buckets.redis.hmget(keys.one("policy"), [f"{channel_id}:paused", f"{channel_id}:archive"])
+            self.buckets.redis.hmget(keys.one("policy"), [f"{place}:paused", f"{place}:archive"])
         )
         archive = self.buckets.settings.archive if own is None else own == b"1"
         since = self._horizon(archive=archive)
@@ -142,7 +136,7 @@ class Privacy:
             pipe.zcount(order, since, "+inf")
             pipe.zrangebyscore(order, since, "+inf", start=0, num=1, withscores=True)
             pipe.zrevrange(order, 0, 0, withscores=True)
-            pipe.scard(keys.of("wait", channel_id))
+            pipe.scard(keys.of("wait", place))
             count, first, last, pending = await answered(pipe.execute())
         oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
         return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
@@ -151,7 +145,7 @@ class Privacy:
         """People known in the channel, the last to speak first; those whose messages all expired left out."""
         keys = self.buckets.keys(self.buckets.bucket(guild_id))
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.hgetall(keys.of("people", channel_id))
+            pipe.hgetall(keys.of("people", room(guild_id, channel_id)))
             pipe.smembers(keys.one("optout"))
             people, out = await answered(pipe.execute())
         hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
@@ -163,7 +157,7 @@ class Privacy:
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
         """The id of the newest stored message: where back-fill starts."""
         keys = self.buckets.keys(self.buckets.bucket(guild_id))
-        newest: Any = await answered(self.buckets.redis.zrevrange(keys.of("chan", channel_id), 0, 0))
+        newest: Any = await answered(self.buckets.redis.zrevrange(keys.of("chan", room(guild_id, channel_id)), 0, 0))
         return int(newest[0]) if newest else None
 
     def _policy(self, guild_id: int) -> str:

@@ -21,7 +21,7 @@ from redis.exceptions import ResponseError
 from channelmem.buckets import REBUILT, Buckets
 from channelmem.documents import from_row, to_message
 from channelmem.errors import IndexMismatchError
-from channelmem.keys import Keys, padded
+from channelmem.keys import Keys, padded, room
 from channelmem.schema import FIELDS, vector_field
 from channelmem.scripts import answered
 from channelmem.types import Hit, Message, Source, Window
@@ -105,10 +105,10 @@ class Search:
             rows.sort(key=lambda row: (float(row[1][3]), row[1][0]), reverse=True)
             messages = [to_message(query.guild_id, channel, row[0], row[1:]) for channel, row in rows[: query.limit]]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
-            messages = [from_row(query.guild_id, row) for row in await self._walk(query)]
+            messages = [from_row(row) for row in await self._walk(query)]
         else:
             _, _, found, _, _ = await self._find(query, newest=True)
-            messages = [from_row(query.guild_id, row) for row in found]
+            messages = [from_row(row) for row in found]
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
@@ -122,7 +122,7 @@ class Search:
         hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
         return Found(
             tuple(hits),
-            tuple(from_row(query.guild_id, row) for row in late),
+            tuple(from_row(row) for row in late),
             total,
             float(oldest) if oldest else None,
             _counts(query, counts),
@@ -136,9 +136,9 @@ class Search:
         if not names:
             return []
         reach = (radius, radius if after is None else after)
-        arguments = [*self._head(guild_id, Source.ARCHIVE, ""), channel_id, *reach, *names]
+        arguments = [*self._head(guild_id, Source.ARCHIVE, ""), room(guild_id, channel_id), *reach, *names]
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
-        messages = [from_row(guild_id, row) for row in rows]
+        messages = [from_row(row) for row in rows]
         messages.sort(key=lambda message: (message.ts, message.id))
         return messages
 
@@ -170,7 +170,7 @@ class Search:
         """The buffer view of a few channels. SORT reads order and documents at half the price of a script."""
         bucket = self._buckets.bucket(query.guild_id)
         names = (*FIELDS, vector_field(self._buckets.version(bucket))) if vectors else FIELDS
-        replies, opted_out = await self._newest_rows(bucket, query.channel_ids, names)
+        replies, opted_out = await self._newest_rows(bucket, _rooms(query), names)
         rows = [
             (channel, flat[at : at + len(names) + 1])
             for channel, flat in zip(query.channel_ids, replies, strict=True)
@@ -178,13 +178,13 @@ class Search:
         ]
         return await self._visible(query, rows, hidden=opted_out > 0)
 
-    async def _newest_rows(self, bucket: int, channels: Sequence[int], names: Sequence[str]) -> tuple[list[Any], int]:
+    async def _newest_rows(self, bucket: int, rooms: Sequence[str], names: Sequence[str]) -> tuple[list[Any], int]:
         """Per channel a flat list of id and fields of its newest messages; and how many people opted out."""
         keys = self._buckets.keys(bucket)
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             if self._sorts:
-                for channel in channels:
-                    pipe.execute_command(*_sort(keys, channel, names, self._max_messages))
+                for one in rooms:
+                    pipe.execute_command(*_sort(keys, one, names, self._max_messages))
             pipe.scard(keys.one("optout"))
             try:
                 *replies, opted_out = await answered(pipe.execute())
@@ -192,9 +192,9 @@ class Search:
                 if "denied" not in str(error):
                     raise
                 self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
-                return await self._newest_rows(bucket, channels, names)
+                return await self._newest_rows(bucket, rooms, names)
         if not self._sorts:
-            replies = await self._buckets.run("rows", bucket, [len(names), *names, *channels])
+            replies = await self._buckets.run("rows", bucket, [len(names), *names, *rooms])
         return replies, opted_out
 
     async def _check_version(self, guild_id: int) -> None:
@@ -235,7 +235,7 @@ class Search:
             *_narrowing(query, query.limit),
             len(query.author_ids),
             *query.author_ids,
-            *query.channel_ids,
+            *_rooms(query),
         ]
         _, _, rows = await self._buckets.run("view", self._buckets.bucket(query.guild_id), arguments)
         return rows
@@ -255,7 +255,7 @@ class Search:
             *query.author_ids,
             len(counted),
             *counted,
-            *query.channel_ids,
+            *_rooms(query),
         ]
         return await self._buckets.run("find", self._buckets.bucket(query.guild_id), arguments)
 
@@ -266,10 +266,14 @@ class Search:
         return guild_id, version, int(source is not Source.ARCHIVE)
 
 
-def _sort(keys: Keys, channel: int, names: Sequence[str], count: int) -> list[str | int]:
-    documents = keys.of("msg", channel)
+def _rooms(query: Query) -> list[str]:
+    return [room(query.guild_id, channel) for channel in query.channel_ids]
+
+
+def _sort(keys: Keys, place: str, names: Sequence[str], count: int) -> list[str | int]:
+    documents = keys.of("msg", place)
     wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
-    return ["SORT_RO", keys.of("chan", channel), "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
+    return ["SORT_RO", keys.of("chan", place), "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
 
 
 def tokens(word: str) -> list[str]:
@@ -304,7 +308,7 @@ def _similarities(vector: NDArray[np.float32] | None, blobs: Sequence[bytes | No
 
 
 def _found_hit(query: Query, row: list[Any], now: float) -> Hit:
-    message = from_row(query.guild_id, row)
+    message = from_row(row)
     similarity = 1.0 - float(row[3]) if row[3] is not None else None
     text_score = float(row[4]) if row[4] is not None else None
     score = similarity if similarity is not None else text_score or 0.0

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from channelmem.buckets import REBUILT, Buckets
 from channelmem.documents import to_revision, to_values
 from channelmem.errors import IndexMismatchError
-from channelmem.keys import padded
+from channelmem.keys import padded, room
 from channelmem.normalise import normalise
 from channelmem.outbox import Event, Outbox, Result
 from channelmem.privacy import Privacy
@@ -90,7 +90,8 @@ class Store(Privacy):
         if tidy is not None:
             return _outcome(self._outbox.put(bucket, "add", to_values(tidy)))
         if edited:
-            values = (message.guild_id, message.channel_id, padded(message.id), repr(message.revision))
+            place = room(message.guild_id, message.channel_id)
+            values = (message.guild_id, place, padded(message.id), repr(message.revision))
             return _outcome(self._outbox.put(bucket, "empty", values))
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         done.set_result(Outcome.IGNORED)
@@ -101,7 +102,7 @@ class Store(Privacy):
         names = [padded(one) for one in ids]
         bucket = self.buckets.bucket(guild_id)
         done = [
-            self._outbox.put(bucket, "delete", (guild_id, channel_id, *names[at : at + DELETE_CHUNK]))
+            self._outbox.put(bucket, "delete", (guild_id, room(guild_id, channel_id), *names[at : at + DELETE_CHUNK]))
             for at in range(0, len(names), DELETE_CHUNK)
         ]
         return await self._removed(done)
@@ -121,7 +122,7 @@ class Store(Privacy):
 
     async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
         # The moment of the call, not of its arrival: messages sent while Redis was away stay.
-        values = (guild_id, channel_id, repr(self.buckets.clock()), floor_ms)
+        values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
@@ -145,7 +146,7 @@ class Store(Privacy):
         """Adds vectors to messages that a question embedded itself; returns how many were still wanted."""
         rows: dict[int, list[tuple[str, str, str, bytes]]] = {}
         for message, vector in vectors:
-            name = f"{message.channel_id}:{padded(message.id)}"
+            name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
             row = ("", name, to_revision(message), vector.astype(np.float16).tobytes())
             rows.setdefault(self.buckets.bucket(message.guild_id), []).append(row)
         return sum([await self.commit_rows(bucket, batch) for bucket, batch in rows.items()])

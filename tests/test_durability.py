@@ -15,6 +15,7 @@ from channelmem import outbox, sweep
 from channelmem.buckets import connect
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest import Worker
+from channelmem.keys import room
 from channelmem.scripts import command
 from channelmem.search import Query, Search
 from channelmem.store import Store
@@ -152,7 +153,7 @@ async def test_a_redis_that_hangs_is_away_too_and_what_it_did_not_answer_is_not_
     await until(setup.drained)
     assert await setup.ids() == [1, 2]
     assert await setup.store.flush(10)
-    assert await setup.redis.zcard(setup.store.buckets.keys(0).of("chan", CHANNEL)) == 2
+    assert await setup.redis.zcard(setup.store.buckets.keys(0).of("chan", room(GUILD, CHANNEL))) == 2
 
 
 async def test_reads_and_commands_of_people_say_that_redis_is_away(setup: Setup) -> None:

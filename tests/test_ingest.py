@@ -223,7 +223,7 @@ async def test_a_message_that_expires_before_it_is_embedded_is_not_pending_for_e
     store: Store, redis: Redis, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([message(1), message(2)])
-    await redis.delete(store.buckets.keys(0).message(CHANNEL, 1))  # as Redis does when its time has come
+    await redis.delete(store.buckets.keys(0).message(GUILD, CHANNEL, 1))  # as Redis does when its time has come
     task = asyncio.create_task(Worker(store, fake_embedder).run())
     assert await store.flush(10)
     await end([task])

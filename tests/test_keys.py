@@ -18,7 +18,7 @@ PARTS = {"common", "read"}
 
 def test_every_key_of_a_bucket_lives_in_one_slot() -> None:
     bucket = keys.keys_of("cm", 7)
-    made = [bucket.one(name) for name in keys.KEYS] + [bucket.message(2**60, 2**63), bucket.index(3)]
+    made = [bucket.one(name) for name in keys.KEYS] + [bucket.message(2**62, 2**60, 2**63), bucket.index(3)]
     assert len({key_slot(key.encode()) for key in made}) == 1
 
 
@@ -29,6 +29,12 @@ def test_a_guild_always_maps_to_the_same_bucket_and_guilds_spread() -> None:
     assert keys.bucket_of(811_111_111_111_111_111, 1) == 0
     spread = {keys.bucket_of((1_420_070_400_000 + n * 997) << 22, 16) for n in range(200)}
     assert spread == set(range(16))
+
+
+def test_the_same_channel_id_in_two_guilds_is_two_rooms() -> None:
+    assert keys.room(1, 10) != keys.room(2, 10)
+    assert keys.room(1, 110) != keys.room(11, 10)
+    assert keys.guild_and_channel(keys.room(2**62, 2**60).encode()) == (2**62, 2**60)
 
 
 def test_padded_ids_sort_as_text_like_they_do_as_numbers() -> None:

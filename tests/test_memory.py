@@ -137,6 +137,19 @@ async def test_a_follow_up_inherits_what_it_leaves_out(talk: Talk) -> None:
     assert "night bus" in (await talk.ask(MARK, "and Bob?")).text
 
 
+async def test_speaking_to_the_bot_does_not_count_as_having_caught_up(
+    settings: Settings, embedder: Embedder, clock: Clock
+) -> None:
+    async with Memory.open(settings, clock=clock, embedder=embedder) as memory:
+        talk = Talk(memory, clock)
+        await talk.say(MARK, "brb", ago_s=600)
+        await talk.say(ANN, "the release is out", ago_s=300)
+        await talk.say(MARK, "hello bot", ago_s=10, addressed=True)
+    async with Memory.open(settings, clock=clock, embedder=embedder) as memory:  # a restart: only Redis knows
+        answer = await Talk(memory, clock).ask(MARK, "catch me up", id=999)
+        assert "the release is out" in answer.text
+
+
 async def test_catching_up_starts_where_the_asker_last_spoke(talk: Talk) -> None:
     await talk.say(BOB, "before lunch", ago_s=900)
     await talk.say(MARK, "brb", ago_s=600)

@@ -81,7 +81,7 @@ async def test_the_old_field_and_index_are_gone_afterwards(
 ) -> None:
     await fill(store, 10)
     await reindex(redis, settings, OtherEmbedder(), clock=clock)
-    fields = await redis.hkeys(store.buckets.keys(0).message(CHANNEL, 3))
+    fields = await redis.hkeys(store.buckets.keys(0).message(GUILD, CHANNEL, 3))
     assert b"vec2" in fields
     assert b"vec1" not in fields
     names = await command(redis, "FT._LIST")

@@ -287,7 +287,7 @@ async def test_other_index_settings_search_alike(
 
 
 async def test_vectors_are_stored_in_half_precision(talk: Store, redis: Redis, fake_embedder: FakeEmbedder) -> None:
-    blob = await redis.hget(talk.buckets.keys(0).message(CHANNEL, 1), "vec1")
+    blob = await redis.hget(talk.buckets.keys(0).message(GUILD, CHANNEL, 1), "vec1")
     assert isinstance(blob, bytes)
     stored = np.frombuffer(blob, dtype=np.float16)
     assert stored == pytest.approx(fake_embedder.vector(TALK[0].content), abs=1e-3)

@@ -14,7 +14,9 @@ local function remember_person(m, life_s)
   if m.flag == 'own' then return end
   local key = PEOPLE .. m.channel
   local known = redis.call('HGET', key, m.author)
-  if known and tonumber(string.match(known, '^[^\31]+')) > m.ts then return end
+  local last = known and string.match(known, '^[^\31]+')
+  -- What is said to the bot is not speaking to the channel: "catch me up" counts from the last real word.
+  if last and (m.flag ~= '' or tonumber(last) > m.ts) then return end
   redis.call('HSET', key, m.author, m.ts_text .. '\31' .. m.person)
   redis.call('PEXPIRE', key, math.floor(life_s * 1000))
 end

@@ -9,7 +9,7 @@ local field = 'vec' .. version
 local written = 0
 for at = 7, #ARGV, 4 do
   local entry, name, rev, vector = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local channel, id = string.match(name, '^(%d+):(%d+)$')
+  local channel, id = string.match(name, '^(%w+):(%d+)$')
   local about = redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HGET', MSG .. name, 'about')
   if not about then
     redis.call('SREM', WAIT .. channel, id) -- removed or expired before it was embedded

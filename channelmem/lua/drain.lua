@@ -6,7 +6,7 @@ local taken = 0
 while taken < left do
   local key = redis.call('SRANDMEMBER', DRAINS)
   if not key then break end
-  local channel = string.match(string.sub(key, #DRAIN + 1), '^%d+')
+  local channel = string.match(string.sub(key, #DRAIN + 1), '^%w+')
   local popped = redis.call('ZPOPMIN', key, left - taken)
   if #popped == 0 then redis.call('SREM', DRAINS, key) end
   for i = 1, #popped, 2 do

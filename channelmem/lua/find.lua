@@ -68,7 +68,7 @@ local rows, known = {}, {}
 local function found(key)
   local row_of = known[key]
   if row_of == nil then
-    local channel, id = string.match(string.sub(key, #MSG + 1), '^(%d+):(%d+)$')
+    local channel, id = string.match(string.sub(key, #MSG + 1), '^(%w+):(%d+)$')
     row_of = visible(channel, id) and row(channel, id) or false
     known[key] = row_of
     if row_of then

@@ -12,7 +12,7 @@ end
 local reply = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[6], 'DIALECT', 2)
 local removed = 0
 for i = 2, #reply do
-  local channel, id = string.match(string.sub(reply[i], #MSG + 1), '^(%d+):(%d+)$')
+  local channel, id = string.match(string.sub(reply[i], #MSG + 1), '^(%w+):(%d+)$')
   removed = removed + redis.call('EXISTS', reply[i])
   discard(channel, { id })
 end

@@ -12,7 +12,7 @@ local function missing(count)
 end
 
 local function place(name)
-  return string.match(name, '^(%d+):(%d+)$')
+  return string.match(name, '^(%w+):(%d+)$')
 end
 
 if kind == 'todo' then

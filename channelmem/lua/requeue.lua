@@ -7,7 +7,7 @@ if ARGV[7] == '1' and redis.call('XLEN', INGEST) > 0 then return -1 end
 local count = 0
 for at = 8, #ARGV do
   local name = ARGV[at]
-  local channel, id = string.match(name, '^(%d+):(%d+)$')
+  local channel, id = string.match(name, '^(%w+):(%d+)$')
   local about = redis.call('HGET', MSG .. name, 'about')
   if about and redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HSTRLEN', MSG .. name, field) == 0 then
     redis.call('SADD', WAIT .. channel, id)

@@ -5,7 +5,7 @@ local field = 'vec' .. ARGV[6]
 local texts = {}
 for at = 7, #ARGV, 2 do
   local name, rev = ARGV[at], ARGV[at + 1]
-  local channel, id = string.match(name, '^(%d+):(%d+)$')
+  local channel, id = string.match(name, '^(%w+):(%d+)$')
   local known = redis.call('HMGET', MSG .. name, 'text', 'about')
   local current = known[2] and revision(known[2]) == rev and redis.call('ZSCORE', CHAN .. channel, id)
   local done = current and redis.call('HSTRLEN', MSG .. name, field) > 0
