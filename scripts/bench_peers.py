@@ -103,6 +103,8 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
     model = Model(str(find_source(settings).path))
     url, name = measure.url_of(settings), settings.key_prefix
     redisvl, literal = Redisvl(url, f"{name}-redisvl", model), Literal(url, f"{name}-json", model)
+    for threads, ms in model.ms_by_threads.items():
+        report.add("one question on torch; the peers get the quicker number of threads", threads=threads, ms=ms)
     try:
         async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
             yield Bench(memory, embedder, redis, redisvl, literal, model, report, options, itertools.count(EXTRA))
