@@ -42,7 +42,7 @@ QUESTIONS = (
     ("Mark", "what did I just say about turtles?"),
     ("Mark", "did anyone mention reptiles?"),
     ("Mark", "what did Ann just say?"),
-    ("Mark", "why was the login service broken? what did Bob say about it"),
+    ("Carol", "what was Bob saying about the login service?"),
     ("Mark", "catch me up"),
     ("Mark", "what did people say about llamas?"),
     ("Mark", "tell me a joke"),
