@@ -85,6 +85,7 @@ _REMEMBERED = word_set("when how that the my")
 _ASKING = re.compile(r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvmRr])|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R")
 _ADVICE = re.compile(r"(?:hx?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
 _ADVISE = (["should", "i"], ["should", "we"], ["shall", "i"], ["shall", "we"])
+_REPORTED = re.compile(r"[BN]j*c")
 _ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c")
 
@@ -133,7 +134,8 @@ def _refused(line: Line) -> str:
     if (ordered or noted) and not _ANOTHER_QUESTION.search(letters):
         return "an order to say or do something"
     advice = _ADVICE.match(letters.lstrip("lj,."))
-    asked_how = advice and "mean" not in words and _PRESENT_GROUP.isdisjoint(words[: advice.end()])
+    reported = "mean" in words or ("W" in letters and "again" in words) or _REPORTED.search(letters)
+    asked_how = advice and not reported and _PRESENT_GROUP.isdisjoint(words[: advice.end()])
     if asked_how or (letters[0] in "qh" and words[1:2] == ["to"]):
         return "asks how things are done, not what was said"
     return ""
@@ -367,6 +369,6 @@ def _told_before(line: Line, finding: Finding) -> bool:
         return "you" in words[finding.end : finding.end + 2] or finding.name == "told"
     before = words[finding.start - 1] if finding.start else ""
     if finding.name == "perfect":
-        return line.letters[finding.verb[0]] == "c" and before != "what"
+        return verb in {"said", "mentioned", "talked"} and before != "what"
     stated = finding.name == "told" and verb in {"said", "mentioned"} and "last" not in words
     return stated and (before != "what" or "remember" in words)

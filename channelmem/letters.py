@@ -108,6 +108,8 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
 def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
     """Thursday is what they suggested, not when: "did I say Monday or Tuesday"."""
     before = words[each.first - 1]
+    if words[each.first] in {"on", "in", "at", "over"}:
+        return False
     return before in _PICKED or (before in {"say", "said"} and not {"q", "o"} & set(codes[: each.first]))
 
 

@@ -24,7 +24,7 @@ class Recap:
 
 # Idioms that ask for it by themselves.
 _SURE = (
-    r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)",
+    r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
     r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
     r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?",
     r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
@@ -116,14 +116,15 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
 def _named_before(line: Line, rest: int) -> bool:
     """ "Moby Dick summary": what is to be summed up may stand before the word."""
     first = next((i for i, letter in enumerate(line.letters[:rest]) if letter == "r"), rest)
-    before = zip(line.words[:first], line.letters[:first], strict=True)
+    begin = max(line.letters.rfind(mark, 0, first) for mark in ",.") + 1
+    before = zip(line.words[begin:first], line.letters[begin:first], strict=True)
     return any(letter in "xN" and word not in _POLITE for word, letter in before)
 
 
 def _news(line: Line, rest: int, words: str) -> bool:
     """ "What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
     tail = line.letters[rest:]
-    left = tail.strip("jlzkHt,.pM")
+    left = tail.strip("jlzkHt,.pMg")
     bare = not left and ("k" in tail or not _YEAR.search(" ".join(line.words[rest:])))
     if words == "what is up":
         return bare and ("k" in tail or "z" in tail)

@@ -20,6 +20,7 @@ from channelmem.people import Roster
 from channelmem.spans import Clue, Moment
 from channelmem.topic import topic
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
+from channelmem.weigh import NAMES
 from channelmem.when import Found
 
 SKIP_FLAG = "🚫"
@@ -183,7 +184,9 @@ def _told(each: Found, start: float | None, end: float | None, now: float) -> tu
 
 def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:
     if finding is None:
-        return _named(line, scene)[:1] if line.persons else ()
+        names = NAMES.search(line.letters)
+        at = range(*names.span()) if names else range(0)
+        return tuple(person for i in at for person in line.persons.get(i, ()))
     found: list[Person] = []
     for i in range(*finding.subject):
         letter = line.letters[i]

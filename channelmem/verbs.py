@@ -29,8 +29,9 @@ _NO_ING = word_set(
 TALK_NOUNS = word_set(
     """message messages link links joke jokes rant screenshot screenshots poll polls vote votes argument drama meme
     memes question verdict decision consensus conclusion suggestion suggestions announcement topic topics debate
-    beef options option spreadsheet excuse spoiler spoilers discussion conversation post posts comment reply replies
-    proposal complaint gossip tea bet deal pics pic votes update updates reminder invite vibe points arguments reasons ideas choices feedback opinions fight chatter"""
+    beef options option spreadsheet excuse spoiler spoilers discussion conversation post posts comment reply
+    replies proposal complaint gossip tea bet deal pics pic update updates reminder invite vibe mood points
+    arguments reasons ideas choices feedback opinions fight chatter"""
 )
 OUTCOMES = word_set(
     """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result

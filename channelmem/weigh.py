@@ -19,12 +19,13 @@ THRESHOLD = 3
 
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
 WORLD = word_set(
-    """bible documentary docs documentation constitution lyrics novel manual wikipedia moon mars space apes earth humans
-    humanity universe dinosaurs aliens history president king queen pope war wars world country city planet league
-    cup match election olympics oscars capital population company government police congress parliament army empire
-    century romans egyptians pyramids titanic god jesus einstein battle revolution prize nobel championship finals
-    planets ocean continent minister senate church simulation weather score temperature rain snow renaissance holocaust
-    scientists animals cats dogs birds stock stocks market bitcoin dollar euro law math physics"""
+    """bible documentary docs documentation constitution lyrics novel manual wikipedia moon mars space apes earth
+    humans humanity universe dinosaurs aliens history president king queen pope war wars world country city
+    planet league cup match election olympics oscars capital population company government police congress
+    parliament army empire century romans egyptians pyramids titanic god jesus einstein battle revolution prize
+    nobel championship finals planets ocean continent minister senate church simulation weather score
+    temperature rain rained raining snow snowed renaissance holocaust scientists animals cats dogs birds stock
+    stocks market bitcoin dollar euro law math physics"""
 )
 _WORLD_DEEDS = word_set(
     """won wrote written invented discovered painted directed founded composed sang played built designed created
@@ -34,7 +35,7 @@ _WORLD_DEEDS = word_set(
 TASKS = word_set(
     """write translate generate compose create draft imagine pretend play set turn roast kick ban mute timeout
     calculate compute convert define solve draw design rate rank guess roll flip sing act add delete remove pin
-    wish greet welcome invite rewrite proofread fix debug help teach recommend suggest name compare choose pick
+    wish greet welcome invite rewrite proofread fix debug teach recommend suggest name compare choose pick
     spell count code make build order buy open close start stop cancel schedule remind reword improve"""
 )
 _ABSENT = word_set("afk unread backlog scrollback brb lurking")
@@ -46,9 +47,12 @@ _SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest 
 _ASKING_WORDS = word_set("what which who whose any anything everything")
 _TAGS = word_set("right correct so huh no yeah")
 
-_ASKS = re.compile(r"^[jl,.&zk]*(?:[qhodDbBR]|v[NPWigyetuUws]|r|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my)")
+_ASKS = re.compile(
+    r"^[jl,.&zk]*(?:[qhodDbBR]|v[NPWigyetuUws]|r|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my|CM)|^[jl]*P[xjKLTpfza]*$"
+)
 _PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygn]|v[jzlk]*[cV]|[NPWiye][jzlk]*v")
-_NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]")
+_NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
+_DOES = re.compile(r"Nj*x(?=.)")
 _WHO_DID = re.compile(
     r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
 )
@@ -62,14 +66,16 @@ _SOMETHING = re.compile(r"[bB]js[jxG]?[ap]")
 _THERE_WAS = re.compile(r"j[bB][jt]")
 _IT_DID = re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s")
 _DONE = re.compile(r"[bBv]t[xT]{1,2}n?V")
-_ANY = re.compile(r"^[jl,.&]*t[KLT]")
+_ANY = re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)")
+_THAT_THING = re.compile(r"t[xj]?sa")
+_IT_LAST = re.compile(r"[xVCcR][st][jlz]*$")
 _TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 _GENERAL = re.compile(r"^[jl,.&]*(?:h(?:[xj]?D|p|[xj]?m)|qD(?!N)|qb(?:[ax]|t[x])|D[yg]|q[xL]Dg)")
 _MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegts]m|^[jl,.]*m[jl]*[ts]")
 _WE_HERE = re.compile(r"(?:[tpfy][xj]?H|k)")
-_DEFINITE = re.compile(r"[tPuUwq][jx]{0,2}p?(?P<noun>[KLTH])")
+_DEFINITE = re.compile(r"[tPuUwq][jx]{0,2}p?(?P<noun>[KLTHC])")
 _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
-_NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
+NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,10 @@ def _person(view: _View) -> bool:
     return view.has_person()
 
 
+def _theirs(view: _View) -> bool:
+    return "P" in view.shape or ("according" in view.words and view.has_person())
+
+
 def _we(view: _View) -> bool:
     return "W" in view.shape or "us" in view.words or "our" in view.words
 
@@ -132,7 +142,9 @@ def _past(view: _View) -> bool:
 
 
 def _now(view: _View) -> bool:
-    return _NOW.search(view.shape) is not None
+    return _NOW.search(view.shape) is not None or any(
+        view.line.words[match.end() - 1].endswith("s") for match in _DOES.finditer(view.shape)
+    )
 
 
 def _place(view: _View) -> bool:
@@ -146,7 +158,8 @@ def _absent(view: _View) -> bool:
 
 _BACK = re.compile(
     r"(?<!\S)(?:i am back|just (?:got|came) (?:back|here|home|online)|got back|just woke|woke up|scroll(?:ed|ing)? up"
-    r"|just (?:joined|arrived|logged)|was (?:away|asleep|gone|offline|out)|back now|catching up|missed|lost track|so far)(?!\S)"
+    r"|just (?:joined|arrived|logged)|was (?:away|asleep|gone|offline|out)|back now|catching up|missed"
+    r"|lost track|so far)(?!\S)"
 )
 
 
@@ -226,6 +239,14 @@ def _it_did(view: _View) -> bool:
 _ANAPHORS = word_set("it this that these those")
 
 
+def _that_thing(view: _View) -> bool:
+    return _THAT_THING.search(view.shape) is not None
+
+
+def _it_last(view: _View) -> bool:
+    return _IT_LAST.search(view.shape) is not None
+
+
 def _done(view: _View) -> bool:
     return _DONE.search(view.shape) is not None
 
@@ -263,7 +284,14 @@ def _task(view: _View) -> bool:
 
 
 def _general(view: _View) -> bool:
-    return _GENERAL.search(view.shape) is not None and not _outcome(view)
+    if (
+        _outcome(view)
+        or "P" in view.shape
+        or (view.has_person() and (_past(view) or _now(view)))
+        or ("again" in view.words and _we(view))
+    ):
+        return False
+    return _GENERAL.search(view.shape) is not None
 
 
 def _modal(view: _View) -> bool:
@@ -272,7 +300,7 @@ def _modal(view: _View) -> bool:
 
 
 def _world(view: _View) -> bool:
-    return not view.has_person() and not view.words.isdisjoint(WORLD)
+    return not (view.has_person() or _talk_noun(view)) and not view.words.isdisjoint(WORLD)
 
 
 def _deed(view: _View) -> bool:
@@ -281,20 +309,21 @@ def _deed(view: _View) -> bool:
 
 
 def _superlative(view: _View) -> bool:
-    return not view.words.isdisjoint(_SUPERLATIVE)
+    return not view.has_person() and not view.words.isdisjoint(_SUPERLATIVE)
 
 
 def _bot(view: _View) -> bool:
-    return _BOT.search(view.shape) is not None and not _told(view)
+    return (_BOT.search(view.shape) is not None or ("U" in view.shape and not _talk_noun(view))) and not _told(view)
 
 
 def _quoted(view: _View) -> bool:
-    return "Z" in view.shape
+    return "Z" in view.shape and not view.has_person()
 
 
 # Clue in words, weight, how it is told. The sum decides against THRESHOLD.
 WEIGHTS: tuple[tuple[str, int, Callable[[_View], bool]], ...] = (
     ("somebody known", 2, _person),
+    ("something of theirs", 1, _theirs),
     ("we", 2, _we),
     ("somebody here", 2, _group),
     ("he or she", 1, _pronoun),
@@ -318,6 +347,8 @@ WEIGHTS: tuple[tuple[str, int, Callable[[_View], bool]], ...] = (
     ("a summary or a quote", 2, _summary),
     ("there was", 2, _there_was),
     ("it, this or that did", 2, _it_did),
+    ("that thing", 2, _that_thing),
+    ("it or that", 1, _it_last),
     ("done or not", 1, _done),
     ("any of it", 2, _any),
     ("again or yet", 1, _again),
@@ -352,7 +383,7 @@ def _subject(view: _View, *, told: bool) -> tuple[int, int]:
     letters = view.shape
     if told and (match := _TOLD.search(letters)):
         return match.start(), match.start() + 1
-    names = _NAMES.search(letters)
+    names = NAMES.search(letters)
     if names is None:
         return 0, 0
     before = letters[: names.start()]
