@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from channelmem.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
+from channelmem.evidence import LANGUAGES, TASKS, WORLD
 from channelmem.lexicon import word_set
 from channelmem.naming import Line
 from channelmem.recap import Recap, recap
 from channelmem.spans import Clue
-from channelmem.weigh import LANGUAGES, TASKS, THRESHOLD, WORLD, weigh
+from channelmem.weigh import THRESHOLD, weigh
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _weighed(line: Line) -> Judged:
     """No form fits: the clues are added up."""
     found = weigh(line)
     why = f"weighed {found.total} of {THRESHOLD}: {', '.join(found.clues) or 'nothing points to this conversation'}"
-    if found.total < THRESHOLD:
+    if not found.enough:
         return Judged(why=why)
     if found.open:
         return Judged(recap=Recap("an absence", len(line.letters)), why=why)

@@ -56,7 +56,7 @@ _GROUPS: dict[str, str] = {
     "u": "my mine",
     "U": "your yours",
     "w": "his their our ours theirs hers its",
-    "k": "here",
+    "k": "here above",
     "H": "channel chat thread conversation discussion server room group chatroom conversations discussions threads",
     "L": """messages posts comments replies response responses links url urls answers questions point points suggestion
         suggestions opinion opinions thoughts take takes arguments argument jokes meme memes pic pics picture pictures
