@@ -281,33 +281,16 @@ def _anyone(line: Line, finding: Finding) -> bool:
 
 
 def _noun(line: Line, finding: Finding) -> bool:
-    """What was the plan; any replies; how is the discussion going."""
-    verb = _verb(line, finding)
-    if line.letters[finding.verb[0]] == "H":
-        return verb in _TALKED
-    if "q" in line.letters[finding.start : finding.end]:
-        return "ever" not in line.words and (verb in _PAST_NOUNS or "again" in line.words)
-    return "any" in line.words[: finding.end] and verb in _ANY_OF
-
-
-def _were(line: Line, _finding: Finding) -> bool:
-    return "there" in line.words
+    """What was the plan."""
+    return "ever" not in line.words and (_verb(line, finding) in _PAST_NOUNS or "again" in line.words)
 
 
 def _between(line: Line, finding: Finding) -> bool:
     return line.words[finding.subject[0] - 1] in {"between", "from", "with", "of", "by"}
 
 
-def _made(line: Line, finding: Finding) -> bool:
-    return "g" not in _subject(line, finding) or _verb(line, finding) in {"made", "gave", "had"}
-
-
 def _remembered(line: Line, finding: Finding) -> bool:
     return _verb(line, finding) == "remember"
-
-
-def _pointed(line: Line, _finding: Finding) -> bool:
-    return not {"that", "this", "it"}.isdisjoint(line.words)
 
 
 def _past(line: Line, finding: Finding) -> bool:
@@ -346,16 +329,11 @@ def _present(line: Line, finding: Finding) -> bool:
     return "t" not in subject
 
 
-def _tale(line: Line, finding: Finding) -> bool:
-    return _asks(line, "." + line.letters[finding.end :]) and not {"q", "h"}.isdisjoint(line.letters)
-
-
 _CHECKS: dict[str, Callable[[Line, Finding], bool]] = {
     "asked": _sure, "perfect": _sure, "continuous": _sure, "anyone": _anyone, "who": _who, "whose": _who,
     "told": _told, "passive": _passive, "raised": _raised, "owned": _owned, "own": _own, "sent": _sent,
     "between": _between, "quoted": _quoted, "opinion": _opinion, "meaning": _meaning, "last": _last,
-    "messages": _messages, "noun": _noun, "were": _were, "remembered": _remembered, "pointed": _pointed, "made": _made,
-    "past": _past, "present": _present, "theirs": _present, "tale": _tale,
+    "messages": _messages, "noun": _noun, "remembered": _remembered, "past": _past, "present": _present,
 }  # fmt: skip
 
 
