@@ -61,6 +61,8 @@ class Weights:
     cosine_word: float = 0.2
     cosine_most: float = 0.9
     """The cosine counts more the more words the topic has: one word alone embeds poorly."""
+    cosine_near: float = 0.25
+    """The better cosine of the messages before and after, shared like their words."""
     speaker: float = 0.4
     window: float = 0.2
     date: float = 0.6
@@ -72,7 +74,7 @@ class Weights:
     """A message of fewer than three words quotes badly."""
     answer_kind: float = 0.1
     """"When" finds a time, "how many" an amount."""
-    relative: float = 0.5
+    relative: float = 0.3
     """How far coverage is measured against the best candidate instead of the whole topic."""
 
 
@@ -122,10 +124,13 @@ def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     present = _present(lines, topic)
     share = _shares(pool, topic, present)
     own = _own(pool.messages, topic, present, weights)
-    wide = (_with_neighbours(pool.messages, present, own, weights) if present.any() else own) @ share
     cosine = np.nan_to_num(np.maximum(pool.cosines, 0.0))
+    near = _Near(_stretches(pool.messages), _near_share(pool.messages, weights))
+    wide = (1.0 - (1.0 - own) * (1.0 - near.words(present, weights))) @ share
     score = weights.words * wide / (weights.relative * wide.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
-    score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * cosine
+    score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * (
+        cosine + weights.cosine_near * near.cosine(cosine)
+    )
     score += _situation(pool.messages, lines, ask, weights)
     coverage = own @ share
     return Scores(score, coverage + 0.5 * cosine, coverage)
@@ -167,10 +172,6 @@ def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, wei
     return covered if dated is None else np.maximum(covered, weights.date * dated)
 
 
-def _with_neighbours(messages: Sequence[Message], present: Floats, own: Floats, weights: Weights) -> Floats:
-    return 1.0 - (1.0 - own) * (1.0 - _near_share(messages, weights) * _nearby(messages, present, weights))
-
-
 def _in_parents(messages: Sequence[Message], present: Floats) -> Floats:
     """The chance that what a message answers has the word."""
     having = {messages[row].id: present[row] for row in np.flatnonzero(present.any(axis=1)).tolist()}
@@ -188,17 +189,28 @@ def _near_share(messages: Sequence[Message], weights: Weights) -> float:
     return weights.near_crowd + (weights.near_alone - weights.near_crowd) * crowd
 
 
-def _nearby(messages: Sequence[Message], present: Floats, weights: Weights) -> Floats:
-    """How far the neighbours in the same stretch of talk have the words."""
-    stretch = _stretches(messages)
-    near = np.zeros_like(present)
-    for distance, weight in enumerate(weights.near, start=1):
-        if distance >= len(messages):
-            break
-        same = (stretch[distance:] == stretch[:-distance])[:, None] * weight
-        near[distance:] += same * present[:-distance]
-        near[:-distance] += same * present[distance:]
-    return np.minimum(near, 1.0)
+class _Near(NamedTuple):
+    """What the neighbours in the same stretch of talk lend."""
+
+    stretch: NDArray[np.int64]
+    share: float
+
+    def words(self, present: Floats, weights: Weights) -> Floats:
+        near = np.zeros_like(present)
+        for distance, weight in enumerate(weights.near, start=1):
+            if distance >= len(present):
+                break
+            same = (self.stretch[distance:] == self.stretch[:-distance])[:, None] * weight
+            near[distance:] += same * present[:-distance]
+            near[:-distance] += same * present[distance:]
+        return self.share * np.minimum(near, 1.0)
+
+    def cosine(self, cosine: Floats) -> Floats:
+        same = self.stretch[1:] == self.stretch[:-1]
+        best = np.zeros_like(cosine)
+        best[1:] = same * cosine[:-1]
+        best[:-1] = np.maximum(best[:-1], same * cosine[1:])
+        return self.share * best
 
 
 def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:

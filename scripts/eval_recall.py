@@ -33,7 +33,7 @@ from channelmem.rank import SHIPPED, Weights
 from channelmem.recall import Recall
 from channelmem.server import connect_url
 from channelmem.settings import Settings
-from channelmem.types import Answer, Hit, Kind, Mode, Question
+from channelmem.types import Answer, Hit, Kind, Mode, Person, Question
 from channelmem.words import stems
 from scripts.eval_links import best_link, score
 from scripts.replay import Row, Stage, Talk, question, read, stage, talks
@@ -49,13 +49,14 @@ ABLATIONS: dict[str, Weights] = {
     "without the parents' words": replace(SHIPPED, parent=0.0),
     "without the neighbours' words": replace(SHIPPED, near=()),
     "without either": replace(SHIPPED, parent=0.0, near=()),
-    "without the cosine": replace(SHIPPED, cosine=0.0, cosine_word=0.0, cosine_most=0.0),
+    "without the neighbours' cosine": replace(SHIPPED, cosine_near=0.0),
+    "without any cosine": replace(SHIPPED, cosine=0.0, cosine_word=0.0, cosine_most=0.0),
     "without words": replace(SHIPPED, words=0.0),
     "without preferring the speaker": replace(SHIPPED, speaker=0.0),
     "without dates and window": replace(SHIPPED, date=0.0, window=0.0),
     "without kinds of lines": replace(SHIPPED, question=0.0, fragment=0.0, answer_kind=0.0),
 }
-WHOLE = "the whole question instead of its topic"
+WHOLE = "the whole question, names and all"
 
 
 @dataclass(slots=True)
@@ -160,7 +161,9 @@ class Evaluation:
             recall = Recall(on.search, on.embedder, on.settings, clock=on.clock, weights=weights)
             yield label, (await recall(asked, answer.route)).hits
         recall = Recall(on.search, on.embedder, on.settings, clock=on.clock)
-        whole = replace(answer.route, topic=asked.text, mode=Mode.TOPIC)
+        # People without a name: nothing is taken out of the text, and their ids still count.
+        people = tuple(Person(one.id, "") for one in answer.route.speakers)
+        whole = replace(answer.route, topic=asked.text, mode=Mode.TOPIC, speakers=people)
         yield WHOLE, (await recall(asked, whole)).hits
 
     # --- IRC ---
