@@ -50,8 +50,9 @@ def name(line: Line, codes: list[str], known: Known) -> None:
     """Finds the persons of a line and gives them their letters."""
     _give_back_apostrophes(line, codes, known.roster)
     words, i = line.words, 0
+    bot_name = fold(known.bot.name)
     while i < len(words):
-        people, length = _person_at(line, codes, i, known)
+        people, length = _person_at(line, codes, i, known, bot_name)
         if people:
             possessive = line.tokens[i + length - 1].possessive
             line.persons[i] = people
@@ -72,7 +73,7 @@ def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster) -> None
             line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
 
 
-def _person_at(line: Line, codes: list[str], i: int, known: Known) -> tuple[tuple[Person, ...], int]:
+def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str) -> tuple[tuple[Person, ...], int]:
     words = line.words
     mention = _MENTION.fullmatch(words[i]) if words[i].startswith("<@") else None
     if mention:
@@ -80,7 +81,7 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known) -> tuple[tupl
         return ((person,), 1) if person else ((), 1)
     called = i > 0 and words[i - 1] == "@"
     people, length = known.roster.find(words, i)
-    if not people and words[i] == fold(known.bot.name):
+    if not people and words[i] == bot_name:
         people, length = (known.bot,), 1
     if not people and length == 0 and codes[i] == "x" and _stands_alone(codes, i):
         people, length = known.roster.part(words[i]), 1

@@ -307,3 +307,68 @@ def test_the_route_explains_itself() -> None:
     assert "did bob say" in why
     assert "yesterday" in why
     assert "words of bob" in why
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("who broke the build", Kind.CHANNEL),
+        ("so who's bringing snacks", Kind.CHANNEL),
+        ("did it get resolved", Kind.CHANNEL),
+        ("what's the verdict on movie night", Kind.CHANNEL),
+        ("wasn't there something about a deadline", Kind.CHANNEL),
+        ("can't find where alice put the slides", Kind.CHANNEL),
+        ("alice refuses to play, how come", Kind.CHANNEL),
+        ("45 minutes ago someone had the same error. what fixed it", Kind.MEMORY),
+        ("long ago we had a rule about spoilers, what was it", Kind.MEMORY),
+        ("who painted the mona lisa", Kind.NONE),
+        ("did they ever find amelia earhart", Kind.NONE),
+        ("can you write a poem about bob", Kind.NONE),
+        ("will alice come tomorrow", Kind.NONE),
+        ("alice you were right yesterday", Kind.NONE),
+        ("what is a mutex", Kind.NONE),
+        ('who said "to be or not to be"', Kind.NONE),
+    ],
+)
+def test_without_a_known_form_the_evidence_decides(text: str, kind: Kind) -> None:
+    assert ask(text).kind is kind
+
+
+def test_the_evidence_is_told_in_words() -> None:
+    assert "who did it +2" in ask("who broke the build").why[0]
+    assert "a deed of history -3" in ask("who painted the mona lisa").why[0]
+
+
+def test_somebody_absent_gets_a_recap() -> None:
+    assert ask("afk for ten, what changed").mode is Mode.RECAP
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_s", "not_ago_s"),
+    [
+        ("what happened here in the past quarter of an hour", 600, 1_200),
+        ("what was posted between 9 and 10 this morning", 6 * 3_600, 4 * 3_600),
+        ("what did bob bring up the day before yesterday", 2 * 86_400, 86_400),
+        ("summarise today's conversation", 8 * 3_600, 86_400),
+    ],
+)
+def test_windows_of_less_common_expressions(text: str, ago_s: float, not_ago_s: float) -> None:
+    window = ask(text).window
+    assert window.contains(NOW - ago_s)
+    assert not window.contains(NOW - not_ago_s)
+
+
+def test_a_day_that_was_suggested_is_no_time_to_look_at() -> None:
+    assert ask("who suggested thursday").kind is Kind.CHANNEL
+    assert ask("which pub did bob pick on friday").kind is Kind.MEMORY
+
+
+def test_part_of_a_name_is_enough_unless_it_is_somebodys_uncle() -> None:
+    rob = Person(20, "uncle rob")
+    roster = Roster([MARK, rob])
+    assert ask("what did rob bring up about grandma", roster=roster).speakers == (rob,)
+    assert ask("what was my uncle called", roster=roster).speakers == ()
+
+
+def test_everyone_of_a_list_is_a_speaker_of_a_recap() -> None:
+    assert ask("give me the gist of what bob and carol are discussing").speakers == (BOB, CAROL)
