@@ -74,7 +74,7 @@ class Sign(NamedTuple):
 _PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")
 _NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
 _DOES = re.compile(r"Nj*x(?=.)")
-_DEFINITE = re.compile(r"[tPuUwq][jx]{0,2}p?(?P<noun>[KLTHC])")
+_DEFINITE = re.compile(r"[tPuUwqz][jx]{0,2}p?(?P<noun>[KLTHC])")
 _WHO_DID = re.compile(
     r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
 )
@@ -138,7 +138,7 @@ def _now(words: list[str], shape: str) -> bool:
 
 _ASKS = re.compile(
     r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my|CM)"
-    r"|^[jl]*P[xjKLTCpfza]*$"
+    r"|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
 )
 _POLITE = word_set("can could would will you please just go let to")
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")

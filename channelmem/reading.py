@@ -58,15 +58,15 @@ def read(text: str, names: Container[str] = ()) -> list[Token]:
         if piece == QUOTED:
             quoted = Token(quotes.pop(0), QUOTED)
             tokens += [] if i in middle else [quoted]
-        elif i in middle or piece in _NOISE or piece.startswith("http") or _is_titles_dot(piece, tokens):
+        elif i in middle or piece in _NOISE or piece.startswith("http") or (piece == "." and _after_title(tokens)):
             continue
         else:
             _append(tokens, piece, names)
     return tokens
 
 
-def _is_titles_dot(piece: str, tokens: list[Token]) -> bool:
-    return piece == "." and bool(tokens) and tokens[-1].word in _TITLES
+def _after_title(tokens: list[Token]) -> bool:
+    return bool(tokens) and tokens[-1].word in _TITLES
 
 
 def _without_quotes(text: str) -> tuple[str, list[str]]:

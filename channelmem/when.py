@@ -26,7 +26,7 @@ _TRIGGERS = word_set(
 ) | {*WEEKDAYS, *MONTHS}
 # A question names one time or two; more than this is no question.
 _MOST = 6
-_DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"(?:^| )\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ _UNTIL = frozenset({"before", "until", "till"})
 
 def find(words: Sequence[str], moment: Moment) -> list[Found]:
     """Every time expression of the words, in order, none overlapping another."""
-    if _TRIGGERS.isdisjoint(words) and not any(map(_DIGIT.match, words)):
-        return []
     text = " ".join(words)
+    if _TRIGGERS.isdisjoint(words) and _NUMBER.search(text) is None:
+        return []
     starts = _starts(words)
     found: list[Found] = []
     taken: list[tuple[int, int]] = []
