@@ -152,7 +152,9 @@ async def _store(settings: Settings, embedder: Embedder, stored: int, bar: Progr
 async def _turn(memory: Memory, embedder: Embedder, source: Source, redis: Redis, busy: Noticed) -> Turn:
     texts = source.take(source.options.burst)
     cpu = [await _cpu_s(redis)]
-    alone = await measure.seconds(partial(embedder.embed_messages, texts))
+    # Watching takes processor time itself, so both sides are watched.
+    async with Noticed().watch(memory):
+        alone = await measure.seconds(partial(embedder.embed_messages, texts))
     cpu.append(await _cpu_s(redis))
     async with busy.watch(memory):
         whole = await measure.seconds(partial(source.send, memory, texts))
