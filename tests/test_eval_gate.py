@@ -17,11 +17,12 @@ def _at_least(figures: dict[str, object], name: str, least: float) -> None:
     assert value >= least, f"{name} is {value}"
 
 
-# The half that rules are written against must stay at the target. The other half is the honest figure: it was measured
-# at 91.7 % (speakers 94.4 %, windows 95.6 %), short of the 97 % we want, and must at least not get worse.
+# The sets that rules are written against must stay at the target. The final half is the honest figure: it was measured
+# at 96.7 % (speakers 96.7 %, windows 97.8 %), a little short of the 97 % we want, and must at least not get worse.
 LEAST = {
-    "routing_dev.jsonl": {"route": 0.97, "speakers": 0.95, "windows": 0.95},
-    "routing_final.jsonl": {"route": 0.91, "speakers": 0.94, "windows": 0.95},
+    "routing_dev.jsonl": {"rows": 120, "route": 0.97, "speakers": 0.95, "windows": 0.95},
+    "routing_more.jsonl": {"rows": 160, "route": 0.97, "speakers": 0.95, "windows": 0.95},
+    "routing_final.jsonl": {"rows": 120, "route": 0.966, "speakers": 0.966, "windows": 0.977},
 }
 
 
@@ -29,9 +30,9 @@ LEAST = {
 def test_routes_are_right_on_our_own_questions(file: str) -> None:
     # Only the figures: a message with rows of the final half would make it known.
     figures = as_json(judge(read(DATA / file)))
-    assert figures["rows"] == 120
-    for name, least in LEAST[file].items():
-        _at_least(figures, name, least)
+    assert figures["rows"] == LEAST[file]["rows"]
+    for name in ("route", "speakers", "windows"):
+        _at_least(figures, name, LEAST[file][name])
 
 
 def test_the_seeds_regexes_are_far_behind() -> None:
