@@ -77,11 +77,19 @@ class People:
             self.spoke[person.id] = max(message.ts, self.spoke.get(person.id, message.ts))
 
 
+@dataclass(slots=True)
+class Slot:
+    """A channel's linker, and the door to it: those who come while it is loaded enter in the order they came."""
+
+    door: asyncio.Lock = field(default_factory=asyncio.Lock)
+    linker: Linker | None = None
+
+
 class Channels:
     def __init__(self, store: Store, search: Search, history: History | None) -> None:
         self._store, self._search, self._history = store, search, history
         self._settings = store.buckets.settings
-        self._linkers: Recent[int, asyncio.Future[Linker]] = Recent(CHANNELS)
+        self._slots: Recent[int, Slot] = Recent(CHANNELS)
         self._people: Recent[int, People] = Recent(CHANNELS)
         self._asked: Recent[tuple[int, int], tuple[float, Route]] = Recent(FOLLOW_UPS)
         self._guilds: Recent[int, int] = Recent(CHANNELS)
@@ -110,12 +118,12 @@ class Channels:
                 people.hear(message)
 
     def drop(self, channel_id: int, ids: Iterable[int]) -> None:
-        linker = self._linkers.get(channel_id)
-        if linker is not None and linker.done():
-            linker.result().drop(ids)
+        slot = self._slots.get(channel_id)
+        if slot is not None and slot.linker is not None:
+            slot.linker.drop(ids)
 
     def drop_channel(self, channel_id: int) -> None:
-        self._linkers.pop(channel_id, None)
+        self._slots.pop(channel_id, None)
         self._people.pop(channel_id, None)
 
     def drop_guild(self, guild_id: int) -> None:
@@ -123,20 +131,21 @@ class Channels:
             self.drop_channel(channel_id)
 
     def drop_author(self, author_id: int) -> None:
-        for linker in self._linkers.values():
-            if linker.done():
-                linker.result().drop_author(author_id)
+        for slot in self._slots.values():
+            if slot.linker is not None:
+                slot.linker.drop_author(author_id)
         self._people.clear()
 
     async def _linker(self, guild_id: int, channel_id: int) -> Linker:
-        known = self._linkers.use(channel_id)
-        if known is not None and known.done():
-            return known.result()
-        if known is None:
+        slot = self._slots.use(channel_id)
+        if slot is None:
             self._guilds.put(channel_id, guild_id)
-            known = self._linkers.put(channel_id, asyncio.ensure_future(self._load(guild_id, channel_id)))
-        # Those that wait here are woken in the order in which they came.
-        return await asyncio.shield(known)
+            slot = self._slots.put(channel_id, Slot())
+        # The lock is fair: nobody overtakes those who wait, also in the moment after the linker came.
+        async with slot.door:
+            if slot.linker is None:
+                slot.linker = await self._load(guild_id, channel_id)
+            return slot.linker
 
     async def _load(self, guild_id: int, channel_id: int) -> Linker:
         query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE)
