@@ -46,7 +46,8 @@ SESSION_S: Final = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each ingredient counts. Chosen on the IRC data and by reason; docs/recall.md shows what each brings."""
+    """What each ingredient counts. Set by hand while watching the IRC and the LoCoMo figures, so both are development
+    data for them; docs/recall.md says how many settings were compared and what each ingredient brings."""
 
     words: float = 1.0
     """Coverage of the topic's words, however they reach the message."""
