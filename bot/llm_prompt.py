@@ -16,8 +16,8 @@ from bot.characters import BLOCKS, Character
 from bot.speaker import Place
 from channelmem.durations import human_age
 from channelmem.memory import Memory
-from channelmem.quote import escape_xml, flatten, line, plain_name
 from channelmem.settings import Settings
+from channelmem.telling.quote import escape_xml, flatten, line, plain_name
 from channelmem.types import Answer, Hit, Question, Source
 
 LOOKED_UP: Final = "channel_messages"

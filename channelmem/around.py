@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from channelmem import references
-from channelmem.assemble import Parts, assemble
 from channelmem.errors import RedisUnavailableError
-from channelmem.recall import Recall
-from channelmem.route import Scene
-from channelmem.search import Query, Search
+from channelmem.recalling.recall import Recall
+from channelmem.routing.route import Scene
 from channelmem.settings import Settings
-from channelmem.threads import Forest, build
+from channelmem.store.search import Query, Search
+from channelmem.telling import references
+from channelmem.telling.assemble import Parts, assemble
+from channelmem.telling.threads import Forest, build
 from channelmem.types import Answer, History, Kind, Look, Message, Mode, Person, Question, Route, Source, Window
 
 CHAIN = 20

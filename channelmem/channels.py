@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.links import Linker
-from channelmem.people import Roster
-from channelmem.route import Scene
-from channelmem.search import Query, Search
-from channelmem.store import Store
+from channelmem.recalling.links import Linker
+from channelmem.routing.people import Roster
+from channelmem.routing.route import Scene
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
 from channelmem.types import History, Message, Outcome, Person, Question, Route, Source
 
 CHANNELS = 2_000

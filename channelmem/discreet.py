@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.store import Store
+from channelmem.store.store import Store
 from channelmem.types import History, Message, Past, Question
 
 

@@ -19,11 +19,11 @@ import aiohttp
 import psutil
 import redis
 
+from channelmem.embedding.model import find_source, ready
 from channelmem.errors import ChannelmemError
-from channelmem.keys import keys_of
-from channelmem.model import find_source, ready
-from channelmem.server import check_server, connect_url
+from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
+from channelmem.store.keys import keys_of
 
 API = "https://discord.com/api/v10"
 MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted, or granted without review to a small bot

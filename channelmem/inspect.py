@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from redis.asyncio import Redis
 
-from channelmem.buckets import Buckets, connect
-from channelmem.keys import guild_and_channel, keys_of
-from channelmem.schema import vector_field
-from channelmem.scripts import answered
-from channelmem.search import Query, Search
-from channelmem.server import check_server, connect_url
+from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
+from channelmem.store.buckets import Buckets, connect
+from channelmem.store.keys import guild_and_channel, keys_of
+from channelmem.store.schema import vector_field
+from channelmem.store.scripts import answered
+from channelmem.store.search import Query, Search
 from channelmem.types import Hit, Message, Source
 
 

@@ -14,25 +14,25 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from channelmem import tokens
-from channelmem.answer import answer_text
 from channelmem.around import Surroundings
-from channelmem.bookmarks import Bookmarks
-from channelmem.buckets import Buckets, connect
 from channelmem.channels import Channels
 from channelmem.discreet import Discreet
-from channelmem.embed import Embedder, open_embedder
+from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
-from channelmem.ingest import Worker
-from channelmem.model import Progress
-from channelmem.normalise import normalise
-from channelmem.recall import Recall
-from channelmem.route import route
-from channelmem.search import Search
-from channelmem.server import check_server, connect_url
+from channelmem.recalling.recall import Recall
+from channelmem.routing.route import route
+from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store import Store
-from channelmem.threads import build
+from channelmem.store.bookmarks import Bookmarks
+from channelmem.store.buckets import Buckets, connect
+from channelmem.store.ingest import Worker
+from channelmem.store.normalise import normalise
+from channelmem.store.search import Search
+from channelmem.store.store import Store
+from channelmem.telling import tokens
+from channelmem.telling.answer import answer_text
+from channelmem.telling.threads import build
 from channelmem.types import (
     Answer,
     ChannelStatus,

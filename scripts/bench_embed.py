@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from channelmem.embed import LaneEmbedder, Vectors, cores, open_embedder
-from channelmem.model import find_source
-from channelmem.onnx_encoder import OnnxEncoder
+from channelmem.embedding.embed import LaneEmbedder, Vectors, cores, open_embedder
+from channelmem.embedding.model import find_source
+from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.settings import Settings
 
 SUBJECTS = ("the deploy", "my turtle", "pizza on friday", "that redis upgrade", "the new keyboard", "our raid group")
@@ -45,7 +45,7 @@ TAILS = (
 BATCH = 64
 
 STARTS = {
-    "hot start": "import asyncio; from channelmem.embed import open_embedder; "
+    "hot start": "import asyncio; from channelmem.embedding.embed import open_embedder; "
     "from channelmem.settings import Settings; "
     "e = open_embedder(Settings(_env_file=None)); asyncio.run(e.embed_question('turtles')); e.close()",
     "sentence-transformers": "import sys; from sentence_transformers import SentenceTransformer; "
@@ -161,7 +161,7 @@ def _unsorted(embedder: object) -> Timed:
 
 def _torch() -> Timed:
     # Imported here because it takes 10 s, which --skip-torch is there to save.
-    from channelmem.model_export import load_reference  # noqa: PLC0415
+    from channelmem.embedding.model_export import load_reference  # noqa: PLC0415
 
     model = load_reference(find_source(Settings(_env_file=None)))
 

@@ -28,10 +28,11 @@ from typing import Final
 from redis.asyncio import Redis
 from rich.progress import Progress
 
-from channelmem.embed import Embedder, open_embedder
+from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.store import Store
+from channelmem.store.tasks import end
 from scripts import measure
 from scripts.fill import DIMS, Cloud, fill
 from scripts.measure import Ratio, Report
@@ -54,9 +55,7 @@ class Noticed:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
 
     async def _tick(self) -> None:
         while True:

@@ -29,12 +29,12 @@ import matplotlib as mpl
 import numpy as np
 from rich.progress import Progress
 
-from channelmem.keys import keys_of
-from channelmem.schema import create_command, make_schema
-from channelmem.scripts import command
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.keys import keys_of
+from channelmem.store.schema import create_command, make_schema
+from channelmem.store.scripts import command
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
 from channelmem.types import Source, Window
 from scripts import measure
 from scripts.fill import DIMS, Cloud, Vectors, fill

@@ -29,10 +29,10 @@ from typing import Final
 from redis.asyncio import Redis
 from rich.progress import Progress
 
-from channelmem.embed import Embedder, open_embedder
+from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.embedding.model import find_source
 from channelmem.memory import Memory
-from channelmem.model import find_source
-from channelmem.server import running
+from channelmem.server.lease import running
 from channelmem.settings import Settings
 from channelmem.types import Message, Mode, Source
 from scripts import measure

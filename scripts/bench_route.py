@@ -15,8 +15,8 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from channelmem.people import Roster
-from channelmem.route import Scene, route
+from channelmem.routing.people import Roster
+from channelmem.routing.route import Scene, route
 from channelmem.types import Person
 
 NOW = 1_773_847_800.0

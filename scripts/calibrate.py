@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
-from channelmem.candidates import linked
-from channelmem.embed import Embedder, open_embedder
-from channelmem.links import Weights
-from channelmem.rank import Ask, Pool, order, rank
-from channelmem.recall import needed
+from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.recalling.candidates import linked
+from channelmem.recalling.links import Weights
+from channelmem.recalling.rank import Ask, Pool, order, rank
+from channelmem.recalling.recall import needed
+from channelmem.recalling.words import stems
 from channelmem.settings import Settings
 from channelmem.types import Message
-from channelmem.words import stems
 from scripts.eval_links import channels as annotated_channels
 from scripts.replay import Row, Talk, read, talks
 

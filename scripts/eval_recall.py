@@ -29,12 +29,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from channelmem.rank import SHIPPED, Weights
-from channelmem.recall import Recall
-from channelmem.server import connect_url
+from channelmem.recalling.rank import SHIPPED, Weights
+from channelmem.recalling.recall import Recall
+from channelmem.recalling.words import stems
+from channelmem.server.lease import connect_url
 from channelmem.settings import Settings
 from channelmem.types import Answer, Hit, Kind, Mode, Person, Question
-from channelmem.words import stems
 from scripts.eval_links import best_link, score
 from scripts.replay import Row, Stage, Talk, question, read, stage, talks
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.keys import GROUP
-from channelmem.scripts import command
-from channelmem.store import Store
+from channelmem.store.keys import GROUP
+from channelmem.store.scripts import command
+from channelmem.store.store import Store
 from channelmem.types import Message
 from scripts.measure import chat_lines, conversation
 

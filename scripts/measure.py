@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from channelmem.buckets import connect
-from channelmem.server import connect_url
+from channelmem.server.lease import connect_url
 from channelmem.settings import Settings
+from channelmem.store.buckets import connect
 from channelmem.types import Message, Question
 
 GUILD = 811_111_111_111_111_111

@@ -17,11 +17,11 @@ from typing import Any
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from channelmem.buckets import Buckets, connect
-from channelmem.embed import Embedder, open_embedder
+from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
+from channelmem.store.buckets import Buckets, connect
+from channelmem.store.search import Query, Search
 from channelmem.types import Kind, Message, Person, Question, Source
 
 Row = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Train the reply linker: writes channelmem/links.npz, or cross-validates by conversation.
+"""Train the reply linker: writes channelmem/recalling/links.npz, or cross-validates by conversation.
 
     python -m scripts.train_links --data DIR                     train on all annotated #ubuntu IRC, write the weights
     python -m scripts.train_links --data DIR --cross-validate    leave one conversation out, in turn; writes nothing
@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from channelmem.links import FEATURES, SPAN, Floats, Linker, Weights
+from channelmem.recalling.links import FEATURES, SPAN, Floats, Linker, Weights
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
 TARGET = Path(__file__).parent.parent / "channelmem" / "links.npz"

@@ -30,16 +30,16 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from testcontainers.core.container import DockerContainer
 
-from channelmem.buckets import connect
-from channelmem.embed import Embedder, open_embedder
-from channelmem.ingest import Worker
-from channelmem.search import Search
-from channelmem.server import lease
-from channelmem.server_find import Candidate, candidates
-from channelmem.server_supervisor import ask, free_port
+from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.server.find import Candidate, candidates
+from channelmem.server.lease import lease
+from channelmem.server.supervisor import ask, free_port
 from channelmem.settings import Settings
-from channelmem.store import Store
-from channelmem.tasks import end
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.search import Search
+from channelmem.store.store import Store
+from channelmem.store.tasks import end
 from channelmem.types import Message
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from channelmem.server_find import candidates
-from channelmem.server_supervisor import ask, free_port
+from channelmem.server.find import candidates
+from channelmem.server.supervisor import ask, free_port
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channelmem.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
-from channelmem.threads import Forest, build
+from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
+from channelmem.telling.threads import Forest, build
 from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Window
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC

@@ -1,4 +1,4 @@
-"""Imports point one way: adapters -> memory -> stages -> types. Only the store modules speak to Redis."""
+"""Imports point one way: adapters -> memory -> stages -> types. Only the store's package speaks to Redis."""
 
 import ast
 from pathlib import Path
@@ -6,21 +6,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "durations", "words", "quote"}
-# What adapters may use besides: the front door, and what it says in public.
-FRONT = GROUND | {"memory", "tool", "cli", "metrics"}
+GROUND = {"types", "errors", "settings", "durations"}
+# The stages, each with the stages it may build on: a question passes them from left to right.
+STAGES: dict[str, set[str]] = {
+    "server": set(),
+    "embedding": set(),
+    "routing": set(),
+    "store": {"embedding", "server"},
+    "telling": {"recalling"},
+    "recalling": {"store", "embedding"},
+}
+# What adapters may use besides the ground: the front door, and the safe display of people's words.
+FRONT = GROUND | {"memory", "tool", "tool_langchain", "cli"}
+SAFE_DISPLAY = "channelmem.telling.quote"
 # Commands that show one stage on its own.
 WINDOWS = {
-    "cli/redis.py": {"server", "server_find", "server_state"},
-    "cli/route.py": {"route", "people", "spans"},
-    "cli/doctor.py": {"server", "embed", "model", "doctor"},
+    "cli/redis.py": {"server"},
+    "cli/route.py": {"routing"},
+    "cli/doctor.py": {"doctor"},
     "cli/inspect.py": {"inspect"},
-    "cli/reindex.py": {"reindex", "buckets", "embed", "server"},
+    "cli/reindex.py": {"store", "embedding", "server"},
 }
-SPEAKS_REDIS = {
-    *("buckets", "scripts", "store", "search", "ingest", "outbox", "heal", "sweep", "reindex", "schema", "keys"),
-    *("privacy", "bookmarks", "inspect", "doctor"),
-}
+# Besides the store: is this Redis the right one, and is it well?
+SPEAKS_REDIS = ("store/", "server/", "inspect.py", "doctor.py", "cli/")
 
 
 def modules(folder: str) -> dict[str, Path]:
@@ -39,9 +47,17 @@ def imported(path: Path) -> set[str]:
 
 
 def ours(path: Path) -> set[str]:
-    """First-level modules of channelmem that a file imports."""
+    """Packages and modules of channelmem that a file imports, by their first name."""
     known = {name.removesuffix(".py").split("/")[0] for name in modules("channelmem")}
-    return {part for name in imported(path) if name.startswith("channelmem.") for part in [name.split(".")[1]]} & known
+    return {name.split(".")[1] for name in imported(path) if name.startswith("channelmem.")} & known
+
+
+def test_a_stage_builds_only_on_the_stages_before_it() -> None:
+    for name, path in modules("channelmem").items():
+        stage = name.split("/")[0]
+        if stage in STAGES:
+            allowed = GROUND | STAGES[stage] | {stage}
+            assert ours(path) <= allowed, (name, ours(path) - allowed)
 
 
 def test_nothing_below_the_adapters_imports_an_adapter() -> None:
@@ -51,15 +67,11 @@ def test_nothing_below_the_adapters_imports_an_adapter() -> None:
             assert not any(used == "bot" or used.startswith("bot.") for used in imported(path)), name
 
 
-def test_no_stage_imports_the_memory() -> None:
-    for name, path in modules("channelmem").items():
-        if not name.startswith("cli/") and name not in {"__init__.py", "memory.py", "tool.py"}:
-            assert "memory" not in ours(path), name
-
-
 def test_the_bot_talks_to_memory_and_nothing_below_it() -> None:
     for name, path in modules("bot").items():
-        assert ours(path) <= FRONT, (name, ours(path) - FRONT)
+        used = {one for one in imported(path) if one.startswith("channelmem.")}
+        below = {one for one in used if one.split(".")[1] not in FRONT and not one.startswith(SAFE_DISPLAY)}
+        assert not below, (name, below)
 
 
 def test_commands_talk_to_memory_but_for_those_that_show_a_stage() -> None:
@@ -74,17 +86,13 @@ def test_the_shared_types_import_nothing_of_ours() -> None:
     assert ours(ROOT / "channelmem" / "errors.py") == set()
 
 
-def test_only_the_store_modules_speak_to_redis() -> None:
+def test_only_the_stores_package_speaks_to_redis() -> None:
     for name, path in modules("channelmem").items():
-        if not name.startswith(("cli/", "server")) and name.removesuffix(".py") not in SPEAKS_REDIS:
+        if not name.startswith(SPEAKS_REDIS):
             spoken = {used for used in imported(path) if used.split(".")[0] in {"redis", "redisvl"}}
             assert not spoken, (name, spoken)
 
 
 def test_inference_leaves_the_event_loop_in_one_place_only() -> None:
-    hopping = {
-        name
-        for name, path in modules("channelmem").items()
-        if "run_in_executor" in path.read_text() and not name.startswith("cli/")
-    }
-    assert all(name.startswith("embed") for name in hopping), hopping
+    hopping = {name for name, path in modules("channelmem").items() if "ThreadPoolExecutor" in path.read_text()}
+    assert hopping == {"embedding/embed.py"}

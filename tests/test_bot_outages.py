@@ -18,7 +18,7 @@ from loopback.scene import Scene
 from bot.errors import NO_INTENT, REFUSED_LOGIN, WITHOUT_LOGIN
 from bot.history import DiscordHistory
 from channelmem.memory import Memory
-from channelmem.server_supervisor import free_port
+from channelmem.server.supervisor import free_port
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

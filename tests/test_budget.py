@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem import tokens
-from channelmem.budget import MARKS_AROUND_A_TEXT, Block, Draft, Row, Section, fit, overflows
+from channelmem.telling import tokens
+from channelmem.telling.budget import MARKS_AROUND_A_TEXT, Block, Draft, Row, Section, fit, overflows
 
 
 def section(head: str, *words: str) -> Section:

@@ -19,13 +19,13 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from channelmem.buckets import connect
-from channelmem.ingest import Worker
-from channelmem.keys import GROUP
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
-from channelmem.store import Store
-from channelmem.tasks import end
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.keys import GROUP
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
+from channelmem.store.tasks import end
 from channelmem.types import Message, Outcome, Source
 
 T = TypeVar("T")

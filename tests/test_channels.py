@@ -5,8 +5,8 @@ import asyncio
 from conftest import CHANNEL, GUILD, FakeEmbedder, message
 
 from channelmem.channels import Channels, Recent
-from channelmem.search import Search
-from channelmem.store import Store
+from channelmem.store.search import Search
+from channelmem.store.store import Store
 from channelmem.types import Message, Question
 
 

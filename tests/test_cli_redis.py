@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from channelmem import server
 from channelmem.cli import redis as cli_redis
+from channelmem.server import lease as server
 from channelmem.settings import Settings
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

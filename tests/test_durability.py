@@ -11,15 +11,15 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
 
-from channelmem import outbox, sweep
-from channelmem.buckets import connect
 from channelmem.errors import RedisUnavailableError
-from channelmem.ingest import Worker
-from channelmem.keys import room
-from channelmem.scripts import command
-from channelmem.search import Query, Search
-from channelmem.store import Store
-from channelmem.tasks import end
+from channelmem.store import outbox, sweep
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.keys import room
+from channelmem.store.scripts import command
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
+from channelmem.store.tasks import end
 from channelmem.types import Outcome, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=1000, source=Source.ARCHIVE)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from channelmem import embed
-from channelmem.embed import BATCH_ROWS, BATCH_TOKENS, Embedder, LaneEmbedder, Vectors, batches, open_embedder
+from channelmem.embedding import embed
+from channelmem.embedding.embed import BATCH_ROWS, BATCH_TOKENS, Embedder, LaneEmbedder, Vectors, batches, open_embedder
+from channelmem.embedding.model import prepare
 from channelmem.errors import ModelError
-from channelmem.model import prepare
 from channelmem.settings import Settings
 
 TEXTS = (
@@ -37,8 +37,8 @@ REFERENCE = """
 import asyncio, json, sys
 import numpy as np
 from sentence_transformers import SentenceTransformer
-from channelmem.embed import open_embedder
-from channelmem.model import find_source
+from channelmem.embedding.embed import open_embedder
+from channelmem.embedding.model import find_source
 from channelmem.settings import Settings
 texts = json.loads(sys.stdin.read())
 settings = Settings(_env_file=None, embedding_backend="torch")
@@ -58,9 +58,9 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.models import Dense, Pooling, Transformer
 from transformers import AutoTokenizer, BertConfig, BertModel, DistilBertConfig, DistilBertModel
-from channelmem.embed import open_embedder
+from channelmem.embedding.embed import open_embedder
 from channelmem.errors import ModelError
-from channelmem.model import find_source
+from channelmem.embedding.model import find_source
 from channelmem.settings import Settings
 texts, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
 tokenizer = AutoTokenizer.from_pretrained(find_source(Settings(_env_file=None)).path)
@@ -96,7 +96,7 @@ for name, inner, pooling, more in (
 
 HOT_START = """
 import asyncio, json, sys
-from channelmem.embed import open_embedder
+from channelmem.embedding.embed import open_embedder
 from channelmem.settings import Settings
 embedder = open_embedder(Settings(_env_file=None))
 asyncio.run(embedder.embed_question("what did I just say?"))

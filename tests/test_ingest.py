@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import ModelError
-from channelmem.ingest import Worker
-from channelmem.keys import GROUP
-from channelmem.search import Query, Search
-from channelmem.store import Store
-from channelmem.tasks import end
+from channelmem.store.ingest import Worker
+from channelmem.store.keys import GROUP
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
+from channelmem.store.tasks import end
 from channelmem.types import Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)

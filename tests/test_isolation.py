@@ -8,9 +8,9 @@ import pytest
 from conftest import Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
 
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
 from channelmem.types import Message, Source
 
 GUILDS = [(number + 1) * 7 << 22 for number in range(4)]

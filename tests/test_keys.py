@@ -8,11 +8,11 @@ from importlib import resources
 import pytest
 from redis.crc import key_slot
 
-from channelmem import keys
-from channelmem.schema import FIELDS
-from channelmem.scripts import source
+from channelmem.store import keys
+from channelmem.store.schema import FIELDS
+from channelmem.store.scripts import source
 
-SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem") / "lua").iterdir())
+SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem.store") / "lua").iterdir())
 PARTS = {"common", "read"}
 
 

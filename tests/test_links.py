@@ -9,7 +9,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from channelmem.links import FEATURES, PARENTS, SPAN, Linker, shipped
+from channelmem.recalling.links import FEATURES, PARENTS, SPAN, Linker, shipped
 from channelmem.types import Message
 
 PEOPLE = ["ann", "bob", "carol", "dave", "Zoë Müller", "山田 太郎", "x|away", "eve"]
@@ -200,7 +200,7 @@ def test_asking_before_adding_makes_no_difference() -> None:
 
 
 def test_the_shipped_weights_are_small_fit_the_features_and_name_their_source() -> None:
-    file = resources.files("channelmem").joinpath("links.npz")
+    file = resources.files("channelmem.recalling").joinpath("links.npz")
     assert len(file.read_bytes()) < 40_000
     assert shipped().layers[0][0].shape[1] == len(FEATURES)
     with file.open("rb") as opened, np.load(opened) as archive:

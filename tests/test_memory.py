@@ -23,7 +23,7 @@ from channelmem import (
     Settings,
     Source,
 )
-from channelmem.embed import Embedder
+from channelmem.embedding.embed import Embedder
 
 MARK, ANN, BOB = Person(7, "Mark"), Person(8, "Ann"), Person(9, "Bob")
 GUILD, CHANNEL, OTHER = 5 << 22, 10, 11

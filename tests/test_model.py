@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from channelmem import model as model_module
+from channelmem.embedding import model as model_module
+from channelmem.embedding.model import FORMAT, Manifest, Model, Source, find_source, prepare
 from channelmem.errors import ModelError
-from channelmem.model import FORMAT, Manifest, Model, Source, find_source, prepare
 from channelmem.settings import Settings
 
 PREPARE = """
 import json, sys
-from channelmem.model import prepare
+from channelmem.embedding.model import prepare
 from channelmem.settings import Settings
 stages = []
 model = prepare(Settings(_env_file=None), lambda stage, fraction: stages.append(stage))

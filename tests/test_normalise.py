@@ -7,7 +7,7 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.normalise import clean, cut, normalise
+from channelmem.store.normalise import clean, cut, normalise
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u200b", "\u200d\ufeff ", "\u2060\n", "\x00", "\u3000"])

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from channelmem import outbox as outbox_module
 from channelmem.errors import IndexMismatchError, RedisUnavailableError
-from channelmem.outbox import Event, Outbox
+from channelmem.store import outbox as outbox_module
+from channelmem.store.outbox import Event, Outbox
 from channelmem.types import Outcome
 
 

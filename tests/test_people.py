@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.people import Roster, fold, name_words, one_slip
+from channelmem.routing.people import Roster, fold, name_words, one_slip
 from channelmem.types import Person
 
 ANN = Person(1, "Ann")

@@ -10,11 +10,11 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
 
-from channelmem.ingest import Worker
-from channelmem.keys import room
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.ingest import Worker
+from channelmem.store.keys import room
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
 from channelmem.types import Message, Outcome, Source
 
 OTHER_GUILD = GUILD + (1 << 22)

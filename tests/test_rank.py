@@ -10,7 +10,7 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.rank import SHIPPED, Ask, Pool, asking, distinct, order, rank
+from channelmem.recalling.rank import SHIPPED, Ask, Pool, asking, distinct, order, rank
 from channelmem.types import Message, Window
 
 FILLER = "nothing of that sort came up around here today"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 
-from channelmem.buckets import connect
-from channelmem.ingest import Worker
-from channelmem.recall import Recall, Recalled, around, is_strict, needed, without_names
-from channelmem.search import Search
+from channelmem.recalling.recall import Recall, Recalled, around, is_strict, needed, without_names
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.search import Search
+from channelmem.store.store import Store
 from channelmem.types import Kind, Message, Mode, Past, Person, Question, Route, Source, Window
 
 ANN, BOB = Person(5, "Ann"), Person(6, "Bob")

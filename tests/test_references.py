@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.references import HISTORY_CALLS, Link, collect, inline, layered, linked, parse_links, reply_chain
+from channelmem.telling.references import (
+    HISTORY_CALLS,
+    Link,
+    collect,
+    inline,
+    layered,
+    linked,
+    parse_links,
+    reply_chain,
+)
 from channelmem.types import Message, Question
 
 GUILD, HERE, OPEN, SECRET = 10, 20, 21, 66

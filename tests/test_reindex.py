@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import IndexMismatchError
-from channelmem.ingest import Worker
-from channelmem.reindex import reindex
-from channelmem.scripts import command
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.ingest import Worker
+from channelmem.store.reindex import reindex
+from channelmem.store.scripts import command
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
 from channelmem.types import Source
 
 

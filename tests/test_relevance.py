@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.relevance import evidence, label, worth_quoting
+from channelmem.telling.relevance import evidence, label, worth_quoting
 from channelmem.types import Hit, Message
 
 

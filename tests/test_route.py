@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from channelmem.people import Roster
-from channelmem.route import Scene, route, should_skip
+from channelmem.routing.people import Roster
+from channelmem.routing.route import Scene, route, should_skip
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
 
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday

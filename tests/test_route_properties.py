@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelmem.people import Roster
-from channelmem.route import Scene, route
+from channelmem.routing.people import Roster
+from channelmem.routing.route import Scene, route
 from channelmem.types import Kind, Person, Route
 
 BOT = Person(1, "bot")

@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from channelmem.buckets import connect
-from channelmem.ingest import Worker
-from channelmem.scripts import command, source
-from channelmem.search import Query, Search, tokens
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.scripts import command, source
+from channelmem.store.search import Query, Search, tokens
+from channelmem.store.store import Store
 from channelmem.types import Message, Source, Window
 
 OTHER = 933_333_333_333_333_333

@@ -21,16 +21,19 @@ import redis
 from plain_server import plain_server
 from pydantic import SecretStr
 
-from channelmem import server, server_find, server_locks, server_supervisor
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError, ServerError
-from channelmem.server_check import _suitable as server_check_suitable
-from channelmem.server_sentences import os_sentence, tried_sentence
+from channelmem.server import find as server_find
+from channelmem.server import lease as server
+from channelmem.server import locks as server_locks
+from channelmem.server import supervisor as server_supervisor
+from channelmem.server.check import _suitable as server_check_suitable
+from channelmem.server.sentences import os_sentence, tried_sentence
 from channelmem.settings import Settings
 
 USER = """
 import json, sys
 from pathlib import Path
-from channelmem.server import lease
+from channelmem.server.lease import lease
 from channelmem.settings import Settings
 with lease(Settings(data_dir=Path(sys.argv[1]), embedded_grace_s=0.2)) as server:
     print(json.dumps({"url": server.url, "pid": server.pid}), flush=True)

@@ -14,13 +14,13 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, m
 from plain_server import plain_server
 from redis.asyncio import Redis
 
-from channelmem.buckets import connect
 from channelmem.errors import RedisUnsuitableError
-from channelmem.ingest import Worker
-from channelmem.keys import room
-from channelmem.search import Query, Search
 from channelmem.settings import Settings
-from channelmem.store import Store
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.keys import room
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
 from channelmem.types import Outcome, Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)

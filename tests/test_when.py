@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from channelmem.dates import is_date
-from channelmem.spans import Clue, Moment
-from channelmem.when import find
+from channelmem.routing.dates import is_date
+from channelmem.routing.spans import Clue, Moment
+from channelmem.routing.when import find
 
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday
 HOUR, DAY = 3_600, 86_400

@@ -14,9 +14,9 @@ from typing import Annotated
 import redis
 import typer
 
-from channelmem import server
 from channelmem.errors import ServerError
-from channelmem.server_find import redis_cli
+from channelmem.server import lease as server
+from channelmem.server.find import redis_cli
 from channelmem.settings import Settings, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Run and look at the embedded Redis server.")

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from channelmem.buckets import connect
 from channelmem.cli.show import ModelProgress
-from channelmem.embed import open_embedder
-from channelmem.reindex import reindex as rebuild
-from channelmem.server import check_server, connect_url
+from channelmem.embedding.embed import open_embedder
+from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
+from channelmem.store.buckets import connect
+from channelmem.store.reindex import reindex as rebuild
 
 app = typer.Typer()
 

@@ -16,11 +16,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from channelmem.errors import ChannelmemError
-from channelmem.people import Roster
-from channelmem.route import Scene
-from channelmem.route import route as decide
+from channelmem.routing.people import Roster
+from channelmem.routing.route import Scene
+from channelmem.routing.route import route as decide
+from channelmem.routing.spans import zone
 from channelmem.settings import Settings, load_settings
-from channelmem.spans import zone
 from channelmem.types import Person, Route
 
 app = typer.Typer()

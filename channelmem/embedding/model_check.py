@@ -1,0 +1,43 @@
+"""What an export is compared with before it is trusted: varied sentences enter, the least agreement leaves."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.embedding.model import Model
+from channelmem.embedding.onnx_encoder import OnnxEncoder
+
+SENTENCES = (
+    "ok",
+    "",
+    "what did I just say about turtles?",
+    "The deploy failed again: see https://example.org/build/42 @here \U0001f600",
+    "\u05e9\u05dc\u05d5\u05dd \u05dc\u05db\u05d5\u05dc\u05dd, \u05de\u05d4 \u05e9\u05dc\u05d5\u05de\u05db\u05dd?",
+    "\u65e5\u672c\u8a9e\u306e\u30e1\u30c3\u30bb\u30fc\u30b8\u3002 \u00dcbergr\u00f6\u00dfentr\u00e4ger",
+    "a longer message that goes on about nothing in particular " * 40,
+)
+
+
+def encode(model: Model) -> NDArray[np.float32]:
+    """The sentences in one padded batch, so that padding is verified too."""
+    encoder = OnnxEncoder(model, threads=1)
+    return encoder.infer(encoder.tokenise_messages(SENTENCES))
+
+
+def agreement(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
+    """Least cosine between two sets of unit vectors."""
+    return float((ours * theirs).sum(axis=1).min())
+
+
+def versions() -> dict[str, str]:
+    return {name: version(name) for name in ("torch", "sentence-transformers", "onnx", "onnxruntime", "tokenizers")}
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

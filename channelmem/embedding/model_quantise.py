@@ -1,0 +1,44 @@
+"""int8 on demand: an fp32 export enters, a smaller and faster one leaves, with its agreement measured. No torch."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from channelmem.embedding.model import Manifest, Model, Progress, Source
+from channelmem.embedding.model_check import agreement, encode, sha256, versions
+from channelmem.errors import ModelError
+
+# Below this a quantised model is broken, not merely less exact.
+FLOOR = 0.90
+
+
+def quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
+    """Write model.onnx with int8 weights; its least cosine to fp32 is recorded in the manifest."""
+    report("quantising to int8", 0.85)
+    shutil.copyfile(base.tokenizer, into / "tokenizer.json")
+    # It advises a preprocessing step on the root logger, which changes nothing for these graphs.
+    logging.getLogger().addFilter(_drop_advice)
+    try:
+        # One scale per channel: with one per matrix the least cosine falls from 0.97 to 0.86, at the same speed.
+        quantize_dynamic(base.onnx, into / "model.onnx", weight_type=QuantType.QInt8, per_channel=True)
+    finally:
+        logging.getLogger().removeFilter(_drop_advice)
+    report("comparing with fp32", 0.95)
+    digest = sha256(into / "model.onnx")
+    manifest = replace(base.manifest, identity=source.identity("int8"), onnx_sha256=digest, versions=versions())
+    least = agreement(encode(base), encode(Model(manifest, into / "model.onnx", into / "tokenizer.json")))
+    if not least >= FLOOR:
+        raise ModelError(
+            f"{source.name} loses too much as int8 (cosine {least:.2f} to fp32); "
+            "set CHANNELMEM_EMBEDDING_PRECISION=fp32."
+        )
+    return replace(manifest, agreement=least)
+
+
+def _drop_advice(record: logging.LogRecord) -> bool:
+    return "pre-process" not in record.getMessage()

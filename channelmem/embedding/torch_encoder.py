@@ -1,0 +1,36 @@
+"""The reference back end, sentence-transformers itself: texts enter, unit vectors leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from channelmem.embedding.model import Source
+from channelmem.embedding.model_export import load_reference, prefixes
+from channelmem.embedding.onnx_encoder import clean
+
+
+class TorchEncoder:
+    """Rows are texts with their prompt; sentence-transformers tokenises them itself."""
+
+    def __init__(self, source: Source, threads: int) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self._model = load_reference(source)
+        self._question_prefix, self._message_prefix = prefixes(self._model)
+        self.dims = int(self._model.encode([""]).shape[1])
+        # The same vectors as the fp32 export to 1e-4, hence the same identity: the back end may change freely.
+        self.identity = source.identity("fp32")
+
+    def tokenise_question(self, text: str) -> list[str]:
+        return [self._question_prefix + clean(text)]
+
+    def tokenise_messages(self, texts: Sequence[str]) -> list[str]:
+        return [self._message_prefix + clean(text) for text in texts]
+
+    def infer(self, rows: Sequence[str]) -> NDArray[np.float32]:
+        vectors = self._model.encode(list(rows), prompt="", normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)

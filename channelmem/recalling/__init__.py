@@ -1,0 +1,1 @@
+"""From a Route to messages: candidates, their ranking, and what answers what."""

@@ -1,0 +1,170 @@
+"""Candidates of a topic question: from the buffer, the archive or the platform's history to one ranked pool.
+
+Enters: the question, its route and the topic's vector. Leaves: a `Gathered` (a `Pool` in channel order and what
+was looked at). The pool holds the neighbours too, since a message may be found by the words of another: nothing is
+narrowed to the speaker here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.embedding.embed import Embedder
+from channelmem.recalling.links import Linker, Weights
+from channelmem.recalling.rank import Ask, Pool, order, rank
+from channelmem.recalling.words import stem, words
+from channelmem.settings import Settings
+from channelmem.store.search import Found, Query, Search
+from channelmem.types import History, Hit, Looked, Message, Question, Route, Source, Window
+
+CANDIDATES = 250
+"""So many by meaning and so many by words from the archive; LoCoMo's recall stops growing there."""
+NEIGHBOURS = 4
+WITH_NEIGHBOURS = 120
+"""Of the candidates, the best by themselves get their neighbours, whose words may raise them or be the answer."""
+EMBED_PENDING = 64
+"""A question embeds at most so many messages that are still waiting for their vector."""
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    pool: Pool
+    looked: Looked
+
+
+class Candidates:
+    def __init__(self, search: Search, embedder: Embedder, settings: Settings) -> None:
+        self._search, self._embedder, self._settings = search, embedder, settings
+
+    async def of_buffer(self, question: Question, route: Route, ask: Ask, vector: Vector | None) -> Gathered:
+        """The whole view of the channel: one round trip, and everybody's words."""
+        query = Query(question.guild_id, channels(question), vector=vector, flagged=route.to_bot)
+        found = await self._search.nearest(replace(query, words=words(ask.topic), limit=CANDIDATES))
+        return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
+
+    async def of_archive(self, question: Question, route: Route, ask: Ask, vector: Vector | None) -> Gathered:
+        """Nearest and best by words, once as they are and once within speaker and window; then their neighbours."""
+        asked = words(ask.topic)
+        wide = Query(
+            question.guild_id,
+            channels(question),
+            words=asked,
+            vector=vector,
+            limit=CANDIDATES,
+            flagged=route.to_bot,
+            source=Source.ARCHIVE,
+            counts=True,
+        )
+        narrow = replace(wide, author_ids=tuple(one.id for one in route.speakers), window=route.window, counts=False)
+        queries = [wide] if narrow == replace(wide, counts=False) else [wide, narrow]
+        found, *more = await asyncio.gather(*map(self._search.nearest, queries))
+        hits = _merged(hit for one in (found, *more) for hit in one.hits)
+        counts = dict(zip(map(stem, asked), found.counts, strict=False))
+        alone = replace(await self._pool(hits, found, vector), counts=counts, total=found.total)
+        best = [alone.messages[i] for i in order(alone, rank(alone, ask))[:WITH_NEIGHBOURS]]
+        near = [one for one in await self._near(question.guild_id, best) if route.to_bot or not flagged(one)]
+        return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
+
+    async def of_history(self, question: Question, route: Route, history: History, vector: Vector | None) -> Gathered:
+        """What the platform gives, linked and embedded here for this one answer."""
+        settings = self._settings
+        past = await history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
+        messages = linked(past.messages)
+        looked = Looked(
+            Source.HISTORY, len(messages), min((one.ts for one in messages), default=None), problem=past.problem
+        )
+        messages = [one for one in messages if route.to_bot or not flagged(one)]
+        cosines = await self._cosines(messages, vector)
+        return Gathered(Pool(messages, cosines), looked)
+
+    async def _near(self, guild_id: int, messages: Sequence[Message]) -> list[Message]:
+        by_channel: dict[int, list[int]] = {}
+        for message in messages:
+            by_channel.setdefault(message.channel_id, []).append(message.id)
+        near = [self._search.around(guild_id, channel, ids, NEIGHBOURS) for channel, ids in by_channel.items()]
+        return [message for some in await asyncio.gather(*near) for message in some]
+
+    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector | None) -> Pool:
+        cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
+        late = [one for one in found.pending if one.id not in cosine]
+        cosine |= dict(zip((one.id for one in late), (await self._cosines(late, vector)).tolist(), strict=True))
+        known = {one.id: one for one in (*(hit.message for hit in hits), *late)}
+        return _in_order(known, cosine)
+
+    async def _cosines(self, messages: Sequence[Message], vector: Vector | None) -> NDArray[np.float64]:
+        """Cosines of messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
+        cosines = np.full(len(messages), np.nan)
+        if vector is None or not messages:
+            return cosines
+        newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
+        try:
+            async with asyncio.timeout(self._settings.pending_wait_ms / 1000):
+                cosines[newest] = await self._embedder.embed_messages([messages[i].content for i in newest]) @ vector
+        except TimeoutError:
+            # Their words still count; waiting longer would make everybody's question slow.
+            pass
+        return cosines
+
+
+def flagged(message: Message) -> bool:
+    """Said to or by the bot: left out unless the question is about that."""
+    return message.own or message.addressed
+
+
+def channels(question: Question) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((question.channel_id, *question.readable_channel_ids)))
+
+
+def linked(messages: Iterable[Message], weights: Weights | None = None) -> list[Message]:
+    """Messages that came without links, with what they probably answer."""
+    linker = Linker(weights=weights)
+    out = []
+    for message in sorted(messages, key=lambda one: (one.ts, one.id)):
+        out.append(replace(message, parents=linker.parents(message)))
+        linker.add(message)
+    return out
+
+
+def _merged(hits: Iterable[Hit]) -> list[Hit]:
+    """Each message once, with the similarity that any query knew."""
+    best: dict[int, Hit] = {}
+    for hit in hits:
+        known = best.get(hit.message.id)
+        if known is None or known.similarity is None:
+            best[hit.message.id] = hit
+    return list(best.values())
+
+
+def _in_order(known: dict[int, Message], cosine: Mapping[int, float]) -> Pool:
+    messages = sorted(known.values(), key=lambda one: (one.channel_id, one.ts, one.id))
+    return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
+
+
+def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
+    """The pool with neighbours. What the vector search left out has the cosine of the last one it let in, at most."""
+    cosine = {one.id: value for one, value in zip(pool.messages, pool.cosines.tolist(), strict=True)}
+    known = {one.id: one for one in (*near, *pool.messages)}
+    wide = _in_order(known, cosine)
+    return Pool(wide.messages, np.nan_to_num(wide.cosines, nan=floor), pool.counts, pool.total)
+
+
+def _floor(found: Found) -> float:
+    nearest = [hit.similarity for hit in found.hits if hit.similarity is not None]
+    return max(0.0, min(nearest)) if len(nearest) >= CANDIDATES else 0.0
+
+
+def _looked(source: Source, found: Found) -> Looked:
+    return Looked(source, found.total, found.oldest_ts)
+
+
+def narrowed(messages: Sequence[Message], speakers: Iterable[int], window: Window) -> list[bool]:
+    """Which messages are by these speakers (anybody if none is named) and within the window."""
+    wanted = frozenset(speakers)
+    return [(not wanted or one.author_id in wanted) and window.contains(one.ts) for one in messages]

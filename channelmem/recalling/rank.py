@@ -1,0 +1,289 @@
+"""Ranking: which of these messages is meant? Pure functions over what a search returned.
+
+Enters a `Pool` (messages of one or more channels in order, neighbours of the candidates included, with their
+cosine to the topic) and an `Ask` (what the question is about). Leaves scores: one that orders, and one, the
+`evidence`, that can be compared with a threshold because nothing in it depends on the other candidates.
+
+People speak in fragments, so a word of the topic counts for a message if it is in the message, else with the
+chance that the message it answers has it (the soft parents that were stored with it), else, more weakly, if a
+neighbour in the same stretch of talk has it. These chances are combined per word as independent reasons
+(1 - product of misses) and weighted by how rare the word is; the cosine is added. The buffer of a busy channel and
+the long archive of two people are ranked by the same formula.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.recalling.words import stem, stems
+from channelmem.types import Message, Window
+
+Floats = NDArray[np.float64]
+
+_SENTENCE: Final = re.compile(r"[^.!?]+[.!?]*")
+_TIME: Final = re.compile(
+    r"\b(?:yesterday|today|tomorrow|tonight|last|next|ago|weeks?|weekend|months?|years?|recently|\d{4}|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|"
+    r"october|november|december)\b",
+    re.IGNORECASE,
+)
+_AMOUNT: Final = re.compile(
+    r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|once|twice|couple|several)\b", re.IGNORECASE
+)
+_MONTH_NAMES: Final = "january february march april may june july august september october november december"
+_MONTHS: Final = tuple(map(stem, _MONTH_NAMES.split()))
+SESSION_S: Final = 3_600.0
+"""A longer silence ends a stretch of talk: what came before it is no neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each ingredient counts. Set by hand while watching the IRC and the LoCoMo figures, so both are development
+    data for them; docs/recall.md says how many settings were compared and what each ingredient brings."""
+
+    words: float = 1.0
+    """Coverage of the topic's words, however they reach the message."""
+    parent: float = 0.85
+    """A word in the message that this one answers, times the chance that it does."""
+    near: tuple[float, ...] = (0.7, 0.4, 0.2, 0.1)
+    """A word in the 1st, 2nd ... neighbour on either side."""
+    near_alone: float = 0.9
+    near_crowd: float = 0.4
+    """Share of `near` when two people talk, and when many do (their talks interleave)."""
+    cosine: float = 0.15
+    cosine_word: float = 0.2
+    cosine_most: float = 0.9
+    """The cosine counts more the more words the topic has: one word alone embeds poorly."""
+    cosine_near: float = 0.25
+    """The better cosine of the messages before and after, shared like their words."""
+    speaker: float = 0.4
+    window: float = 0.2
+    date: float = 0.6
+    """A month or year in the topic that is the date of the message."""
+    question: float = 0.1
+    question_for_fact: float = 0.2
+    """A message that is only a question: the answer after it is wanted, all the more by one who asks for a fact."""
+    fragment: float = 0.2
+    """A message of fewer than three words quotes badly."""
+    answer_kind: float = 0.1
+    """"When" finds a time, "how many" an amount."""
+    relative: float = 0.3
+    """How far coverage is measured against the best candidate instead of the whole topic."""
+
+
+SHIPPED: Final = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a question is about, as far as ranking cares."""
+
+    topic: str
+    speakers: frozenset[int] = frozenset()
+    window: Window = Window()  # noqa: RUF009  (frozen)
+    wants_fact: bool = False
+    """Not somebody's words, but what they tell."""
+    wants_time: bool = False
+    wants_amount: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Messages in channel order, and their cosine to the topic (NaN without a vector)."""
+
+    messages: Sequence[Message]
+    cosines: Floats
+    counts: Mapping[str, int] | None = None
+    """How many messages carry a stem, where the pool is only a part of what was searched."""
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Per message of the pool."""
+
+    rank: Floats
+    evidence: Floats
+    """The coverage plus half the cosine: comparable between questions."""
+    coverage: Floats
+    """Share of the topic in the message and in what it answers. Neighbours order, but are no evidence: the line after a
+    mention is no mention."""
+
+
+def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
+    """Score every message of the pool."""
+    topic = tuple(dict.fromkeys(stems(ask.topic)))
+    lines = [_line(message.content) for message in pool.messages]
+    present = _present(lines, topic)
+    share = _shares(pool, topic, present)
+    own = _own(pool.messages, topic, present, weights)
+    cosine = np.nan_to_num(np.maximum(pool.cosines, 0.0))
+    near = _Near(_stretches(pool.messages), _near_share(pool.messages, weights))
+    wide = (1.0 - (1.0 - own) * (1.0 - near.words(present, weights))) @ share
+    score = weights.words * wide / (weights.relative * wide.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
+    score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * (
+        cosine + weights.cosine_near * near.cosine(cosine)
+    )
+    score += _situation(pool.messages, lines, ask, weights)
+    coverage = own @ share
+    return Scores(score, coverage + 0.5 * cosine, coverage)
+
+
+def order(pool: Pool, scores: Scores) -> list[int]:
+    """Indexes, best first; of equals the newest."""
+    times = np.array([message.ts for message in pool.messages])
+    return [int(i) for i in np.lexsort((-times, -scores.rank.round(6)))]
+
+
+def distinct(messages: Sequence[Message], indexes: Sequence[int]) -> list[int]:
+    """The same indexes without repeats: the same author saying the same words again."""
+    seen: set[tuple[int, tuple[str, ...] | str]] = set()
+    kept: list[int] = []
+    for index in indexes:
+        message = messages[index]
+        key = (message.author_id, tuple(sorted(set(stems(message.content)))) or message.content)
+        if key not in seen:
+            seen.add(key)
+            kept.append(index)
+    return kept
+
+
+def _present(lines: Sequence[_Line], topic: Sequence[str]) -> Floats:
+    """1 where a message has a word of the topic."""
+    present = np.zeros((len(lines), len(topic)))
+    wanted = frozenset(topic)
+    for row, line in enumerate(lines):
+        for word in wanted & line.stems:
+            present[row, topic.index(word)] = 1.0
+    return present
+
+
+def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, weights: Weights) -> Floats:
+    """Per message and word of the topic: the chance that it or what it answers is about it, or that its date is."""
+    covered = 1.0 - (1.0 - present) * (1.0 - weights.parent * _in_parents(messages, present))
+    dated = _dated(messages, topic)
+    return covered if dated is None else np.maximum(covered, weights.date * dated)
+
+
+def _in_parents(messages: Sequence[Message], present: Floats) -> Floats:
+    """The chance that what a message answers has the word."""
+    having = {messages[row].id: present[row] for row in np.flatnonzero(present.any(axis=1)).tolist()}
+    chances = np.zeros_like(present)
+    for row, message in enumerate(messages):
+        for parent, chance in message.parents:
+            words = having.get(parent)
+            if words is not None:
+                chances[row] += chance * words
+    return np.minimum(chances, 1.0)
+
+
+def _near_share(messages: Sequence[Message], weights: Weights) -> float:
+    crowd = min(1.0, 2.0 / max(1, len({message.author_id for message in messages})))
+    return weights.near_crowd + (weights.near_alone - weights.near_crowd) * crowd
+
+
+class _Near(NamedTuple):
+    """What the neighbours in the same stretch of talk lend."""
+
+    stretch: NDArray[np.int64]
+    share: float
+
+    def words(self, present: Floats, weights: Weights) -> Floats:
+        near = np.zeros_like(present)
+        for distance, weight in enumerate(weights.near, start=1):
+            if distance >= len(present):
+                break
+            same = (self.stretch[distance:] == self.stretch[:-distance])[:, None] * weight
+            near[distance:] += same * present[:-distance]
+            near[:-distance] += same * present[distance:]
+        return self.share * np.minimum(near, 1.0)
+
+    def cosine(self, cosine: Floats) -> Floats:
+        same = self.stretch[1:] == self.stretch[:-1]
+        best = np.zeros_like(cosine)
+        best[1:] = same * cosine[:-1]
+        best[:-1] = np.maximum(best[:-1], same * cosine[1:])
+        return self.share * best
+
+
+def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
+    times = np.array([message.ts for message in messages])
+    channels = np.array([message.channel_id for message in messages], dtype=np.uint64)
+    breaks = (np.abs(np.diff(times)) > SESSION_S) | (channels[1:] != channels[:-1])
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(breaks, dtype=np.int64)])
+
+
+def _shares(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
+    """What each word is of the topic: inverse document frequencies as in BM25, together 1."""
+    frequency = present.sum(axis=0)
+    total = max(pool.total, len(pool.messages))
+    if pool.counts is not None:
+        counted = np.array([pool.counts.get(word, 0) for word in topic], dtype=float)
+        frequency = np.minimum(np.maximum(frequency, counted), total)
+    rarity: Floats = np.log1p((total - frequency + 0.5) / (frequency + 0.5))
+    return rarity / rarity.sum() if topic else rarity
+
+
+def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
+    """1 where a month or a year of the topic is the message's own; None if the topic has neither."""
+    months = {column: _MONTHS.index(word) + 1 for column, word in enumerate(topic) if word in _MONTHS}
+    years = {column: int(word) for column, word in enumerate(topic) if word.isdecimal() and len(word) == 4}
+    if not months and not years:
+        return None
+    dates = [datetime.fromtimestamp(message.ts, UTC) for message in messages]
+    dated = np.zeros((len(messages), len(topic)))
+    for column, month in months.items():
+        dated[:, column] = [date.month == month for date in dates]
+    for column, year in years.items():
+        dated[:, column] = [date.year == year for date in dates]
+    return dated
+
+
+def _situation(messages: Sequence[Message], lines: Sequence[_Line], ask: Ask, weights: Weights) -> Floats:
+    """What speaks for a message apart from its words: who, when, and what kind of line it is."""
+    question = weights.question_for_fact if ask.wants_fact else weights.question
+    score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])
+    if len(ask.speakers) == 1:
+        score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
+    if ask.window != Window():
+        score += [weights.window if ask.window.contains(message.ts) else 0.0 for message in messages]
+    for wanted, pattern in ((ask.wants_time, _TIME), (ask.wants_amount, _AMOUNT)):
+        if wanted:
+            score += [weights.answer_kind if _tells(message.content, pattern) else 0.0 for message in messages]
+    return score
+
+
+class _Line(NamedTuple):
+    """What depends on a text alone."""
+
+    stems: frozenset[str]
+    asking: float
+    is_fragment: bool
+
+
+@lru_cache(maxsize=16_384)
+def _line(text: str) -> _Line:
+    found = stems(text)
+    return _Line(frozenset(found), asking(text), len(found) < 3)
+
+
+@lru_cache(maxsize=16_384)
+def _tells(text: str, pattern: re.Pattern[str]) -> bool:
+    return pattern.search(text) is not None
+
+
+def asking(text: str) -> float:
+    """Share of a text that is questions."""
+    if "?" not in text:
+        return 0.0
+    sentences = [sentence.strip() for sentence in _SENTENCE.findall(text)]
+    asked = sum(len(sentence) for sentence in sentences if sentence.endswith("?"))
+    return asked / max(1, sum(map(len, sentences)))

@@ -1,0 +1,275 @@
+"""Recall: from a routed question to the messages it wants, source by source, or honestly to none.
+
+Enters: a question and its route. Leaves: a `Recalled`: hits (`latest`, `topic`) or the window's messages (`recap`),
+and for every source what was looked at. The sources are tried in the route's order until one has something; an absent
+Redis is a named branch that goes on to the platform's history. `latest` and `recap` never touch the model:
+a question without a topic has nothing to compare.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.embedding.embed import Embedder
+from channelmem.errors import RedisUnavailableError
+from channelmem.recalling.candidates import Candidates, Gathered, channels, flagged, linked, narrowed
+from channelmem.recalling.rank import SHIPPED, Ask, Pool, Scores, Weights, distinct, order, rank
+from channelmem.settings import Settings
+from channelmem.store.search import Query, Search
+from channelmem.types import History, Hit, Kind, Looked, Message, Mode, Question, Route, Source, Window
+
+RECAP_MESSAGES: Final = 100
+"""Most messages of a window that a recap looks at; the newest ones."""
+AFTER: Final = 2
+LINK_MIN: Final = 0.5
+"""From this chance on a message counts as the answer to another."""
+
+CROWD_COSINE: Final = 0.03
+"""The best of many cosines is high by chance: so much higher for each e-fold of messages compared."""
+
+_SAYING: Final = re.compile(
+    r"\b(?:sa(?:y|id|ys|ying)|mention(?:s|ed|ing)?|t(?:ell|old|elling)|talk(?:s|ed|ing)?|ask(?:s|ed|ing)?|messages?)\b",
+    re.IGNORECASE,
+)
+_WHEN: Final = re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year|time))\b", re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old)\b", re.IGNORECASE)
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a question brought back."""
+
+    hits: tuple[Hit, ...] = ()
+    """Best first."""
+    messages: tuple[Message, ...] = ()
+    """For a recap: the window's messages, oldest first."""
+    looked: tuple[Looked, ...] = ()
+    """What was looked at, one per source, in order."""
+    embed_ms: float = 0.0
+    search_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class _Trip:
+    """One question on its way through the sources."""
+
+    question: Question
+    route: Route
+    ask: Ask
+    vector: Vector | None = None
+    embedded: bool = False
+    away: str = ""
+    """Why Redis cannot be asked any more, once that is known."""
+    looked: list[Looked] = field(default_factory=list)
+    embed_ms: float = 0.0
+
+
+class Recall:
+    def __init__(
+        self,
+        search: Search,
+        embedder: Embedder,
+        settings: Settings,
+        *,
+        clock: Callable[[], float],
+        history: History | None = None,
+        weights: Weights = SHIPPED,
+    ) -> None:
+        self._search, self._embedder, self._settings = search, embedder, settings
+        self._clock, self._history, self._weights = clock, history, weights
+        self._candidates = Candidates(search, embedder, settings)
+
+    async def __call__(self, question: Question, route: Route) -> Recalled:
+        started = time.perf_counter()
+        trip = _Trip(question, route, ask_of(question, route))
+        hits: tuple[Hit, ...] = ()
+        messages: tuple[Message, ...] = ()
+        for source in route.sources:
+            hits, messages = await self._from(source, trip)
+            if hits or messages:
+                break
+        search_ms = (time.perf_counter() - started) * 1000 - trip.embed_ms
+        return Recalled(hits, messages, tuple(trip.looked), trip.embed_ms, search_ms)
+
+    async def _from(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
+        if source is Source.HISTORY and self._history is None:
+            return (), ()
+        if source is not Source.HISTORY and trip.away:
+            trip.looked.append(Looked(source, problem=trip.away))
+            return (), ()
+        try:
+            return await self._look(source, trip)
+        except RedisUnavailableError as error:
+            trip.away = str(error)
+            trip.looked.append(Looked(source, problem=trip.away))
+            return (), ()
+
+    async def _look(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
+        if trip.route.mode is Mode.TOPIC:
+            gathered = await self._gather(source, trip)
+            trip.looked.append(gathered.looked)
+            return self._ranked(gathered, source, trip), ()
+        newest = await self._newest(source, trip)
+        if trip.route.mode is Mode.RECAP:
+            return (), tuple(reversed(newest))
+        return self._latest(newest, source), ()
+
+    # --- by time ---
+
+    async def _newest(self, source: Source, trip: _Trip) -> list[Message]:
+        """Newest first, within speaker and window, the question left out."""
+        question, route = trip.question, trip.route
+        limit = RECAP_MESSAGES if route.mode is Mode.RECAP else self._settings.recall_limit
+        if source is Source.HISTORY and self._history is not None:
+            newest = await self._newest_of_history(self._history, trip)
+        else:
+            speakers = tuple(person.id for person in route.speakers)
+            query = Query(
+                question.guild_id,
+                channels(question),
+                window=route.window,
+                author_ids=speakers,
+                limit=limit + 1,
+                flagged=route.to_bot,
+                source=source,
+            )
+            newest = await self._search.newest(query)
+            trip.looked.append(Looked(source, len(newest), min((one.ts for one in newest), default=None)))
+        return [message for message in newest if message.id != question.id][:limit]
+
+    async def _newest_of_history(self, history: History, trip: _Trip) -> list[Message]:
+        settings, route = self._settings, trip.route
+        past = await history.fetch(trip.question, settings.history_limit, settings.history_max_age_minutes * 60)
+        oldest = min((one.ts for one in past.messages), default=None)
+        trip.looked.append(Looked(Source.HISTORY, len(past.messages), oldest, past.problem))
+        messages = linked(past.messages)
+        wanted = narrowed(messages, (person.id for person in route.speakers), route.window)
+        kept = [
+            message
+            for message, fits in zip(messages, wanted, strict=True)
+            if fits and (route.to_bot or not flagged(message))
+        ]
+        return kept[::-1]
+
+    def _latest(self, newest: Sequence[Message], source: Source) -> tuple[Hit, ...]:
+        now = self._clock()
+        return tuple(
+            Hit(message, 1.0 / place, age_s=max(0.0, now - message.ts), source=source)
+            for place, message in enumerate(newest, start=1)
+        )
+
+    # --- by topic ---
+
+    async def _gather(self, source: Source, trip: _Trip) -> Gathered:
+        vector = await self._vector(trip)
+        if source is Source.HISTORY and self._history is not None:
+            return await self._candidates.of_history(trip.question, trip.route, self._history, vector)
+        if source is Source.ARCHIVE:
+            return await self._candidates.of_archive(trip.question, trip.route, trip.ask, vector)
+        return await self._candidates.of_buffer(trip.question, trip.route, trip.ask, vector)
+
+    async def _vector(self, trip: _Trip) -> Vector | None:
+        if not trip.embedded:
+            started = time.perf_counter()
+            trip.vector = await self._embedder.embed_question(trip.ask.topic)
+            trip.embedded = True
+            trip.embed_ms = (time.perf_counter() - started) * 1000
+        return trip.vector
+
+    def _ranked(self, gathered: Gathered, source: Source, trip: _Trip) -> tuple[Hit, ...]:
+        pool = gathered.pool
+        if not pool.messages:
+            return ()
+        scores = rank(pool, trip.ask, self._weights)
+        allowed = _allowed(pool.messages, trip)
+        best = [i for i in order(pool, scores) if allowed[i]]
+        enough = needed(self._settings.semantic_threshold, len(best))
+        if not best or max(scores.evidence[i] for i in best) < enough:
+            return ()
+        # What follows the best may be weaker. A fact can hide in a line without any word of the question.
+        least = 0.0 if trip.ask.wants_fact else enough / 2
+        kept = distinct(pool.messages, [i for i in best if scores.evidence[i] >= least])
+        kept = kept[: self._settings.recall_limit]
+        return tuple(self._hit(pool, scores, i, source) for i in kept)
+
+    def _hit(self, pool: Pool, scores: Scores, index: int, source: Source) -> Hit:
+        message = pool.messages[index]
+        cosine = float(pool.cosines[index])
+        return Hit(
+            message,
+            round(float(scores.rank[index]), 4),
+            None if np.isnan(cosine) else cosine,
+            float(scores.coverage[index]),
+            max(0.0, self._clock() - message.ts),
+            source,
+            around(pool.messages, index),
+        )
+
+
+def ask_of(question: Question, route: Route) -> Ask:
+    """What ranking needs to know of a question."""
+    strict = is_strict(question, route)
+    return Ask(
+        route.topic if strict else without_names(question.text, route) or route.topic,
+        frozenset(person.id for person in route.speakers),
+        route.window,
+        wants_fact=not strict,
+        wants_time=bool(_WHEN.search(question.text)),
+        wants_amount=bool(_AMOUNT.search(question.text)),
+    )
+
+
+def without_names(text: str, route: Route) -> str:
+    """A question for a fact is best compared as it is ("When did ... go to the museum?"), but for the names: every
+    message of that person is near them, and none tells its author's name."""
+    names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
+    return " ".join(text.split())
+
+
+def needed(threshold: float, compared: int) -> float:
+    """The evidence that says "there is something": half the cosine that a message without a word in common needs.
+    The threshold is meant for 50 messages; scripts/calibrate.py shows its errors."""
+    return (threshold + CROWD_COSINE * math.log(max(1, compared) / 50)) / 2
+
+
+def is_strict(question: Question, route: Route) -> bool:
+    """Whether speaker and window bind. They do where somebody's words are wanted, or the channel is meant; "When did
+    Ann go to Rome?" may be answered by what Bob wrote, at another time."""
+    return route.kind is Kind.CHANNEL or bool(_SAYING.search(question.text))
+
+
+def around(messages: Sequence[Message], index: int) -> tuple[Message, ...]:
+    """The message that this one answers, and the next ones that go on from it, oldest first."""
+    message = messages[index]
+    answered = {parent for parent, chance in message.parents if chance >= LINK_MIN}
+    before = [one for one in messages[max(0, index - 50) : index] if one.id in answered]
+    after = [one for one in messages[index + 1 : index + 9] if _continues(one, message)]
+    return (*before, *after[:AFTER])
+
+
+def _continues(later: Message, message: Message) -> bool:
+    return any(parent == message.id and chance >= LINK_MIN for parent, chance in later.parents)
+
+
+def _allowed(messages: Sequence[Message], trip: _Trip) -> list[bool]:
+    """What may be a hit; the rest of the pool only lends its words."""
+    route, question = trip.route, trip.question
+    strict = is_strict(question, route)
+    speakers = [person.id for person in route.speakers] if strict else []
+    fits = narrowed(messages, speakers, route.window if strict else Window())
+    return [
+        fit and one.id != question.id and (route.to_bot or not flagged(one))
+        for fit, one in zip(fits, messages, strict=True)
+    ]

@@ -1,0 +1,44 @@
+"""What surrounds a question: address and greeting before it, the material of a task behind it.
+
+Enters: tokens. Leaves: the tokens after "@bot hey,", and of "translate this: ..." only the task.
+"""
+
+from __future__ import annotations
+
+from channelmem.routing.lexicon import CODES, word_set
+from channelmem.routing.people import fold
+from channelmem.routing.reading import Token
+from channelmem.types import Person
+
+_MARKS = frozenset(",.@!:;-~?\u2026")
+
+
+def without(tokens: list[Token], bot: Person) -> list[Token]:
+    """The tokens without address and greeting at their beginning and marks at their end."""
+    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
+    start, end = 0, len(tokens)
+    while start < end and _idle(tokens[start].word, names):
+        start += 1
+    while end > start and tokens[end - 1].word in _MARKS:
+        end -= 1
+    return tokens[start:end]
+
+
+def _idle(word: str, names: set[str]) -> bool:
+    return word in names or CODES.get(word) == "l" or word in _MARKS
+
+
+_TASKS = word_set(
+    """translate summarize summarise rewrite rephrase paraphrase explain correct fix proofread format convert
+    define write answer solve debug tldr sum draft improve review classify parse check spell complete continue
+    make turn say repeat"""
+)
+
+
+def without_payload(tokens: list[Token]) -> list[Token]:
+    """A task's material is no question of ours: "summarize this article: people said ..."."""
+    if tokens and tokens[0].word in _TASKS:
+        for i, token in enumerate(tokens):
+            if token.word == ":":
+                return tokens[:i]
+    return tokens

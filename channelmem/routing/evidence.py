@@ -1,0 +1,286 @@
+"""What speaks for and against a question being about this conversation: each clue with its weight.
+
+Enters: a `View`, a line with its shape and its words. Leaves: `SIGNS`, the table of clues that one pattern over the
+shape and one set of words can tell, and `CLUES`, those that need a look at the words behind the letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.naming import Line
+from channelmem.routing.spans import Clue
+from channelmem.routing.verbs import OUTCOMES, TALK_NOUNS
+
+_GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
+WORLD = word_set(
+    """bible documentary docs documentation constitution lyrics novel manual wikipedia moon mars space apes earth
+    humans humanity universe dinosaurs aliens history president king queen pope war wars world country city
+    planet league cup match election olympics oscars capital population company government police congress
+    parliament army empire century romans egyptians pyramids titanic god jesus einstein battle revolution prize
+    nobel championship finals planets ocean continent minister senate church simulation weather score
+    temperature rain rained raining snow snowed renaissance holocaust scientists animals cats dogs birds stock
+    stocks market bitcoin dollar euro law math physics"""
+)
+_WORLD_DEEDS = word_set(
+    """won wrote written invented discovered painted directed founded composed sang played built designed created
+    made ruled killed assassinated fought starred developed sculpted coined produced conquered colonized signed
+    became winning leading running playing hosting directing elected nominated born died scored beat lost"""
+)
+TASKS = word_set(
+    """write translate generate compose create draft imagine pretend play set turn roast kick ban mute timeout
+    calculate compute convert define solve draw design rate rank guess roll flip sing act add delete remove pin
+    wish greet welcome invite rewrite proofread fix debug teach recommend suggest name compare choose pick
+    spell count code make build order buy open close start stop cancel schedule remind reword improve"""
+)
+_ABSENT = word_set("afk unread backlog scrollback brb lurking")
+LANGUAGES = word_set(
+    """english german french spanish italian japanese chinese korean russian latin portuguese polish dutch turkish
+    arabic hindi swedish norwegian danish finnish greek vietnamese czech hungarian ukrainian mandarin"""
+)
+_SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest most richest longest highest average")
+_ASKING_WORDS = word_set("what which who whose any anything everything quote short")
+_TAGS = word_set("right correct so huh no yeah")
+
+
+class View(NamedTuple):
+    """A line, read once for all clues."""
+
+    line: Line
+    shape: str
+    words: frozenset[str]
+    known: bool
+    """Somebody of the roster is named."""
+    moving: bool
+    """It tells of something that happened or is going on."""
+    talk: bool
+    """It points at a thing of talk: "that link", "my question"."""
+
+
+class Sign(NamedTuple):
+    """A clue that holds where the pattern is found in the shape and one of the words is there."""
+
+    name: str
+    weight: int
+    pattern: re.Pattern[str] | None = None
+    words: frozenset[str] = frozenset()
+    unless_known: bool = False
+    """It says nothing where somebody of the roster is named."""
+
+
+_PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")
+_NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
+_DOES = re.compile(r"Nj*x(?=.)")
+_DEFINITE = re.compile(r"[tPuUwqz][jx]{0,2}p?(?P<noun>[KLTHC])")
+_WHO_DID = re.compile(
+    r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
+)
+_POINTING = word_set("it this that these those")
+TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
+
+SIGNS: tuple[Sign, ...] = (
+    Sign("somebody known", 2, re.compile(r"[NP]")),
+    Sign("something of theirs", 1, re.compile("P")),
+    Sign("we", 2, None, word_set("we us our ours")),
+    Sign("he or she", 1, None, word_set("he she him her hers his")),
+    Sign("I or people", 1, None, word_set("i my they people")),
+    Sign("in the past", 1, _PAST),
+    Sign("this place", 2, re.compile(r"[tpfy][xj]?H|k")),
+    Sign("who", 1, None, word_set("who whom whose"), unless_known=True),
+    Sign("who did it", 2, _WHO_DID),
+    Sign("whose", 1, re.compile(r"o[xKLTH]{1,2}[bB]"), word_set("whose")),
+    Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")),
+    Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
+    Sign("something there was", 3, re.compile(r"[bB]js[jxG]?[ap]")),
+    Sign("there was", 2, re.compile(r"j[bB][jt]"), word_set("there")),
+    Sign("it, this or that did", 2, re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s"), _POINTING),
+    Sign("that thing", 2, re.compile(r"t[xj]?sa")),
+    Sign("it or that", 1, re.compile(r"[xVCcR][st][jlz]*$")),
+    Sign("done or not", 1, re.compile(r"[bBv]t[xT]{1,2}n?V")),
+    Sign("was it done", 1, re.compile(r"^[jl,.&]*[Bv]t[xT]{1,2}n?V")),
+    Sign("which one did", 2, re.compile(r"^[jl,.&]*qx{1,2}V[jl]*$"), word_set("which")),
+    Sign("to me", 1, re.compile(r"[dBVc].*M"), word_set("me")),
+    Sign("about whom", 1, re.compile(r"N.*[pa][jl]*$")),
+    Sign("anything for me", 1, re.compile(r"^[jl,.&]*s[jl]*i")),
+    Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wg]"), word_set("why")),
+    Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
+    Sign("again or yet", 1, None, word_set("again yet still already")),
+    Sign("told before", 3, TOLD),
+    Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
+    Sign("a quotation", -3, re.compile("Z"), unless_known=True),
+)
+
+
+def view_of(line: Line, shape: str) -> View:
+    known = "N" in shape or "P" in shape
+    moving = _PAST.search(shape) is not None or _now(line.words, shape)
+    talk = any(line.words[match.start("noun")] in TALK_NOUNS for match in _DEFINITE.finditer(shape))
+    return View(line, shape, frozenset(line.words), known, moving, talk)
+
+
+def holds(sign: Sign, view: View) -> bool:
+    if sign.unless_known and view.known:
+        return False
+    if sign.words and sign.words.isdisjoint(view.words):
+        return False
+    return sign.pattern is None or sign.pattern.search(view.shape) is not None
+
+
+def _now(words: list[str], shape: str) -> bool:
+    """Progressive, or the present of somebody known: "Ann refuses to play"."""
+    return _NOW.search(shape) is not None or any(
+        words[match.end() - 1].endswith("s") for match in _DOES.finditer(shape)
+    )
+
+
+_ASKS = re.compile(
+    r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my|CM)"
+    r"|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+)
+_POLITE = word_set("can could would will you please just go let to")
+_ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
+
+
+def silent(view: View) -> bool:
+    """Nothing is asked: a statement, a greeting."""
+    if view.shape.startswith("tb"):
+        return True
+    if _ASKS.search(view.shape) or not view.words.isdisjoint(_ASKING_WORDS):
+        return False
+    return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
+
+
+def task(view: View) -> bool:
+    """Something is to be made or done, not found."""
+    return _first_word(view) in TASKS or _ONE_OF.search(" ".join(view.line.words)) is not None
+
+
+def _first_word(view: View) -> str:
+    at = len(view.shape) - len(view.shape.lstrip("jl,.&zk"))
+    return next((word for word in view.line.words[at:] if word not in _POLITE), "")
+
+
+def _going_on(view: View) -> bool:
+    return _now(view.line.words, view.shape)
+
+
+def _group(view: View) -> bool:
+    return view.moving and any(
+        letter == "g" and word in _GROUP for letter, word in zip(view.shape, view.line.words, strict=True)
+    )
+
+
+_BACK = re.compile(
+    r"(?<!\S)(?:i am back|just (?:got|came) (?:back|here|home|online)|got back|just woke|woke up|scroll(?:ed|ing)? up"
+    r"|just (?:joined|arrived|logged)|was (?:away|asleep|gone|offline|out)|back now|catching up|missed|lost track"
+    r"|so far|short version)(?!\S)"
+)
+
+
+def _absent(view: View) -> bool:
+    return not view.words.isdisjoint(_ABSENT) or _BACK.search(" ".join(view.line.words)) is not None
+
+
+_THIS = re.compile(r"t[jx]?[KLTH]")
+
+
+def _this(view: View) -> bool:
+    return any(view.line.words[match.start()] in _POINTING for match in _THIS.finditer(view.shape))
+
+
+_LOOK = re.compile(r"(?:^|[.,l&]|m[jl]*y)[jlz]*R|iR")
+
+
+def _look(view: View) -> bool:
+    if view.known:
+        return False
+    return _LOOK.search(view.shape) is not None or _first_word(view) in {"read", "search", "scroll"}
+
+
+def _all(view: View) -> bool:
+    return view.shape.lstrip("jl,.").startswith("s") and (bool(view.line.times) or "k" in view.shape)
+
+
+def _speaking(view: View) -> bool:
+    return not view.words.isdisjoint({"i", "my", "they", "people"}) and ("c" in view.shape or "G" in view.shape)
+
+
+def _talk_noun(view: View) -> bool:
+    return view.talk
+
+
+_OUTCOME = re.compile(r"(?:^|[.,l&])[jlz]*(?:q[bB][tw]|[bBvdD]jt|tj?|v[tx]|dt)(?:[xj]{0,2})(?P<noun>[KLTCcrx])")
+
+
+def _outcome(view: View) -> bool:
+    match = _OUTCOME.search(view.shape)
+    if match is None or ("q" in match[0] and view.words.isdisjoint({"the", "our"})):
+        return False
+    return view.line.words[match.start("noun")] in OUTCOMES
+
+
+def _summary(view: View) -> bool:
+    if "r" not in view.shape and view.line.words[0] != "quote":
+        return False
+    return view.known or bool(view.line.times) or "H" in view.shape or "k" in view.shape
+
+
+def _past_time(view: View) -> bool:
+    return any(each.span.clue is not Clue.FUTURE for each in view.line.times)
+
+
+_GENERAL = re.compile(r"^[jl,.&]*(?:h(?:[xj]?D|p|[xj]?m)|qD(?!N)|qb(?:[ax]|tx)|D[yg]|q[xL]Dg)")
+
+
+def _general(view: View) -> bool:
+    """How things are in general: what is a mutex, why do people lie."""
+    if _GENERAL.search(view.shape) is None or (view.known and view.moving) or "P" in view.shape:
+        return False
+    return not (_outcome(view) or ("again" in view.words and "W" in view.shape))
+
+
+_MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegts]m|^[jl,.]*m[jl]*[ts]")
+
+
+def _modal(view: View) -> bool:
+    return _MODAL.search(view.shape) is not None or any(each.span.clue is Clue.FUTURE for each in view.line.times)
+
+
+def _world(view: View) -> bool:
+    return not (view.known or view.talk or view.words.isdisjoint(WORLD))
+
+
+def _deed(view: View) -> bool:
+    match = None if view.known else _WHO_DID.search(view.shape)
+    return match is not None and view.line.words[match.start("deed")] in _WORLD_DEEDS
+
+
+_BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
+
+
+def _bot(view: View) -> bool:
+    itself = _BOT.search(view.shape) is not None or ("U" in view.shape and not view.talk)
+    return itself and TOLD.search(view.shape) is None
+
+
+CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
+    ("going on now", 1, _going_on),
+    ("somebody here", 2, _group),
+    ("an absence", 3, _absent),
+    ("this one", 1, _this),
+    ("a request to look", 1, _look),
+    ("all there was", 2, _all),
+    ("speaking", 1, _speaking),
+    ("something of the talk", 2, _talk_noun),
+    ("how the talk ended", 3, _outcome),
+    ("a summary or a quote", 2, _summary),
+    ("a past time", 1, _past_time),
+    ("a general question", -3, _general),
+    ("the future, or what may be", -3, _modal),
+    ("the world at large", -3, _world),
+    ("a deed of history", -3, _deed),
+    ("the bot itself", -2, _bot),
+)

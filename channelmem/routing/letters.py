@@ -1,0 +1,121 @@
+"""From tokens to letters: who and when are found here, every other word gets its class from the lexicon.
+
+Enters: tokens and the scene. Leaves: a `Line`: one letter per token, with persons and time expressions beside it.
+"""
+
+from __future__ import annotations
+
+from channelmem.routing import when
+from channelmem.routing.lexicon import CODES, word_set
+from channelmem.routing.naming import Known, Line, name
+from channelmem.routing.reading import QUOTED, Token
+from channelmem.routing.spans import Clue, Moment
+from channelmem.routing.verbs import TALK_NOUNS
+from channelmem.routing.when import Found
+
+
+def spell(tokens: list[Token], known: Known, moment: Moment) -> Line:
+    """The line of a question."""
+    words = [token.word for token in tokens]
+    line = Line(tokens, words)
+    codes = [CODES.get(word) or _code(word) for word in words]
+    _phrases(words, codes)
+    name(line, codes, known)
+    line.times = [each for each in when.find(_unnamed(words, codes), moment) if _counts(each, codes, words, tokens)]
+    for each in line.times:
+        if each.span.clue is not Clue.FUTURE:
+            codes[each.first : each.last] = "z" * (each.last - each.first)
+    line.letters = "".join(codes)
+    return line
+
+
+def _code(word: str) -> str:
+    if word == QUOTED:
+        return "Z"
+    if word.isalnum() or len(word) > 1:
+        return "x"
+    return "." if word in ".?!;\u2026:" else "," if word in ",-\u2013\u2014/()" else "@" if word == "@" else "x"
+
+
+def _phrases(words: list[str], codes: list[str]) -> None:
+    """Words that are communication only with their particle, and groups of two words."""
+    for i, word in enumerate(words[:-1]):
+        after = words[i + 1]
+        if word in _WITH_PARTICLE and _WITH_PARTICLE[word][0] in words[i + 1 : i + 4]:
+            codes[i] = _WITH_PARTICLE[word][1]
+            codes[words.index(_WITH_PARTICLE[word][0], i + 1)] = "j"
+        elif (word == "you" and after in {"guys", "all", "folks", "people", "lot", "two", "lads", "boys"}) or (
+            word in {"no", "any", "every", "some"} and after == "one"
+        ):
+            codes[i], codes[i + 1] = "g", "j"
+        elif word in {"in", "on", "of", "from"} and (place := _place(codes, i + 1)):
+            codes[i:place] = "k" * (place - i)
+        elif word == "on" and after == "about":
+            codes[i] = "G"
+        elif word in {"those", "these", "them"} and after in {"two", "three", "guys"}:
+            codes[i], codes[i + 1] = "e", "j"
+        elif word == "the" and after == "bot":
+            codes[i], codes[i + 1] = "j", "y"
+        elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
+            codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
+
+
+_WITH_PARTICLE = {
+    "bring": ("up", "C"), "brought": ("up", "c"), "bringing": ("up", "G"), "came": ("up", "c"), "come": ("up", "C"),
+    "point": ("out", "C"), "pointed": ("out", "c"), "pointing": ("out", "G"), "going": ("about", "G"),
+    "go": ("about", "C"), "went": ("about", "c"), "call": ("out", "C"), "called": ("out", "c"),
+    "end": ("up", "C"), "ended": ("up", "c"),
+}  # fmt: skip
+
+
+def _place(codes: list[str], i: int) -> int:
+    """Where "(in) this channel" ends, 0 if it does not begin here."""
+    if i < len(codes) and codes[i] in "tw":
+        i += 1
+    return i + 1 if i < len(codes) and codes[i] in "Hk" else 0
+
+
+_SOME_OF = {
+    "both": "e", "two": "e", "either": "e", "three": "e", "neither": "e",
+    "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g",
+}  # fmt: skip
+
+
+def _unnamed(words: list[str], codes: list[str]) -> list[str]:
+    """The words with names blanked, so that April who wrote is no month."""
+    return [QUOTED if code in "NPZ" else word for word, code in zip(words, codes, strict=True)]
+
+
+def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
+    """ "about last night" and "yesterday's match" name a topic, not a time to look at; "yesterday's talk" does."""
+    if tokens[each.last - 1].possessive and not any(
+        codes[i] in "HLKr" or words[i] in TALK_NOUNS for i in range(each.last, min(each.last + 2, len(words)))
+    ):
+        return False
+    if each.first and each.span.day is not None and _picked(each, codes, words):
+        return False
+    before = each.first
+    while before and codes[before - 1] == "t":
+        before -= 1
+    if not before or codes[before - 1] != "a":
+        return True
+    # "What did we talk about yesterday": the preposition belongs to "what", not to the day.
+    fronted = any(code in "qo" for code in codes[:before])
+    verb = next((words[i] for i in range(before - 1, -1, -1) if codes[i] in "CcGK"), "")
+    return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
+
+
+def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
+    """Thursday is what they suggested, not when: "did I say Monday or Tuesday"."""
+    before = words[each.first - 1]
+    if words[each.first] in {"on", "in", "at", "over"}:
+        return False
+    return before in _PICKED or (before in {"say", "said"} and not {"q", "o"} & set(codes[: each.first]))
+
+
+_PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or")
+_TAKES_OBJECT = word_set(
+    """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share
+    shared ask asked reply replied respond responded answer answered mean meant suggest suggested explain
+    explained decide decided"""
+)

@@ -1,0 +1,145 @@
+"""Does a question ask for the whole of what was going on: "catch me up", "tl;dr", "what happened here?".
+
+Enters: a `Line`. Leaves: a `Recap` with the words that said so and where its object begins, or None. What
+follows decides: the chat is ours to sum up, an article is not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.naming import Line
+from channelmem.routing.verbs import TALK_NOUNS
+
+
+@dataclass(frozen=True, slots=True)
+class Recap:
+    words: str
+    """The idiom that asks for it."""
+    rest: int
+    """Where in the line its object begins."""
+
+
+# Idioms that ask for it by themselves.
+_SURE = (
+    r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
+    r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
+    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?",
+    r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
+    r"where (?:were|are) we|(?:where|what) did we leave off|read (?:me )?the backlog",
+    r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
+)
+# Summaries: of what decides.
+_SUM = (
+    r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|key points|short version",
+    r"sum(?: it| this| that| things)? up",
+)
+# News: ours when nothing else is named.
+_NEWS = (
+    (
+        r"(?:what|anything|something|everything)(?: \w+)? "
+        r"(?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*"
+        r"(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)"
+    ),
+    r"(?:was|is|were|are) there anything(?: \w+)?|any (?:news|updates|developments|drama)",
+    r"anything (?:new|interesting|important|exciting|noteworthy|urgent)",
+    r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood)",
+    r"what is the (?:update|plan)",
+    r"what (?:is|was) the (?:final )?(?:consensus|conclusion|outcome|verdict|decision|agreement|story|deal|fuss)",
+)
+_PLACES = "conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe"
+_TALK = (
+    r"what (?:is|was) (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?"
+    rf"(?:{_PLACES}|about|on about|up to)(?: (?:all )?about)?"
+)
+_IDIOM = re.compile(
+    rf"(?<!\S)(?:(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
+    rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{_TALK}))(?!\S)"
+)
+_YEAR = re.compile(r"(?<!\S)(?:1\d|20)\d\d(?!\S)")
+_OURS = word_set(
+    """chat channel conversation discussion thread messages message everything above backlog drama argument debate
+    talk talks convo server room here happenings last past recent today yesterday morning evening day night hour
+    points it that posts scrollback logs log chatter stuff going"""
+)
+_POLITE = word_set(
+    """me us for a an the quick short brief of up some give us please now today can could so far this then all in
+    on bullet points"""
+)
+
+
+def recap(line: Line) -> Recap | None:
+    """The recap that is asked for, if one is."""
+    if not _HINTS.isdisjoint(line.words):
+        text = " ".join(line.words)
+        for match in _IDIOM.finditer(text):
+            rest = text[: match.end()].count(" ") + 1
+            kind = match.lastgroup or ""
+            if _CHECK[kind](line, rest, match[0]):
+                return Recap(match[0], rest)
+    return None
+
+
+_HINTS = word_set(
+    """catch fill loop clue speed date miss missed update where online around active talking here backlog recap
+    summary summarize summarise tldr rundown gist highlights digest overview sum key version going
+    happening happened happen went new latest news cooking there interesting important exciting noteworthy
+    urgent updates developments drama up tea situation status context consensus conclusion outcome verdict
+    decision agreement funny conversation chat channel thread discussion about topic subject vibe mood
+    word debate argument fuss story plan deal"""
+)
+
+
+def _sure(_line: Line, _rest: int, _words: str) -> bool:
+    return True
+
+
+def _sum(line: Line, rest: int, _words: str) -> bool:
+    """Of what: nothing further, the chat, a stretch of time, or what somebody said."""
+    words, letters = line.words[rest:], line.letters[rest:]
+    at = 0
+    while at < len(words) and (words[at] in _POLITE or letters[at] in "jl,."):
+        at += 1
+    if at == len(words):
+        return not _named_before(line, rest)
+    head = letters[at]
+    if words[at] in {"last", "past", "recent", "latest"}:
+        return any(
+            letter in "HLKzsW" or word.isdigit()
+            for word, letter in zip(words[at + 1 : at + 4], letters[at + 1 : at + 4], strict=True)
+        )
+    return head in "zkHPNqW" or words[at] in _OURS | TALK_NOUNS or not _OURS.isdisjoint(words[at : at + 2])
+
+
+def _named_before(line: Line, rest: int) -> bool:
+    """ "Moby Dick summary": what is to be summed up may stand before the word."""
+    first = next((i for i, letter in enumerate(line.letters[:rest]) if letter == "r"), rest)
+    begin = max(line.letters.rfind(mark, 0, first) for mark in ",.") + 1
+    before = zip(line.words[begin:first], line.letters[begin:first], strict=True)
+    return any(letter in "xN" and word not in _POLITE for word, letter in before)
+
+
+def _news(line: Line, rest: int, words: str) -> bool:
+    """ "What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
+    tail = line.letters[rest:]
+    left = tail.strip("jlzkHt,.pMg")
+    bare = not left and ("k" in tail or not _YEAR.search(" ".join(line.words[rest:])))
+    if words == "what is up":
+        return bare and ("k" in tail or "z" in tail)
+    if bare:
+        return True
+    return (
+        tail[:1] == "p"
+        and line.words[rest] in {"with", "from", "on"}
+        and tail[1:2] in {"N", "t", "P"}
+        and "latest" not in words
+    )
+
+
+def _talk(line: Line, rest: int, _words: str) -> bool:
+    return not line.letters[rest:].strip("jlzkHt,.p")
+
+
+_CHECK = {"sure": _sure, "sum": _sum, "news": _news, "talk": _talk}

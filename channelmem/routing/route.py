@@ -1,0 +1,221 @@
+"""Which memory a question wants, whose words, from when and about what: the router, a pure function.
+
+Enters: the question's text and its `Scene`. Leaves: a `Route` that explains itself. No I/O, no model: tokens,
+class letters and a handful of patterns over them (reading -> letters -> clues -> topic).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from channelmem.routing import address, reading
+from channelmem.routing.clauses import Finding
+from channelmem.routing.clues import Judged, judge
+from channelmem.routing.dates import is_date
+from channelmem.routing.followup import filled, follow, leans, means_that, only
+from channelmem.routing.letters import spell
+from channelmem.routing.naming import Known, Line
+from channelmem.routing.people import Roster
+from channelmem.routing.spans import Clue, Moment
+from channelmem.routing.topic import topic
+from channelmem.routing.weigh import NAMES
+from channelmem.routing.when import Found
+from channelmem.types import Kind, Mode, Person, Route, Source, Window
+
+SKIP_FLAG = "🚫"
+_CALLED = re.compile("Nj*,?[qhd]")
+# Among asker, bot and one other, "she" is the other.
+_FEW = 3
+_TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
+_COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is known about the moment of a question."""
+
+    asker: Person
+    bot: Person
+    roster: Roster
+    now: float
+    mentions: tuple[Person, ...] = ()
+    tz: str = "UTC"
+    horizon_s: float = 1_800.0
+    last_spoke_ts: float | None = None
+    joined_ts: float | None = None
+    previous: Route | None = None
+    is_dm: bool = False
+
+
+def should_skip(text: str) -> bool:
+    """Whether the question carries the flag that asks for an answer in isolation."""
+    return SKIP_FLAG in text
+
+
+def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
+    """The route of a question. `force` sets the kind; everything else stays the router's own."""
+    if scene.is_dm and force is None:
+        return _none("a direct message has no channel around it")
+    if should_skip(text):
+        return _none("the 🚫 flag asks for an answer in isolation")
+    if _COMMAND.match(text):
+        return _none("a command")
+    moment = Moment(scene.now, scene.tz, scene.horizon_s, scene.last_spoke_ts, scene.joined_ts)
+    tokens = address.without_payload(address.without(reading.read(text, scene.roster.single_words), scene.bot))
+    line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
+    if not line.letters:
+        return _none("nothing is asked")
+    return _decided(line, scene, force)
+
+
+def _none(why: str) -> Route:
+    return Route(Kind.NONE, why=(why,))
+
+
+def _decided(line: Line, scene: Scene, force: Kind | None) -> Route:
+    found = judge(line)
+    followed = None if found.about else follow(line, scene.previous)
+    if followed is not None:
+        return _followed(line, followed, found, scene)
+    if not found.about and force is None:
+        return _none(found.why)
+    routed = _about(line, found, scene, force)
+    previous = scene.previous
+    if previous is None or previous.kind is Kind.NONE or not (leans(line) or (not routed.topic and means_that(line))):
+        return routed
+    routed = filled(routed, previous)
+    return replace(routed, mode=_mode(found, routed.topic), sources=_sources(routed.kind, routed.window, scene))
+
+
+def _followed(line: Line, followed: Route, found: Judged, scene: Scene) -> Route:
+    if line.times:
+        window, kind, why = _time(line, found, scene)
+        followed = replace(followed, window=window, kind=kind, why=(*followed.why, why))
+    mode = Mode.TOPIC if followed.topic else Mode.LATEST if followed.mode is Mode.TOPIC else followed.mode
+    return replace(followed, mode=mode, sources=_sources(followed.kind, followed.window, scene))
+
+
+def _about(line: Line, found: Judged, scene: Scene, force: Kind | None) -> Route:
+    window, kind, why = _time(line, found, scene)
+    kind = force or kind
+    speakers = _speakers(line, found.finding, scene)
+    about = topic(line, found, scene.asker.name)
+    return Route(
+        kind=kind,
+        mode=_mode(found, about),
+        window=window,
+        speakers=speakers,
+        topic=about,
+        why=(found.why, why, *(f"words of {person.name}" for person in speakers)),
+        sources=_sources(kind, window, scene),
+        to_bot=scene.bot in speakers or (scene.asker in speakers and "you" in line.words),
+    )
+
+
+def _mode(found: Judged, about: str) -> Mode:
+    if about:
+        return Mode.TOPIC
+    return Mode.RECAP if found.recap or found.asks_for_topic else Mode.LATEST
+
+
+def _sources(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
+    """What to try in turn. A window that reaches beyond the buffer asks the archive first, whatever the kind."""
+    if kind is Kind.NONE:
+        return ()
+    wide = window.start is not None and window.start < scene.now - scene.horizon_s
+    if kind is Kind.MEMORY or (wide and scene.last_spoke_ts == window.start):
+        return Source.ARCHIVE, Source.BUFFER, Source.HISTORY
+    return Source.BUFFER, Source.ARCHIVE, Source.HISTORY
+
+
+def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """Window and kind: recent words decide first, then written times, then words for the past."""
+    if found.just:
+        return Window(scene.now - scene.horizon_s, scene.now), Kind.CHANNEL, "recent word: just"
+    by_clue = {each.span.clue: each for each in reversed(line.times)}
+    for clue in (Clue.EXPLICIT, Clue.RECENT, Clue.PAST):
+        if clue in by_clue:
+            return _said(by_clue[clue], found, scene)
+    return _unsaid(found, scene)
+
+
+def _said(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """The time that the words give."""
+    window = Window(each.span.start, each.span.end)
+    if each.span.clue is Clue.EXPLICIT:
+        return _written(each, found, scene)
+    if each.span.clue is Clue.PAST:
+        return window, Kind.MEMORY, f"past word: {each.phrase}"
+    if found.about_life and each.phrase == "recently":
+        return Window(), Kind.CHANNEL, "recently, of an event: told at any time"
+    return window, Kind.CHANNEL, f"recent word: {each.phrase}"
+
+
+def _unsaid(found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """The time that a question without one means."""
+    if found.told_before:
+        return Window(), Kind.MEMORY, "told before, without a time"
+    if found.recap and not found.finding and scene.last_spoke_ts is not None:
+        return Window(min(scene.last_spoke_ts, scene.now), scene.now), Kind.CHANNEL, "since the asker last spoke"
+    return Window(), Kind.CHANNEL, "no time given: the channel first, then memory"
+
+
+def _written(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+    """A written time: what starts inside the horizon is the channel's, what starts before it memory's."""
+    span, edge = each.span, scene.now - scene.horizon_s
+    start, end = span.start, span.end
+    if span.nominal is not None and span.nominal >= edge and start is not None:
+        start = max(start, edge)
+    kind = Kind.CHANNEL if start is not None and start >= edge else Kind.MEMORY
+    if found.about_life:
+        start, end = _told(each, start, end, scene.now)
+    return Window(start, end), kind, f"time: {each.phrase}"
+
+
+def _told(each: Found, start: float | None, end: float | None, now: float) -> tuple[float | None, float | None]:
+    """When people tell of what happened then: around a date, and ever after a distant time."""
+    if is_date(each.phrase):
+        early = None if start is None else start - _TOLD_BEFORE_S
+        return early, None if end is None else min(end + _TOLD_AFTER_S, now)
+    distant = start is None or end is None or end - start > _TOLD_AFTER_S
+    return (start, now) if distant else (start, end)
+
+
+def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:
+    if finding is None:
+        names = NAMES.search(line.letters)
+        at = range(*names.span()) if names else range(0)
+        return tuple(person for i in at for person in line.persons.get(i, ()))
+    found: list[Person] = []
+    for i in range(*finding.subject):
+        letter = line.letters[i]
+        if letter in "NP":
+            found += line.persons.get(i, ())
+        elif letter in "iu" or line.tokens[i].word == "me":
+            found.append(scene.asker)
+        elif letter in "yU":
+            found += _addressed(line) or (scene.bot,)
+        elif letter == "e":
+            found += _meant(line, scene)
+    return tuple(dict.fromkeys(found))
+
+
+def _addressed(line: Line) -> tuple[Person, ...]:
+    """Whom "you" means where the question calls somebody: "bob, what did you say?"."""
+    return line.persons.get(0, ()) if _CALLED.match(line.letters) else ()
+
+
+def _named(line: Line, scene: Scene) -> tuple[Person, ...]:
+    return tuple(person for people in line.persons.values() for person in people if person != scene.bot)
+
+
+def _meant(line: Line, scene: Scene) -> tuple[Person, ...]:
+    """Whom he, she or they can mean: the people named in the question, or the only candidate."""
+    if named := _named(line, scene):
+        return named
+    if scene.previous is not None and scene.previous.speakers:
+        return scene.previous.speakers
+    if len(scene.roster.people) > _FEW:
+        return ()
+    return only(tuple(p for p in scene.roster.people if p.id not in {scene.asker.id, scene.bot.id}))

@@ -1,0 +1,147 @@
+"""What a question is about: what is left when scaffolding, people and time words are taken away.
+
+Enters: the line and what was judged of it. Leaves: the text that gets embedded, "" when there is none. After
+"about" nearly everything is topic; elsewhere the edges are trimmed harder. A question about somebody's life
+("when did Ann go to Rome?") keeps its verb, its nouns and its dates, since all of them may be in the message
+that tells of it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from channelmem.routing.clauses import LIFE, Finding
+from channelmem.routing.clues import Judged
+from channelmem.routing.dates import is_date
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.naming import Line
+
+# What may stand at the edges of a topic without being part of it, by class letter.
+_LEFT_OF_ABOUT = frozenset("jlz.,@")
+_RIGHT_OF_ABOUT = frozenset("jlzk.,@pd&")
+_LEFT = frozenset("jlzkMpfayieWgs&.,@NdDbBvnmoqhRr")
+_RIGHT = frozenset("jlzkMpfayieWg&.,@tdDbBvnmoqhs")
+_EMPTY = _LEFT | frozenset("tuUwH")
+_LIFE_DROPS = frozenset("qhodDbBvnml.,@yir")
+_NO_TOPIC = word_set(
+    """message messages post posts comment comments reply replies response responses answer answers question
+    questions thing things words said say kind type sort exactly happened talk talking topic statement chat
+    conversation discussion channel thread mean anything something quote"""
+)
+_TAIL = re.compile(
+    r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"
+)
+# Forms whose topic stands between auxiliary and verb ("was redis mentioned"), and forms that have none.
+_INNER = frozenset({"passive", "raised"})
+_WHOLE = frozenset({"last"})
+
+
+def topic(line: Line, found: Judged, asker: str = "") -> str:
+    """The text to embed; `asker` is the name to look for where people spoke about the asker."""
+    finding = found.finding
+    begin = finding.verb[1] if finding else found.recap.rest if found.recap else 0
+    if not found.about or (finding is not None and finding.name in LIFE):
+        return _life(line, finding)
+    about = line.letters.find("a", begin)
+    if about >= 0 and (text := _after_about(line, about + 1, asker)):
+        return text
+    if finding is None:
+        return _phrase(line, begin, len(line.letters))
+    if finding.name in _WHOLE:
+        return ""
+    inner = _phrase(line, finding.start + 1, finding.verb[0]) if finding.name in _INNER else _before(line, finding)
+    parts = (inner, _phrase(line, finding.end, len(line.letters)))
+    return " ".join(part for part in parts if part) or _person(line, finding, asker)
+
+
+def _after_about(line: Line, first: int, asker: str) -> str:
+    if line.letters[first:].strip("jlz.,") == "M" and line.tokens[first].word == "me":
+        return asker
+    first, last = _trimmed(line, first, _without_tail(line, first, len(line.letters)), _LEFT_OF_ABOUT, _RIGHT_OF_ABOUT)
+    pronouns = all(letter in "sMeytqpo" for letter in line.letters[first:last])
+    return "" if pronouns else _text(line, first, last)
+
+
+def _before(line: Line, finding: Finding) -> str:
+    """What stands between the question word and the clause: "which restaurant did Ann suggest"."""
+    start = next((i + 1 for i in range(finding.start - 1, -1, -1) if line.letters[i] in "qohR.,"), 0)
+    return _phrase(line, start, finding.start)
+
+
+def _person(line: Line, finding: Finding, asker: str) -> str:
+    """Who mentioned Ann: when anybody may have spoken, the person is the topic."""
+    if line.letters[slice(*finding.subject)].strip("tgoq"):
+        return ""
+    for i in range(finding.start if finding.name == "passive" else finding.end, len(line.letters)):
+        if line.letters[i] == "N":
+            return line.tokens[i].text
+        if line.tokens[i].word in {"me", "i"}:
+            return asker
+    return ""
+
+
+def _life(line: Line, finding: Finding | None) -> str:
+    """Every word that tells something, without the person asked about and the words that only ask."""
+    dated = {i for each in line.times if is_date(each.phrase) for i in range(each.first, each.last)}
+    subject = range(*finding.subject) if finding else range(0)
+    kept = [
+        i
+        for i, letter in enumerate(line.letters)
+        if i in dated or not (letter in _LIFE_DROPS or letter in "zNP" or i in subject or _is_kind_of(line, i))
+    ]
+    while kept and kept[0] not in dated and line.letters[kept[0]] in "jpfasM&t" and len(kept) > 1:
+        kept.pop(0)
+    while kept and kept[-1] not in dated and line.letters[kept[-1]] in "jpf&tM":
+        kept.pop()
+    return _joined([line.tokens[i].text for i in kept])
+
+
+def _is_kind_of(line: Line, i: int) -> bool:
+    words = [token.word for token in line.tokens[i : i + 2]]
+    before = line.tokens[i - 1].word if i else ""
+    kinds = {"kind", "type", "sort", "kinds", "types"}
+    return (words[0] in kinds and words[1:] == ["of"]) or (words[0] == "of" and before in kinds)
+
+
+def _phrase(line: Line, first: int, last: int) -> str:
+    first, last = _trimmed(line, first, _without_tail(line, first, last), _LEFT, _RIGHT, _NO_TOPIC)
+    if all(line.letters[i] in _EMPTY for i in range(first, last)):
+        return ""
+    return _text(line, first, last)
+
+
+def _without_tail(line: Line, first: int, last: int) -> int:
+    """Where the topic ends at the latest: before an added question, and at the end of its sentence."""
+    tail = _TAIL.search(line.letters, first, last)
+    last = tail.start() if tail and tail.start() > first else last
+    stop = line.letters.find(".", first, last)
+    return stop if stop > first else last
+
+
+def _trimmed(
+    line: Line,
+    first: int,
+    last: int,
+    left: frozenset[str],
+    right: frozenset[str],
+    words: frozenset[str] = frozenset(),
+) -> tuple[int, int]:
+    while first < last and (line.letters[first] in left or line.tokens[first].word in words):
+        first += 1
+    while last > first and (line.letters[last - 1] in right or line.tokens[last - 1].word in words):
+        last -= 1
+    return first, last
+
+
+def _text(line: Line, first: int, last: int) -> str:
+    kept = [line.tokens[i].text for i in range(first, last) if line.letters[i] not in "zl@"]
+    if len(kept) > 1 and kept[0].lower() in {"that", "to", "if", "whether"}:
+        kept = kept[1:]
+    return _joined(kept)
+
+
+_BEFORE_MARK = re.compile(r" (?=[,.:;?!)])")
+
+
+def _joined(words: list[str]) -> str:
+    return _BEFORE_MARK.sub("", " ".join(word for word in words if word)).strip(" ,.:;")

@@ -1,0 +1,52 @@
+"""Which unlisted words look like verbs of the past or of right now, and which nouns belong to talk.
+
+Enters: the words and letters of a line. Leaves: its shape: the letters, with V for an unlisted past form, A for
+an unlisted form in -ing and T for a noun of talk, so that a question in words nobody foresaw still has its grammar.
+"""
+
+from __future__ import annotations
+
+from channelmem.routing.lexicon import word_set
+
+_IRREGULAR = word_set(
+    """gave took went made got put won lost broke bought brought found left sent ate saw met came quit sang sank ran
+    began became drew drove fell felt flew forgot froze grew heard held hid hit kept knew laid led lent let lit paid
+    read rode rang rose sold shot showed shut slept slid spent split stole stood stuck struck swam taught threw
+    understood woke wore wound bit blew built burnt caught cut dealt dug fed fled hung hurt leaked meant sat set
+    spilt spoilt spoke spun spread threw tore done gone seen taken given broken eaten drunk chosen stolen thrown
+    forgotten known shown written driven fallen beaten betrayed cost did had leaked pinned backed beat bailed"""
+)
+_NO_PAST = word_set(
+    """need speed feed seed weed indeed hundred bed red shed wed breed greed bleed exceed proceed succeed embed sacred
+    naked wicked called named based supposed used related advanced united limited married allowed tired bored red
+    gifted talented recommended led-strip media-based crowded complicated good-natured biped tweed deed freed"""
+)
+_NO_ING = word_set(
+    """thing king ring morning evening spring string wing sting sling ping during nothing something anything
+    everything building wedding ceiling sibling darling interesting boring wing viking beijing duckling
+    pudding clothing"""
+)
+TALK_NOUNS = word_set(
+    """message messages link links joke jokes rant screenshot screenshots poll polls vote votes argument drama meme
+    memes question verdict decision consensus conclusion suggestion suggestions announcement topic topics debate
+    beef options option spreadsheet excuse spoiler spoilers discussion conversation post posts comment reply
+    replies proposal complaint gossip tea bet deal pics pic update updates reminder invite vibe mood points
+    arguments reasons ideas choices feedback opinions fight chatter"""
+)
+OUTCOMES = word_set(
+    """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result
+    results reply replies response responses objections word progress choices options"""
+)
+
+
+def shape(words: list[str], letters: str) -> str:
+    """The letters of a line with the grammar of its unlisted words."""
+    return "".join(_letter(word) if letter == "x" else letter for word, letter in zip(words, letters, strict=True))
+
+
+def _letter(word: str) -> str:
+    if word in TALK_NOUNS:
+        return "T"
+    if word in _IRREGULAR or (word.endswith("ed") and len(word) > 4 and word not in _NO_PAST):
+        return "V"
+    return "A" if word.endswith("ing") and len(word) > 4 and word not in _NO_ING else "x"

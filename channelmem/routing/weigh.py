@@ -1,0 +1,62 @@
+"""Is a question about this conversation when none of the known forms fits: the evidence, added up.
+
+Enters: a `Line` that no form of `clauses` and no idiom of `recap` explains. Leaves: a `Weighed` with the sum, the
+clues in words, and where its subject stands. The weights stand in `evidence`; one threshold decides.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from channelmem.routing.evidence import CLUES, SIGNS, TOLD, holds, silent, task, view_of
+from channelmem.routing.naming import Line
+from channelmem.routing.verbs import shape
+
+THRESHOLD = 3
+_I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
+NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What was found; `subject` is where its speakers stand, `told` whether the asker told it before."""
+
+    total: int
+    clues: tuple[str, ...]
+    subject: tuple[int, int] = (0, 0)
+    told: bool = False
+    open: bool = False
+    """Nothing but an absence: it asks for all that was said."""
+
+    @property
+    def enough(self) -> bool:
+        return self.total >= THRESHOLD
+
+
+def weigh(line: Line) -> Weighed:
+    """The sum of all clues; a text that asks nothing of the conversation is not weighed at all."""
+    view = view_of(line, shape(line.words, line.letters))
+    if silent(view):
+        return Weighed(0, ("nothing is asked",))
+    if task(view):
+        return Weighed(0, ("a task",))
+    found = {sign.name: sign.weight for sign in SIGNS if holds(sign, view)}
+    found |= {name: weight for name, weight, tells in CLUES if tells(view)}
+    told = "told before" in found
+    bare = "an absence" in found and found.keys().isdisjoint({"somebody known", "who did it"})
+    clues = tuple(f"{name} {weight:+d}" for name, weight in found.items())
+    by_asker = told and "i" in view.shape[: view.shape.find("y")]
+    return Weighed(sum(found.values()), clues, _subject(view.shape, told=told), by_asker, bare)
+
+
+def _subject(letters: str, *, told: bool) -> tuple[int, int]:
+    """Who did it: the first known people, unless somebody else is the subject before them."""
+    if told and (match := TOLD.search(letters)):
+        return match.start(), match.start() + 1
+    names = NAMES.search(letters)
+    if names is None and (asker := _I_DID.search(letters)):
+        return asker.span()
+    if names is None or not {"o", "W", "g"}.isdisjoint(letters[: names.start()]):
+        return 0, 0
+    return names.span()

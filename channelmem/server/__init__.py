@@ -1,0 +1,1 @@
+"""The embedded Redis: found, started, supervised and stopped. Its front is `lease`."""

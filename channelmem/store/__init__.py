@@ -1,0 +1,1 @@
+"""Redis: every key, the index, what changes the memory, what reads it, and the workers that add vectors."""

@@ -1,0 +1,39 @@
+"""Bookmarks of back-fill: which stretch of a channel's past is still to be fetched. In: gaps. Out: the open ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from channelmem.store.buckets import Buckets
+from channelmem.store.scripts import answered
+from channelmem.types import Gap
+
+
+class Bookmarks:
+    """One gap per channel, kept in Redis, so that an interrupted back-fill is taken up by the next process."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+
+    async def note(self, guild_id: int, gap: Gap) -> None:
+        value = f"{gap.newest_id or ''} {gap.oldest_id}"
+        await answered(self._buckets.redis.hset(self._key(guild_id), str(gap.channel_id), value))
+
+    async def close(self, guild_id: int, channel_id: int) -> None:
+        await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
+
+    async def open(self, guild_id: int) -> list[Gap]:
+        rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
+        return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
+
+    async def drop(self, guild_id: int) -> None:
+        """The bot left the guild."""
+        await answered(self._buckets.redis.unlink(self._key(guild_id)))
+
+    def _key(self, guild_id: int) -> str:
+        return self._buckets.keys(self._buckets.bucket(guild_id)).of("unfetched", guild_id)
+
+
+def _gap(row: tuple[bytes, bytes]) -> Gap:
+    newest, _, oldest = row[1].decode().partition(" ")
+    return Gap(int(row[0]), int(newest) if newest else None, int(oldest))

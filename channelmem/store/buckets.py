@@ -1,0 +1,199 @@
+"""The buckets: their keys, index, meta and consumer group; made on first use, checked, healed when lost.
+
+In: a bucket (or guild) and a script to run. Out: its reply. An index or group that is missing (dropped by hand,
+FLUSHALL) is made again on the spot; RediSearch then reads the documents that are there in the background, and
+heal.py puts those without a vector back on the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis import exceptions as redis_errors
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
+from channelmem.settings import Settings
+from channelmem.store.keys import GROUP, Keys, bucket_of, keys_of
+from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema
+from channelmem.store.scripts import AWAY, Scripts, command
+
+log = logging.getLogger(__name__)
+
+REBUILT = (
+    "The index was rebuilt for another embedding model while this process ran. "
+    "Restart it with that model, or run: channelmem reindex"
+)
+
+
+def connect(url: str, settings: Settings) -> Redis:
+    """The client that the store modules expect: raw replies, a limit on every wait, no hidden retries."""
+    client: Redis = Redis.from_url(
+        url,
+        protocol=2,
+        decode_responses=False,
+        socket_timeout=settings.redis_timeout_s,
+        socket_connect_timeout=settings.redis_timeout_s,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return client
+
+
+def index_lost(error: Exception) -> bool:
+    """RediSearch says it in several ways."""
+    text = str(error).lower()
+    return "no such index" in text or "unknown index name" in text
+
+
+async def indexing(redis: Redis, name: str) -> bool:
+    """Whether an index still reads documents that were there before it."""
+    info = await command(redis, "FT.INFO", name)
+    facts = dict(zip(info[::2], info[1::2], strict=False))
+    return int(facts[b"indexing"]) != 0
+
+
+class Buckets:
+    """All buckets of one Redis, for one model."""
+
+    def __init__(
+        self, redis: Redis, settings: Settings, *, dims: int, identity: str, clock: Callable[[], float]
+    ) -> None:
+        self.redis = redis
+        self.settings = settings
+        self.dims = dims
+        self.identity = identity
+        self.clock = clock
+        self.healed = 0
+        """How often something lost was made again."""
+        self._scripts = Scripts(redis, settings, clock)
+        self._ready: dict[int, int] = {}
+        """Buckets made and checked, with the version of their vector field."""
+        self._making = asyncio.Lock()
+
+    @property
+    def all(self) -> range:
+        return range(self.settings.buckets)
+
+    def bucket(self, guild_id: int) -> int:
+        return bucket_of(guild_id, self.settings.buckets)
+
+    def keys(self, bucket: int) -> Keys:
+        return keys_of(self.settings.key_prefix, bucket)
+
+    def version(self, bucket: int) -> int:
+        """Which vector field of the bucket is current; raised by a reindex."""
+        return self._ready.get(bucket, 1)
+
+    async def open(self) -> None:
+        """Checks what is there against the settings; raises IndexMismatchError with the fix."""
+        await self._make(0)
+
+    async def run(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
+        """Runs a script; makes the bucket before its first use, and again where its index was lost."""
+        if bucket not in self._ready:
+            await self._make(bucket)
+        keys = self.keys(bucket)
+        try:
+            return await self._scripts.run(name, keys, arguments)
+        except redis_errors.ResponseError as error:
+            if "CMVERSION" in str(error):
+                raise IndexMismatchError(REBUILT) from error
+            if not index_lost(error):
+                raise
+        await self.heal(bucket)
+        return await self._scripts.run(name, keys, arguments)
+
+    async def heal(self, bucket: int) -> None:
+        """Makes index, meta and group of a bucket again; what is still there is left as it is."""
+        self.healed += 1
+        log.warning("Bucket %d lost its index or stream group; making it again", bucket)
+        self._ready.pop(bucket, None)
+        await self._make(bucket)
+
+    async def indexed(self, bucket: int) -> bool:
+        """Whether the index has read all documents; False for a while after it was made anew."""
+        return not await indexing(self.redis, self.keys(bucket).one("idx"))
+
+    async def _make(self, bucket: int) -> None:
+        async with self._making:
+            if bucket in self._ready:
+                return
+            try:
+                version = await self._write_meta(bucket)
+                await self._create_index(bucket, version)
+                await self._create_group(bucket)
+            except AWAY as error:
+                raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+            self._ready[bucket] = version
+
+    async def _write_meta(self, bucket: int) -> int:
+        key = self.keys(bucket).one("meta")
+        mine: dict[str, str | int] = {
+            "schema": SCHEMA_VERSION,
+            "buckets": self.settings.buckets,
+            "model": self.identity,
+            "dims": self.dims,
+        }
+        async with self.redis.pipeline(transaction=True) as pipe:
+            for name, value in {**mine, "version": 1}.items():
+                pipe.hsetnx(key, name, value)
+            pipe.hgetall(key)
+            meta = (await pipe.execute())[-1]
+        found = {name.decode(): value.decode() for name, value in meta.items()}
+        self._check(found, {name: str(value) for name, value in mine.items()})
+        return int(found["version"])
+
+    def _check(self, found: dict[str, str], mine: dict[str, str]) -> None:
+        if found["buckets"] != mine["buckets"]:
+            raise IndexMismatchError(
+                f"This Redis holds memory in {found['buckets']} bucket(s), the settings say {mine['buckets']}. "
+                f"Set CHANNELMEM_BUCKETS={found['buckets']}, or another CHANNELMEM_KEY_PREFIX to start anew."
+            )
+        if found["schema"] != mine["schema"]:
+            raise IndexMismatchError(
+                f"This Redis holds memory in layout {found['schema']}, this version writes {mine['schema']}. "
+                "Use the version that wrote it, or another CHANNELMEM_KEY_PREFIX to start anew."
+            )
+        if (found["model"], found["dims"]) != (mine["model"], mine["dims"]):
+            raise IndexMismatchError(
+                f"The index was made with {found['model']} ({found['dims']} dimensions), "
+                f"the settings say {mine['model']} ({mine['dims']}). Run: channelmem reindex"
+            )
+
+    async def _create_index(self, bucket: int, version: int) -> None:
+        keys = self.keys(bucket)
+        schema = make_schema(self.settings, keys, dims=self.dims, version=version)
+        try:
+            with already_there():
+                await command(self.redis, *create_command(schema))
+            with already_there():
+                await command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name)
+        except redis_errors.ResponseError as error:
+            if "unknown command" not in str(error).lower():
+                raise
+            raise RedisUnsuitableError(
+                "This Redis has no search module. Use Redis Stack or Redis 8, or unset REDIS_URL "
+                "for the embedded server."
+            ) from error
+
+    async def _create_group(self, bucket: int) -> None:
+        # From the beginning: acknowledged entries are deleted, so whatever is there still waits.
+        with already_there():
+            await self.redis.xgroup_create(self.keys(bucket).one("ingest"), GROUP, id="0", mkstream=True)
+
+
+@contextlib.contextmanager
+def already_there() -> Any:
+    """Two processes may make the same thing at once; the second one is told so."""
+    try:
+        yield
+    except redis_errors.ResponseError as error:
+        text = str(error).lower()
+        if "already exists" not in text and "busygroup" not in text:
+            raise

@@ -1,0 +1,89 @@
+"""Between values and documents: a message as the `apply` script takes it, and messages from raw replies.
+
+On the way of every question, so it reads hiredis' lists by position instead of building dictionaries.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from channelmem.store.keys import guild_and_channel, padded, room
+from channelmem.types import Message, Person
+
+SEPARATOR = "\x1f"
+_PARENT = struct.Struct("<Qd")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Somebody known in a channel, and when they last spoke."""
+
+    person: Person
+    last_ts: float
+
+
+def to_values(message: Message) -> tuple[str | int | bytes, ...]:
+    """The nine values of an `add` event."""
+    return (
+        message.guild_id,
+        room(message.guild_id, message.channel_id),
+        padded(message.id),
+        message.author_id,
+        message.content,
+        repr(message.ts),
+        "own" if message.own else "addressed" if message.addressed else "",
+        pack(message),
+        SEPARATOR.join((message.author, *message.aliases)),
+    )
+
+
+def pack(message: Message) -> bytes:
+    """The `about` field: revision, name, explicit parent, mentions; last and binary, the probable parents."""
+    readable = (
+        to_revision(message),
+        message.author,
+        "" if message.reply_to is None else str(message.reply_to),
+        " ".join(map(str, message.mentions)),
+        "",
+    )
+    return SEPARATOR.join(readable).encode() + b"".join(_PARENT.pack(*parent) for parent in message.parents)
+
+
+def to_revision(message: Message) -> str:
+    """Empty for a message that was never edited."""
+    return repr(message.revision) if message.revision else ""
+
+
+def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
+    """From raw fields in the order of schema.FIELDS."""
+    author_id, text, ts, flag, about = fields
+    revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
+    return Message(
+        guild_id,
+        channel_id,
+        int(message_id),
+        int(author_id),
+        author.decode(),
+        text.decode(),
+        float(ts),
+        int(reply_to) if reply_to else None,
+        tuple(map(int, mentions.split())) if mentions else (),
+        flag == b"own",
+        flag == b"addressed",
+        float(revision) if revision else 0.0,
+        (),
+        tuple(_PARENT.iter_unpack(parents)) if parents else (),
+    )
+
+
+def from_row(row: Sequence[Any]) -> Message:
+    """From a row of the reading scripts: room, id, fields."""
+    return to_message(*guild_and_channel(row[0]), row[1], row[2])
+
+
+def parse_person(author_id: bytes, packed: bytes) -> Seen:
+    last_ts, name, *aliases = packed.decode().split(SEPARATOR)
+    return Seen(Person(int(author_id), name, tuple(aliases)), float(last_ts))

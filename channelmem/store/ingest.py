@@ -1,0 +1,266 @@
+"""Ingest: gives stored messages their vectors. In: the ingest streams. Out: vectors on the documents.
+
+Three steps run at the same time on different batches: read and load texts, embed, commit. An entry is acknowledged
+and deleted with its vector, so whatever is on a stream still waits; what a dead worker had taken is claimed by the
+others. Any number of workers share the work, in the bot's process or as `channelmem worker`:
+
+    worker = Worker(store, embedder)
+    task = asyncio.create_task(worker.run())
+    ...
+    worker.stop()      # takes nothing new, finishes what is being embedded, hands over the rest
+    await task
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from redis.exceptions import ResponseError
+
+from channelmem.embedding.embed import Embedder
+from channelmem.errors import RedisUnavailableError
+from channelmem.store.heal import repair
+from channelmem.store.keys import GROUP
+from channelmem.store.scripts import AWAY, command
+from channelmem.store.store import Store
+from channelmem.store.tasks import end
+
+log = logging.getLogger(__name__)
+
+BATCH = 256
+"""Entries taken at once, at most: a lone message does not wait for more, and in a backlog there are enough texts of
+equal length to put together (5 % less time for the model than with 64)."""
+CLAIM_IDLE_S = 10.0
+BLOCK_S = 0.25
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 5.0
+HANDED_OVER_MS = 3_600_000
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stream entry: which message, in which revision; its text once loaded, None if nothing is left to embed."""
+
+    bucket: int
+    id: str
+    name: str
+    revision: str
+    text: str | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a worker has done so far."""
+
+    embedded: int = 0
+    claimed: int = 0
+    errors: int = 0
+
+
+Embedded = list[tuple[Entry, bytes]]
+
+
+class Worker:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        *,
+        name: str | None = None,
+        batch: int = BATCH,
+        claim_idle_s: float = CLAIM_IDLE_S,
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self.progress = Progress()
+        self._store = store
+        self._buckets = store.buckets
+        self._embedder = embedder
+        self._batch = batch
+        self._claim_idle_ms = int(claim_idle_s * 1000)
+        self._stopping = asyncio.Event()
+        self._loaded: asyncio.Queue[list[Entry] | None] = asyncio.Queue(1)
+        self._embedded: asyncio.Queue[Embedded | None] = asyncio.Queue(2)
+        self._held: set[str] = set()
+        """Entries somewhere between read and commit."""
+        self._lost_some = True
+        """Whether entries may be ours in Redis' eyes and not in our hands: at the start, and after an error."""
+        self._lost_group = False
+        self._unchecked = set(self._buckets.all)
+        """Buckets in which there may be messages without a vector that are not on the stream."""
+        self._next_claim_s = 0.0
+        # Well below the client's own limit on a read, or an idle stream would look like a dead Redis. A read is never
+        # given up: Redis may be answering it, and what it gives would belong to a worker that is gone.
+        self._block_ms = max(1, int(min(BLOCK_S, self._buckets.settings.redis_timeout_s / 2) * 1000))
+
+    async def run(self) -> None:
+        """Works until `stop`; survives Redis going away. A cancelled or killed worker loses nothing."""
+        steps = [asyncio.create_task(step()) for step in (self._read, self._embed, self._commit)]
+        try:
+            done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
+            for step in done:
+                step.result()
+        finally:
+            self._stopping.set()
+            await end(steps)
+        await self._attempt(self._hand_over)
+
+    def stop(self) -> None:
+        """Takes nothing new; `run` returns when what is being embedded is committed."""
+        self._stopping.set()
+
+    # --- the three steps ---
+
+    async def _read(self) -> None:
+        retry_s = FIRST_RETRY_S
+        while not self._stopping.is_set():
+            entries = await self._attempt(self._next_entries)
+            if entries is None:
+                await self._pause(retry_s)
+                retry_s = min(LAST_RETRY_S, retry_s * 2)
+                continue
+            retry_s = FIRST_RETRY_S
+            if entries:
+                self._held |= {entry.id for entry in entries}
+                await self._loaded.put(entries)
+        await self._loaded.put(None)
+
+    async def _pause(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause_s)
+
+    async def _embed(self) -> None:
+        while (entries := await self._loaded.get()) is not None:
+            if self._stopping.is_set():
+                continue  # not begun: handed over
+            texts = [entry.text for entry in entries if entry.text is not None]
+            vectors = iter(await self._embedder.embed_messages(texts) if texts else ())
+            blobs = [b"" if one.text is None else next(vectors).astype(np.float16).tobytes() for one in entries]
+            await self._embedded.put(list(zip(entries, blobs, strict=True)))
+        await self._embedded.put(None)
+
+    async def _commit(self) -> None:
+        while (embedded := await self._embedded.get()) is not None:
+            written = await self._attempt(lambda done=embedded: self._write(done))  # type: ignore[misc]
+            self.progress.embedded += written or 0
+            self._held -= {entry.id for entry, _ in embedded}
+
+    async def _write(self, embedded: Embedded) -> int:
+        written = 0
+        for bucket in {entry.bucket for entry, _ in embedded}:
+            rows = [(one.id, one.name, one.revision, blob) for one, blob in embedded if one.bucket == bucket]
+            written += await self._store.commit_rows(bucket, rows)
+        return written
+
+    # --- the stream ---
+
+    async def _next_entries(self) -> list[Entry]:
+        """A batch with its texts; empty when nothing came for a while."""
+        if self._lost_group or self._unchecked:
+            await self._heal()
+        entries = await self._recovered() or await self._claimed() or await self._fresh()
+        loaded: list[Entry] = []
+        for bucket in {entry.bucket for entry in entries}:
+            loaded += await self._load(bucket, [entry for entry in entries if entry.bucket == bucket])
+        return loaded
+
+    async def _fresh(self) -> list[Entry]:
+        return await self._read_group(">", ("BLOCK", self._block_ms))
+
+    async def _recovered(self) -> list[Entry]:
+        """What was delivered to this worker and dropped on an error."""
+        if not self._lost_some:
+            return []
+        entries = [entry for entry in await self._read_group("0", ()) if entry.id not in self._held]
+        self._lost_some = bool(entries)
+        return entries
+
+    async def _claimed(self) -> list[Entry]:
+        """What others took and did not finish."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_claim_s:
+            return []
+        claimed: list[Entry] = []
+        for bucket in self._buckets.all:
+            reply = await command(
+                self._buckets.redis,
+                *("XAUTOCLAIM", self._buckets.keys(bucket).one("ingest"), GROUP, self.name),
+                *(self._claim_idle_ms, "0", "COUNT", self._batch),
+            )
+            claimed += [entry for entry in _entries(bucket, reply[1]) if entry.id not in self._held]
+        if not claimed:
+            self._next_claim_s = now + self._claim_idle_ms / 2000
+        self.progress.claimed += len(claimed)
+        return claimed
+
+    async def _read_group(self, start: str, block: tuple[str | int, ...]) -> list[Entry]:
+        streams = {self._buckets.keys(bucket).one("ingest"): bucket for bucket in self._buckets.all}
+        reply = await command(
+            self._buckets.redis,
+            *("XREADGROUP", "GROUP", GROUP, self.name, "COUNT", self._batch, *block),
+            *("STREAMS", *streams, *[start] * len(streams)),
+        )
+        return [one for stream, rows in _streams(reply) for one in _entries(streams[stream], rows)]
+
+    async def _load(self, bucket: int, entries: list[Entry]) -> list[Entry]:
+        values = [value for entry in entries for value in (entry.name, entry.revision)]
+        texts = await self._buckets.run("texts", bucket, [self._buckets.version(bucket), *values])
+        return [
+            Entry(bucket, entry.id, entry.name, entry.revision, text.decode() if text else None)
+            for entry, text in zip(entries, texts, strict=True)
+        ]
+
+    async def _hand_over(self) -> None:
+        """Lets others claim at once what was read and not embedded; leaves the group when there is nothing."""
+        for bucket in self._buckets.all:
+            stream = self._buckets.keys(bucket).one("ingest")
+            pending = await self._buckets.redis.xpending_range(stream, GROUP, "-", "+", 1000, self.name)
+            ids: list[Any] = [row["message_id"] for row in pending]
+            if ids:
+                await self._buckets.redis.xclaim(stream, GROUP, self.name, 0, ids, idle=HANDED_OVER_MS, justid=True)
+            else:
+                await self._buckets.redis.xgroup_delconsumer(stream, GROUP, self.name)
+
+    # --- when Redis fails ---
+
+    async def _attempt(self, step: Callable[[], Awaitable[T]]) -> T | None:
+        """None when Redis is away or lost its group; what was in hand is read again later."""
+        try:
+            return await step()
+        except ResponseError as error:
+            self._lost_group = self._lost_group or "NOGROUP" in str(error)
+            log.warning("Embedding pauses: %s", error)
+        except (RedisUnavailableError, *AWAY) as error:
+            if not self._stopping.is_set():  # a cancelled read ends like this too
+                log.warning("Embedding pauses, Redis is away: %s", error)
+        self.progress.errors += 1
+        self._lost_some = True
+        return None
+
+    async def _heal(self) -> None:
+        """A lost group (FLUSHALL, a stream deleted by hand) is made again, and what has no vector put back."""
+        if self._lost_group:
+            for bucket in self._buckets.all:
+                await self._buckets.heal(bucket)
+            self._lost_group, self._unchecked = False, set(self._buckets.all)
+        for bucket in list(self._unchecked):
+            if await repair(self._buckets, bucket):
+                self._unchecked.discard(bucket)
+
+
+def _streams(reply: Any) -> Iterable[tuple[str, list[Any]]]:
+    return [(stream.decode(), rows) for stream, rows in reply or ()]
+
+
+def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] | None]]) -> list[Entry]:
+    # A row without fields is an entry that was deleted while somebody held it.
+    return [Entry(bucket, name.decode(), at[b"m"].decode(), at[b"r"].decode()) for name, at in rows if name and at]

@@ -1,0 +1,175 @@
+"""The ordered way to Redis: concurrent events are sent together, and kept while Redis is away.
+
+In: events (add, empty, delete, clear, leave). Out: one future per event, with the script's number or the outcome
+QUEUED / DROPPED. One lane per bucket with one batch in flight, so events of a channel are applied in order. While
+Redis is away events stay in their lane, bounded over all lanes: the oldest additions are dropped first and
+counted; removals only when nothing else is left, so that nothing deleted survives an outage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from redis.exceptions import ResponseError
+
+from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.store.tasks import end
+from channelmem.types import Outcome
+
+log = logging.getLogger(__name__)
+
+BATCH_VALUES = 300  # about 32 messages: a script of 3 ms at most
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 2.0
+
+Result = int | Outcome
+Value = str | int | bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """One change, as the `apply` script reads it."""
+
+    kind: str
+    values: tuple[Value, ...]
+    done: asyncio.Future[Result]
+    number: int = field(default_factory=count().__next__)
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    bucket: int
+    events: deque[Event] = field(default_factory=deque)
+    flight: list[Event] = field(default_factory=list)
+    """The batch that was sent and not answered yet."""
+    task: asyncio.Task[None] | None = None
+
+
+Send = Callable[[int, Sequence[Event]], Awaitable[list[int]]]
+
+
+class Outbox:
+    def __init__(self, send: Send, capacity: int) -> None:
+        self._send = send
+        self._capacity = capacity
+        self._lanes: dict[int, Lane] = {}
+        self._closing = False
+        self.away = False
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        """Events accepted and not yet acknowledged by Redis."""
+        return sum(len(lane.events) + len(lane.flight) for lane in self._lanes.values())
+
+    @property
+    def idle(self) -> bool:
+        return all(lane.task is None for lane in self._lanes.values())
+
+    def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        lane = self._lanes.setdefault(bucket, Lane(bucket))
+        lane.events.append(Event(kind, values, done))
+        if self.away:
+            _resolve(done, Outcome.QUEUED)
+            self._bound()
+        if lane.task is None and not self._closing:
+            lane.task = asyncio.create_task(self._drain(lane))
+        return done
+
+    async def close(self, wait_s: float) -> None:
+        """Sends what is left, for at most so long; what then remains is lost and counted as dropped."""
+        self._closing = True
+        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=wait_s)
+        await end(tasks)
+        for lane in self._lanes.values():
+            self.dropped += len(lane.events)
+            while lane.events:
+                _resolve(lane.events.popleft().done, Outcome.DROPPED)
+
+    async def _drain(self, lane: Lane) -> None:
+        retry_s = FIRST_RETRY_S
+        try:
+            while lane.events:
+                lane.flight = _take(lane.events)
+                if await self._deliver(lane):
+                    retry_s = FIRST_RETRY_S
+                else:
+                    await asyncio.sleep(retry_s)
+                    retry_s = min(LAST_RETRY_S, retry_s * 2)
+        finally:
+            _put_back(lane)
+            lane.task = None
+
+    async def _deliver(self, lane: Lane) -> bool:
+        try:
+            results = await self._send(lane.bucket, lane.flight)
+        except (RedisUnavailableError, ResponseError) as error:
+            # A refusal (out of memory, a replica) passes like an absence does. The scripts are idempotent by
+            # message id, so sending a batch again that was applied without an answer is safe.
+            _put_back(lane)
+            self._leave(error)
+            return False
+        except ChannelmemError as error:
+            # Such as an index of another model: waiting does not help, so the callers are told.
+            for event in lane.flight:
+                if not event.done.done():
+                    event.done.set_exception(error)
+            lane.flight = []
+            return True
+        if self.away:
+            log.info("Redis is back; %d events wait, %d were dropped", len(self), self.dropped)
+        self.away = False
+        for event, result in zip(lane.flight, results, strict=True):
+            _resolve(event.done, result)
+        lane.flight = []
+        return True
+
+    def _leave(self, error: Exception) -> None:
+        if not self.away:
+            log.warning("Redis is away, messages are kept in memory: %s", error)
+        self.away = True
+        self._bound()
+        for one in self._lanes.values():
+            for event in one.events:
+                _resolve(event.done, Outcome.QUEUED)
+
+    def _bound(self) -> None:
+        # What is on its way may arrive; it is weighed when it comes back.
+        while sum(len(lane.events) for lane in self._lanes.values()) > self._capacity:
+            oldest, lane = min(
+                ((_oldest_droppable(lane.events), lane) for lane in self._lanes.values() if lane.events),
+                key=lambda found: (found[0].kind != "add", found[0].number),
+            )
+            lane.events.remove(oldest)
+            self.dropped += 1
+            _resolve(oldest.done, Outcome.DROPPED)
+
+
+def _take(events: deque[Event]) -> list[Event]:
+    batch = [events.popleft()]
+    size = len(batch[0].values)
+    while events and size + len(events[0].values) <= BATCH_VALUES:
+        batch.append(events.popleft())
+        size += len(batch[-1].values)
+    return batch
+
+
+def _put_back(lane: Lane) -> None:
+    lane.events.extendleft(reversed(lane.flight))
+    lane.flight = []
+
+
+def _oldest_droppable(events: deque[Event]) -> Event:
+    return next((event for event in events if event.kind == "add"), events[0])
+
+
+def _resolve(done: asyncio.Future[Result], result: Result) -> None:
+    if not done.done():
+        done.set_result(result)

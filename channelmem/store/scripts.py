@@ -1,0 +1,74 @@
+"""The Lua scripts, loaded once and called by hash. In: a script's name and arguments. Out: Redis' raw reply.
+
+Every script starts with the same prelude: `base` (KEYS[1], which also routes it to the bucket's node), the key
+names and `common.lua`, whose five arguments (clock and limits) this module puts in front.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, TypeVar
+
+from redis import exceptions as redis_errors
+from redis.asyncio import Redis
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.settings import Settings
+from channelmem.store.keys import Keys, lua_names
+
+T = TypeVar("T")
+READING = frozenset({"view", "find", "around"})
+
+AWAY = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
+"""What redis-py raises while Redis cannot be asked: gone, too slow, or still loading its data."""
+
+
+@cache
+def source(name: str) -> str:
+    lua = resources.files("channelmem.store") / "lua"
+    names = ["common", *(["read"] if name in READING else []), name]
+    parts = [(lua / f"{part}.lua").read_text("utf-8") for part in names]
+    return "\n".join(["local base = KEYS[1]", lua_names(), *parts])
+
+
+@cache
+def digest(name: str) -> str:
+    return hashlib.sha1(source(name).encode(), usedforsecurity=False).hexdigest()
+
+
+async def command(redis: Redis, *arguments: Any) -> Any:
+    """Any command, its reply as hiredis read it."""
+    return await redis.execute_command(*arguments)  # type: ignore[no-untyped-call]
+
+
+async def answered(reply: Awaitable[T]) -> T:
+    """The reply, or RedisUnavailableError."""
+    try:
+        return await reply
+    except AWAY as error:
+        raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+
+
+class Scripts:
+    """Calls scripts with the clock and the limits of the settings."""
+
+    def __init__(self, redis: Redis, settings: Settings, clock: Callable[[], float]) -> None:
+        self.redis = redis
+        self.clock = clock
+        self._limits = (
+            settings.max_messages,
+            settings.buffer_s,
+            settings.archive_days * 86_400,
+            int(settings.archive),
+        )
+
+    async def run(self, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
+        """One round trip; a second one only after Redis lost its script cache (a restart)."""
+        call = (1, keys.base, repr(self.clock()), *self._limits, *arguments)
+        try:
+            return await answered(command(self.redis, "EVALSHA", digest(name), *call))
+        except redis_errors.NoScriptError:
+            return await answered(command(self.redis, "EVAL", source(name), *call))

@@ -1,0 +1,315 @@
+"""Search: everything that reads. In: one Query. Out: messages, or hits with what is still pending.
+
+Every call is one round trip to one bucket. The buffer view of a few channels is read straight from their order,
+vectors included, and compared here: exact, independent of the index, and it sees what was stored a moment ago.
+The archive and wide views ask the index. Nothing outside a channel's lifetime is returned by either, nor
+anything that was removed and waits to be unlinked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from redis.exceptions import ResponseError
+
+from channelmem.errors import IndexMismatchError
+from channelmem.store.buckets import REBUILT, Buckets
+from channelmem.store.documents import from_row, to_message
+from channelmem.store.keys import Keys, padded, room
+from channelmem.store.schema import FIELDS, vector_field
+from channelmem.store.scripts import answered
+from channelmem.types import Hit, Message, Source, Window
+
+VIEW_MESSAGES = 400
+"""Up to so many messages a view is read whole; the index is asked beyond."""
+WALK_CHANNELS = 8
+MAX_WORDS = 32
+
+Row = tuple[int, list[Any]]
+"""A channel, and what SORT gave for a message: id, the fields of schema.FIELDS, the vector where asked for."""
+
+_STOP_WORDS = (
+    "a is the an and are as at be but by for if in into it no not of on or such that their then there these they "
+    "this to was will with"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+# What RediSearch splits text at; the underscore is a letter to it.
+_SEPARATORS = re.compile(r"[\s,.<>{}\[\]\"':;!@#$%^&*()\-+=~|/\\?`\u0000-\u001f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for. Every part narrows; the defaults do not."""
+
+    guild_id: int
+    channel_ids: tuple[int, ...] = ()
+    """Empty: every channel of the guild."""
+    window: Window = Window()  # noqa: RUF009  (frozen)
+    author_ids: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    """Full text: any of these, stemmed."""
+    vector: NDArray[np.float32] | None = None
+    limit: int = 10
+    """Per kind: so many nearest and so many by text. A buffer view of a few channels comes whole."""
+    flagged: bool = False
+    """With messages addressed to the bot and its own."""
+    source: Source = Source.BUFFER
+    """BUFFER: the newest messages of each channel within the buffer's age; ARCHIVE: whatever lives."""
+    counts: bool = False
+    """Count, for each word, the messages that carry it (archive and wide views)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `nearest` found."""
+
+    hits: tuple[Hit, ...] = ()
+    """Nearest first, those without a vector last. `similarity` and `text_score` say why they are here; a
+    buffer view that came whole has no text scores (its reader has all the texts)."""
+    pending: tuple[Message, ...] = ()
+    """Visible messages of these channels, within the query's filters, that have no vector yet."""
+    total: int = 0
+    """How many messages there are in the channels and window, for an honest answer."""
+    oldest_ts: float | None = None
+    """The oldest message that could have been found."""
+    counts: tuple[int, ...] = ()
+    """Per word of the query, where `counts` was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The visible part of a buffer view that a query asks for, and the extent of the whole."""
+
+    rows: list[Row]
+    total: int
+    oldest_ts: float | None
+
+
+class Search:
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._max_messages = buckets.settings.max_messages
+        self._sorts = True
+        """Whether this Redis lets SORT read documents; found out by the first view."""
+
+    async def newest(self, query: Query) -> list[Message]:
+        """Newest first, without any vector."""
+        if self._is_small(query):
+            rows = (await self._view(query, vectors=False)).rows
+            rows.sort(key=lambda row: (float(row[1][3]), row[1][0]), reverse=True)
+            messages = [to_message(query.guild_id, channel, row[0], row[1:]) for channel, row in rows[: query.limit]]
+        elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
+            messages = [from_row(row) for row in await self._walk(query)]
+        else:
+            _, _, found, _, _ = await self._find(query, newest=True)
+            messages = [from_row(row) for row in found]
+        messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
+        return messages[: query.limit]
+
+    async def nearest(self, query: Query) -> Found:
+        """By vector, by words, or both, in one round trip."""
+        if self._is_small(query):
+            return await self._nearest_in_view(query)
+        total, oldest, rows, late, counts = await self._find(query, newest=False)
+        now = self._buckets.clock()
+        hits = [_found_hit(query, row, now) for row in rows]
+        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
+        return Found(
+            tuple(hits),
+            tuple(from_row(row) for row in late),
+            total,
+            float(oldest) if oldest else None,
+            _counts(query, counts),
+        )
+
+    async def around(
+        self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, after: int | None = None
+    ) -> list[Message]:
+        """Messages within `radius` positions of these in the channel's order (`after`: another reach forwards)."""
+        names = [padded(one) for one in ids]
+        if not names:
+            return []
+        reach = (radius, radius if after is None else after)
+        arguments = [*self._head(guild_id, Source.ARCHIVE, ""), room(guild_id, channel_id), *reach, *names]
+        rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
+        messages = [from_row(row) for row in rows]
+        messages.sort(key=lambda message: (message.ts, message.id))
+        return messages
+
+    async def get(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> list[Message]:
+        """Those of these messages that are visible, in the channel's order."""
+        return await self.around(guild_id, channel_id, ids, 0)
+
+    def _is_small(self, query: Query) -> bool:
+        """Whether the view is so small that reading it whole is cheaper than asking the index."""
+        wanted = len(query.channel_ids) * self._max_messages
+        return query.source is not Source.ARCHIVE and 0 < wanted <= VIEW_MESSAGES
+
+    async def _nearest_in_view(self, query: Query) -> Found:
+        view = await self._view(query, vectors=True)
+        if not any(row[-1] for _, row in view.rows):
+            await self._check_version(query.guild_id)
+        now = self._buckets.clock()
+        similarities = _similarities(query.vector, [row[-1] for _, row in view.rows])
+        messages = [to_message(query.guild_id, channel, row[0], row[1:-1]) for channel, row in view.rows]
+        hits = [
+            Hit(message, similarity or 0.0, similarity, None, now - message.ts, Source.BUFFER)
+            for message, similarity in zip(messages, similarities, strict=True)
+        ]
+        hits.sort(key=lambda hit: -2.0 if hit.similarity is None else hit.similarity, reverse=True)
+        late = tuple(message for message, (_, row) in zip(messages, view.rows, strict=True) if not row[-1])
+        return Found(tuple(hits), late, view.total, view.oldest_ts)
+
+    async def _view(self, query: Query, *, vectors: bool) -> View:
+        """The buffer view of a few channels. SORT reads order and documents at half the price of a script."""
+        bucket = self._buckets.bucket(query.guild_id)
+        names = (*FIELDS, vector_field(self._buckets.version(bucket))) if vectors else FIELDS
+        replies, opted_out = await self._newest_rows(bucket, _rooms(query), names)
+        rows = [
+            (channel, flat[at : at + len(names) + 1])
+            for channel, flat in zip(query.channel_ids, replies, strict=True)
+            for at in range(0, len(flat), len(names) + 1)
+        ]
+        return await self._visible(query, rows, hidden=opted_out > 0)
+
+    async def _newest_rows(self, bucket: int, rooms: Sequence[str], names: Sequence[str]) -> tuple[list[Any], int]:
+        """Per channel a flat list of id and fields of its newest messages; and how many people opted out."""
+        keys = self._buckets.keys(bucket)
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            if self._sorts:
+                for one in rooms:
+                    pipe.execute_command(*_sort(keys, one, names, self._max_messages))
+            pipe.scard(keys.one("optout"))
+            try:
+                *replies, opted_out = await answered(pipe.execute())
+            except ResponseError as error:
+                if "denied" not in str(error):
+                    raise
+                self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
+                return await self._newest_rows(bucket, rooms, names)
+        if not self._sorts:
+            replies = await self._buckets.run("rows", bucket, [len(names), *names, *rooms])
+        return replies, opted_out
+
+    async def _check_version(self, guild_id: int) -> None:
+        """No vector at all: the channel is new, or the vectors are another model's by now."""
+        bucket = self._buckets.bucket(guild_id)
+        version = await answered(self._buckets.redis.hget(self._buckets.keys(bucket).one("meta"), "version"))
+        if version is None:
+            await self._buckets.heal(bucket)
+        elif int(version) != self._buckets.version(bucket):
+            raise IndexMismatchError(REBUILT)
+
+    async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> View:
+        """What of a view may be shown: not too old, nobody who opted out, and within the query."""
+        oldest = self._buckets.clock() - self._buckets.settings.buffer_s
+        times = [float(row[3]) if row[5] else -math.inf for _, row in rows]
+        inside = [(ts, row) for ts, row in zip(times, rows, strict=True) if ts >= oldest]
+        authors = {row[1] for _, (_, row) in inside}
+        out = await self._opted_out(query.guild_id, list(authors)) if hidden and authors else set()
+        by = {b"%d" % author for author in query.author_ids} or authors
+        shown = [
+            row
+            for ts, row in inside
+            if query.window.contains(ts) and row[1][1] in by and (query.flagged or not row[1][4])
+        ]
+        total, first = len(inside), min((ts for ts, _ in inside), default=None)
+        return View([row for row in shown if row[1][1] not in out], total, first)
+
+    async def _opted_out(self, guild_id: int, authors: list[bytes]) -> set[bytes]:
+        key = self._buckets.keys(self._buckets.bucket(guild_id)).one("optout")
+        names = [*authors, *[b"%d:%b" % (guild_id, author) for author in authors]]
+        flags: Any = await answered(self._buckets.redis.smismember(key, names))
+        return {name.rpartition(b":")[2] for name, flag in zip(names, flags, strict=True) if flag}
+
+    async def _walk(self, query: Query) -> Any:
+        """The archive of a few channels, newest first, without the index."""
+        arguments = [
+            *self._head(query.guild_id, query.source, ""),
+            *_narrowing(query, query.limit),
+            len(query.author_ids),
+            *query.author_ids,
+            *_rooms(query),
+        ]
+        _, _, rows = await self._buckets.run("view", self._buckets.bucket(query.guild_id), arguments)
+        return rows
+
+    async def _find(self, query: Query, *, newest: bool) -> Any:
+        vector = b"" if query.vector is None or newest else query.vector.astype(np.float16).tobytes()
+        asked = [tokens(word) for word in query.words[:MAX_WORDS]]
+        text = "|".join(token for word in asked for token in word)
+        counted = [f"@text:({' '.join(word)})" for word in asked if word] if query.counts else []
+        arguments = [
+            *self._head(query.guild_id, query.source, str(self._version(query.guild_id))),
+            *_narrowing(query, query.limit),
+            vector,
+            f"@text:({text})" if text and not newest else "",
+            int(newest),
+            len(query.author_ids),
+            *query.author_ids,
+            len(counted),
+            *counted,
+            *_rooms(query),
+        ]
+        return await self._buckets.run("find", self._buckets.bucket(query.guild_id), arguments)
+
+    def _version(self, guild_id: int) -> int:
+        return self._buckets.version(self._buckets.bucket(guild_id))
+
+    def _head(self, guild_id: int, source: Source, version: str) -> tuple[Any, ...]:
+        return guild_id, version, int(source is not Source.ARCHIVE)
+
+
+def _rooms(query: Query) -> list[str]:
+    return [room(query.guild_id, channel) for channel in query.channel_ids]
+
+
+def _sort(keys: Keys, place: str, names: Sequence[str], count: int) -> list[str | int]:
+    documents = keys.of("msg", place)
+    wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
+    return ["SORT_RO", keys.of("chan", place), "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
+
+
+def tokens(word: str) -> list[str]:
+    """A word as RediSearch indexed it: split at its separators, everything it could read as syntax escaped.
+
+    Its stop words are in no index, and a clause of nothing else would match every message.
+    """
+    parts = [part for part in _SEPARATORS.split(word) if part and part.lower() not in STOP_WORDS]
+    return [re.sub(r"(\W)", r"\\\1", part, flags=re.ASCII) if part.isascii() else part for part in parts]
+
+
+def _counts(query: Query, counted: list[int]) -> tuple[int, ...]:
+    """Per word of the query; those without a searchable part were not asked for."""
+    answers = iter(counted)
+    words = query.words[:MAX_WORDS] if query.counts else ()
+    return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
+
+
+def _narrowing(query: Query, limit: int) -> tuple[Any, ...]:
+    start = -math.inf if query.window.start is None else query.window.start
+    end = math.inf if query.window.end is None else query.window.end
+    return limit, repr(start), repr(end), int(query.flagged)
+
+
+def _similarities(vector: NDArray[np.float32] | None, blobs: Sequence[bytes | None]) -> list[float | None]:
+    here = [blob for blob in blobs if blob]
+    if vector is None or not here:
+        return [None] * len(blobs)
+    matrix = np.frombuffer(b"".join(here), dtype=np.float16).reshape(len(here), -1)
+    scores = iter((matrix.astype(np.float32) @ vector).tolist())
+    return [next(scores) if blob else None for blob in blobs]
+
+
+def _found_hit(query: Query, row: list[Any], now: float) -> Hit:
+    message = from_row(row)
+    similarity = 1.0 - float(row[3]) if row[3] is not None else None
+    text_score = float(row[4]) if row[4] is not None else None
+    score = similarity if similarity is not None else text_score or 0.0
+    return Hit(message, score, similarity, text_score, now - message.ts, query.source)

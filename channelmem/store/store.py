@@ -1,0 +1,200 @@
+"""Store: everything that changes the memory. In: messages, deletions, policies. Out: outcomes and counts.
+
+Changes of messages go through the outbox in order, coalesced into one round trip per batch (`apply.lua`); a batch
+stores, orders, prunes, marks as pending and sets expiry in one atomic step. What people ask for by hand (pause,
+opt-out, forget) goes to Redis directly and raises RedisUnavailableError when it is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from redis.asyncio import Redis
+
+from channelmem.errors import IndexMismatchError
+from channelmem.settings import Settings
+from channelmem.store.buckets import REBUILT, Buckets
+from channelmem.store.documents import to_revision, to_values
+from channelmem.store.keys import padded, room
+from channelmem.store.normalise import normalise
+from channelmem.store.outbox import Event, Outbox, Result
+from channelmem.store.privacy import Privacy
+from channelmem.store.scripts import answered
+from channelmem.store.sweep import Sweeper
+from channelmem.types import Message, Outcome
+
+TOMBSTONE_MS = 15 * 60 * 1000
+"""How long a delete refuses late edits, duplicates and back-fill of the same message."""
+DELETE_CHUNK = 200
+COMMIT_CHUNK = 8
+"""Vectors per script: inserting one takes up to a millisecond, during which nobody else is served."""
+
+
+class Store(Privacy):
+    """Open with `await Store.open(...)`, end with `await store.close()`."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self.buckets = buckets
+        self._settings = buckets.settings
+        self._outbox = Outbox(self._send, buckets.settings.queue_size)
+        self._sweeper = Sweeper(buckets)
+
+    @classmethod
+    async def open(
+        cls, redis: Redis, settings: Settings, *, dims: int, identity: str, clock: Callable[[], float]
+    ) -> Self:
+        """Makes or checks meta, index and group; raises IndexMismatchError with the command that fixes it."""
+        buckets = Buckets(redis, settings, dims=dims, identity=identity, clock=clock)
+        await buckets.open()
+        store = cls(buckets)
+        store._sweeper.wake()
+        return store
+
+    async def close(self, wait_s: float = 5.0) -> None:
+        """Sends what is queued, for a bounded time. Removals left over are resumed by the next process."""
+        await self._outbox.close(wait_s)
+        await self._sweeper.stop()
+
+    @property
+    def available(self) -> bool:
+        """Whether Redis answered the last write."""
+        return not self._outbox.away
+
+    @property
+    def queued(self) -> int:
+        return len(self._outbox)
+
+    @property
+    def dropped(self) -> int:
+        """Events lost because the queue was full while Redis was away."""
+        return self._outbox.dropped
+
+    # --- messages ---
+
+    async def add(self, messages: Sequence[Message]) -> list[Outcome]:
+        """Stores messages, or replaces older revisions of them. Never raises for an absent Redis."""
+        return list(await asyncio.gather(*[self._put(message, edited=False) for message in messages]))
+
+    async def edit(self, message: Message) -> Outcome:
+        """Like `add`; an edit that leaves no text removes the message."""
+        return await self._put(message, edited=True)
+
+    def _put(self, message: Message, *, edited: bool) -> asyncio.Future[Outcome]:
+        # Not a coroutine: the event takes its place in the order when `add` is called, not when it is awaited.
+        tidy = normalise(message, self._settings.max_content_chars)
+        bucket = self.buckets.bucket(message.guild_id)
+        if tidy is not None:
+            return _outcome(self._outbox.put(bucket, "add", to_values(tidy)))
+        if edited:
+            place = room(message.guild_id, message.channel_id)
+            values = (message.guild_id, place, padded(message.id), repr(message.revision))
+            return _outcome(self._outbox.put(bucket, "empty", values))
+        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        done.set_result(Outcome.IGNORED)
+        return done
+
+    async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
+        """Removes messages; they are invisible when this returns. Returns how many were there (0 while queued)."""
+        names = [padded(one) for one in ids]
+        bucket = self.buckets.bucket(guild_id)
+        done = [
+            self._outbox.put(bucket, "delete", (guild_id, room(guild_id, channel_id), *names[at : at + DELETE_CHUNK]))
+            for at in range(0, len(names), DELETE_CHUNK)
+        ]
+        return await self._removed(done)
+
+    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
+        """Removes a channel's messages at once, whatever their number."""
+        return await self._clear(guild_id, channel_id, TOMBSTONE_MS)
+
+    async def clear(self, guild_id: int, channel_id: int) -> int:
+        """The same for a channel that lives on: what was sent before stays out, also for back-fill."""
+        return await self._clear(guild_id, channel_id, int(self._settings.archive_days * 86_400_000))
+
+    async def delete_guild(self, guild_id: int) -> int:
+        """Removes all channels of a guild at once."""
+        values = (guild_id, repr(self.buckets.clock()))
+        return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
+
+    async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
+        # The moment of the call, not of its arrival: messages sent while Redis was away stay.
+        values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)
+        return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
+
+    async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
+        results = await asyncio.gather(*done)
+        self._sweeper.wake()
+        return sum(result for result in results if isinstance(result, int))
+
+    async def _send(self, bucket: int, events: Sequence[Event]) -> list[int]:
+        arguments: list[Any] = [TOMBSTONE_MS]
+        for event in events:
+            arguments += (event.kind, len(event.values), *event.values)
+        results: list[int]
+        meta_there, *results = await self.buckets.run("apply", bucket, arguments)
+        if not meta_there:  # somebody flushed this Redis; the events just applied are in it
+            await self.buckets.heal(bucket)
+        return results
+
+    # --- vectors ---
+
+    async def commit(self, vectors: Sequence[tuple[Message, NDArray[np.float32]]]) -> int:
+        """Adds vectors to messages that a question embedded itself; returns how many were still wanted."""
+        rows: dict[int, list[tuple[str, str, str, bytes]]] = {}
+        for message, vector in vectors:
+            name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
+            row = ("", name, to_revision(message), vector.astype(np.float16).tobytes())
+            rows.setdefault(self.buckets.bucket(message.guild_id), []).append(row)
+        return sum([await self.commit_rows(bucket, batch) for bucket, batch in rows.items()])
+
+    async def commit_rows(self, bucket: int, rows: Sequence[tuple[str, str, str, bytes]]) -> int:
+        """Rows of (stream entry or '', '<channel>:<id>', revision, FLOAT16 vector or b'' to just acknowledge)."""
+        written = 0
+        for at in range(0, len(rows), COMMIT_CHUNK):
+            values = [value for row in rows[at : at + COMMIT_CHUNK] for value in row]
+            count = await self.buckets.run("commit", bucket, [self.buckets.version(bucket), *values])
+            if count < 0:
+                raise IndexMismatchError(REBUILT)
+            written += count
+        return written
+
+    async def pending(self) -> int:
+        """Messages accepted by Redis that still wait for their vector, in all channels."""
+        async with self.buckets.redis.pipeline(transaction=False) as pipe:
+            for bucket in self.buckets.all:
+                pipe.xlen(self.buckets.keys(bucket).one("ingest"))
+            return sum(await answered(pipe.execute()))
+
+    async def flush(self, timeout_s: float = 30.0) -> bool:
+        """Waits until nothing accepted is queued or pending; False if that takes longer than allowed."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_s
+        pause_s = 0.002
+        while not self._outbox.idle or await self.pending():
+            if loop.time() >= end:
+                return False
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.05, pause_s * 1.5)
+        return True
+
+
+def _outcome(done: asyncio.Future[Result]) -> asyncio.Future[Outcome]:
+    """The script's 1 or 0 as stored or ignored."""
+    outcome: asyncio.Future[Outcome] = done.get_loop().create_future()
+
+    def finish(result: asyncio.Future[Result]) -> None:
+        if outcome.done():
+            return
+        error = result.exception()
+        if error is not None:
+            outcome.set_exception(error)
+            return
+        value = result.result()
+        outcome.set_result(value if isinstance(value, Outcome) else Outcome.STORED if value else Outcome.IGNORED)
+
+    done.add_done_callback(finish)
+    return outcome

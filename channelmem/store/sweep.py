@@ -1,0 +1,91 @@
+"""Sweep: removes in the background what is already invisible, a few documents at a time.
+
+In: drain keys and forget jobs recorded in Redis, so that any process resumes them. Out: unlinked documents. Unlinking
+an indexed document takes up to a millisecond during which nobody is served; hence small steps with pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.store.buckets import Buckets
+from channelmem.store.scripts import AWAY, answered
+from channelmem.store.tasks import end
+
+log = logging.getLogger(__name__)
+
+STEP = 4
+PAUSE_S = 0.002
+RETRY_S = 1.0
+
+
+class Sweeper:
+    """One background task while there is work."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._stopping = False
+
+    def wake(self) -> None:
+        self._again = True
+        if not self._stopping and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._task is not None:
+            await end([self._task])
+
+    async def done(self) -> None:
+        """Waits until nothing is left to remove."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                for bucket in self._buckets.all:
+                    await self._sweep(bucket)
+            except (RedisUnavailableError, ResponseError, *AWAY) as error:
+                if self._stopping:
+                    return
+                log.warning("Removal pauses: %s", error)
+                self._again = True
+                await asyncio.sleep(RETRY_S)
+
+    async def forget_now(self, author_id: int) -> None:
+        """Finishes the removals of one author; returns when nothing of them is left."""
+        ending = b":%d" % author_id
+        for bucket in self._buckets.all:
+            for job in await self._jobs(bucket):
+                if job.endswith(ending):
+                    await self._forget(bucket, job)
+
+    async def _jobs(self, bucket: int) -> list[bytes]:
+        key = self._buckets.keys(bucket).one("forgetting")
+        members: Any = await answered(self._buckets.redis.smembers(key))
+        return list(members)
+
+    async def _sweep(self, bucket: int) -> None:
+        while await self._step("drain", bucket, STEP):
+            pass
+        for job in await self._jobs(bucket):
+            await self._forget(bucket, job)
+
+    async def _forget(self, bucket: int, job: bytes) -> None:
+        while await self._step("forget", bucket, STEP, job) or not await self._buckets.indexed(bucket):
+            pass
+        await self._buckets.run("forgotten", bucket, [job])
+
+    async def _step(self, script: str, bucket: int, *arguments: Any) -> bool:
+        more: int = await self._buckets.run(script, bucket, arguments)
+        await asyncio.sleep(PAUSE_S)
+        return more > 0

@@ -1,0 +1,197 @@
+"""Which lines of a context fit. Enters a draft of everything that could be told, leaves text within a budget.
+
+Room is given from near to wide: a short budget costs ambient lines first. A section's most important row is
+shortened rather than lost, and each section says how many messages it left out. WordPiece never joins
+characters across lines, so a block costs exactly the sum of its lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from channelmem.telling import tokens
+from channelmem.telling.gaps import counted
+from channelmem.telling.quote import cut, escape_xml
+
+MARKS_AROUND_A_TEXT: Final = 2
+"""A model's tokenizer puts one before and one behind."""
+_SHORTEST_CHARS: Final = 24
+_MANY: Final = 9_999
+
+_Costs = Callable[[Sequence[str]], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: ours before and after, a person's words between."""
+
+    start: str
+    words: str
+    end: str = ""
+    xml: bool = False
+    """Escape the words; only when written, so that a cut never splits an entity."""
+
+    def __str__(self) -> str:
+        return f"{self.start}{escape_xml(self.words) if self.xml else self.words}{self.end}"
+
+    def shorter(self, chars: int) -> Row:
+        return replace(self, words=cut(self.words, chars))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows in the order they are read, and in the order they matter."""
+
+    head: str
+    rows: tuple[Row, ...]
+    priority: tuple[int, ...]
+    """Positions in `rows`, the most important first."""
+    counting: int
+    """So many of the first in `priority` are messages to account for; the others are extra."""
+    foot: str = ""
+    more_first: bool = False
+    """Say before the rows what was left out (of a chain the oldest go)."""
+
+    @property
+    def frame(self) -> str:
+        return f"{self.head} {self.foot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A thread: its newest messages matter most, and are told last."""
+
+    head: str
+    rows: tuple[Row, ...]
+    gaps: tuple[str, ...]
+    """What stands before each row; empty for no pause."""
+    foot: str = ""
+
+    def lines(self, newest: int) -> list[str]:
+        """The last `newest` messages; no pause is told before the first of them."""
+        first = len(self.rows) - newest
+        told = [line for at in range(first, len(self.rows)) for line in (self.gaps[at], str(self.rows[at]))]
+        return [line for line in (self.head, *told[1:], self.foot) if line]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything that could be told."""
+
+    near: tuple[Section, ...]
+    """Nearest first."""
+    ambient_head: str
+    ambient: tuple[Block, ...]
+    ambient_more: int
+    """Ambient messages that a cap left out before."""
+
+    def lines(self) -> list[str]:
+        """All of it, with lines that tell what was left out."""
+        near = [line for part in self.near for line in (part.frame, more(_MANY), *map(str, part.rows))]
+        return [*near, self.ambient_head, more(_MANY), *self.ambient_lines()]
+
+    def ambient_lines(self) -> list[str]:
+        return [line for block in self.ambient for line in block.lines(len(block.rows))]
+
+
+def overflows(draft: Draft, budget_tokens: int) -> bool:
+    """Whether something must be left out."""
+    lines = draft.lines()
+    room = budget_tokens - MARKS_AROUND_A_TEXT
+    return sum(map(tokens.bound, lines)) > room and sum(tokens.counts(lines)) > room
+
+
+def fit(draft: Draft, budget_tokens: int) -> str:
+    """The sections from wide to near, together at most the budget."""
+    room = budget_tokens - MARKS_AROUND_A_TEXT
+    # Where even the bound fits, nothing is counted.
+    costs: _Costs = _bounds if sum(_bounds(draft.lines())) <= room else tokens.counts
+    told: list[str] = []
+    for section in draft.near:
+        lines, cost = _fit_section(section, room, costs)
+        room -= cost
+        told.append("\n".join(lines))
+    told.append(_fit_ambient(draft, room, costs))
+    return "\n\n".join(text for text in reversed(told) if text)
+
+
+def more(count: int) -> str:
+    return f"... {counted(count, 'more message')}"
+
+
+def _fit_section(section: Section, room: int, costs: _Costs) -> tuple[list[str], int]:
+    """The lines that fit, and what they cost."""
+    frame, omission = costs([section.frame, more(section.counting)])
+    rows, used = _fit_rows(section, room - frame, omission, costs)
+    main = set(section.priority[: section.counting])
+    left = section.counting - len(main & rows.keys())
+    used += frame + (omission if left else 0)
+    if used > room:
+        return [], 0
+    body = [str(rows[at]) for at in sorted(rows)]
+    body = [*([more(left)] if left and section.more_first else []), *body]
+    body += [more(left)] if left and not section.more_first else []
+    return [line for line in (section.head, *body, section.foot) if line], used
+
+
+def _fit_rows(section: Section, room: int, omission: int, costs: _Costs) -> tuple[dict[int, Row], int]:
+    each = costs([str(row) for row in section.rows])
+    kept: dict[int, Row] = {}
+    used = 0
+    for place, at in enumerate(section.priority, 1):
+        row, cost = section.rows[at], each[at]
+        # What is left out must be said: room for that is held back until the last message.
+        spare = room - used - (omission if place < section.counting else 0)
+        if cost > spare and not kept:
+            row, cost = _squeezed(row, spare, costs)
+        if cost > spare:
+            break
+        kept[at] = row
+        used += cost
+    return kept, used
+
+
+def _squeezed(row: Row, room: int, costs: _Costs) -> tuple[Row, int]:
+    chars = len(row.words) // 2
+    while chars >= _SHORTEST_CHARS:
+        shorter = row.shorter(chars)
+        cost = costs([str(shorter)])[0]
+        if cost <= room:
+            return shorter, cost
+        chars //= 2
+    return row, room + 1
+
+
+def _fit_ambient(draft: Draft, room: int, costs: _Costs) -> str:
+    left = sum(len(block.rows) for block in draft.ambient) + draft.ambient_more
+    head, omission, *lines = costs([draft.ambient_head, more(left), *draft.ambient_lines()])
+    # Room to say what was left out is held back unless all of it fits.
+    room -= head if not draft.ambient_more and head + sum(lines) <= room else head + omission
+    if not left or room < 0:
+        return ""
+    told: list[str] = []
+    for block in draft.ambient:
+        newest, cost = _newest_that_fit(block, room, costs)
+        if newest:
+            told.append("\n".join(block.lines(newest)))
+            room, left = room - cost, left - newest
+        if newest < len(block.rows):
+            break
+    return "\n\n".join([draft.ambient_head, *told, *([more(left)] if left else [])])
+
+
+def _newest_that_fit(block: Block, room: int, costs: _Costs) -> tuple[int, int]:
+    paused = (f"{gap} {row}" for gap, row in zip(block.gaps, block.rows, strict=True))
+    used, *each = costs([f"{block.head} {block.foot}", *paused])
+    newest = 0
+    for cost in reversed(each):
+        if used + cost > room:
+            break
+        used, newest = used + cost, newest + 1
+    return newest, used
+
+
+def _bounds(lines: Sequence[str]) -> list[int]:
+    return [tokens.bound(line) for line in lines]
