@@ -105,6 +105,7 @@ class Bot(commands.AutoShardedBot):
         metrics.dropped.set(memory.dropped)
         with contextlib.suppress(RedisUnavailableError):
             metrics.pending.set(await memory.pending())
+            metrics.lag.set(await memory.lag_s())
 
     async def leave(self) -> None:
         """Finishes the answers that are under way, then goes."""

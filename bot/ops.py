@@ -77,6 +77,7 @@ class Metrics:
         self.redis = Gauge("channelmem_redis_up", "1 while Redis answers.", registry=kept)
         self.queued = Gauge("channelmem_queue_depth", "Messages waiting for Redis.", registry=kept)
         self.pending = Gauge("channelmem_pending", "Stored messages waiting for their vector.", registry=kept)
+        self.lag = Gauge("channelmem_ingest_lag_seconds", "Longest wait for a vector right now.", registry=kept)
         self.dropped = Gauge("channelmem_dropped", "Messages dropped because the queue was full.", registry=kept)
 
     def answered(self, answer: Answer) -> None:

@@ -263,6 +263,10 @@ class Memory:
         """Messages that still wait for their vector."""
         return await self._store.pending()
 
+    async def lag_s(self) -> float:
+        """How long the oldest of them has waited."""
+        return await self._store.lag_s()
+
 
 async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
     """The URL of the configured Redis, or of the embedded one, which is started here and held until the end."""

@@ -193,6 +193,16 @@ async def test_flush_returns_when_everything_is_searchable(talk: Talk) -> None:
     assert (await talk.memory.status(GUILD, CHANNEL)).pending == 0
 
 
+async def test_the_longest_wait_for_a_vector_is_known(settings: Settings, embedder: Embedder, clock: Clock) -> None:
+    idle = settings.model_copy(update={"embed_in_process": False})
+    async with Memory.open(idle, clock=clock, embedder=embedder) as memory:
+        assert await memory.lag_s() == 0.0
+        await Talk(memory, clock).say(BOB, "nobody embeds this yet")
+        await asyncio.sleep(0.02)
+        assert await memory.lag_s() > 0.01
+        assert await memory.pending() == 1
+
+
 async def test_replies_are_linked_when_they_arrive(talk: Talk) -> None:
     asked = await talk.say(ANN, "where is the key of the bike shed?", ago_s=120)
     await talk.say(BOB, "Ann: under the flower pot", ago_s=60)

@@ -169,6 +169,17 @@ class Store(Privacy):
                 pipe.xlen(self.buckets.keys(bucket).one("ingest"))
             return sum(await answered(pipe.execute()))
 
+    async def lag_s(self) -> float:
+        """How long the message that waits longest for its vector has waited, by the clock of Redis."""
+        async with self.buckets.redis.pipeline(transaction=False) as pipe:
+            pipe.time()
+            for bucket in self.buckets.all:
+                pipe.xrange(self.buckets.keys(bucket).one("ingest"), count=1)
+            (seconds, micros), *streams = await answered(pipe.execute())
+        # The first half of a stream entry's id is the millisecond in which it was added.
+        waiting = [int(entries[0][0].partition(b"-")[0]) / 1000 for entries in streams if entries]
+        return max(0.0, seconds + micros / 1e6 - min(waiting)) if waiting else 0.0
+
     async def flush(self, timeout_s: float = 30.0) -> bool:
         """Waits until nothing accepted is queued or pending; False if that takes longer than allowed."""
         loop = asyncio.get_running_loop()
