@@ -136,7 +136,7 @@ def _refused(line: Line) -> str:
         return "an order to say or do something"
     advice = _ADVICE.match(letters.lstrip("lj,."))
     reported = "mean" in words or ("W" in letters and "again" in words) or _REPORTED.search(letters)
-    asked_how = advice and not reported and _PRESENT_GROUP.isdisjoint(words[: advice.end()])
+    asked_how = advice and not reported and _PRESENT_GROUP.isdisjoint(words[: advice.end()]) and "here" not in words
     if asked_how or (letters[0] in "qh" and words[1:2] == ["to"]):
         return "asks how things are done, not what was said"
     return ""

@@ -22,6 +22,7 @@ _PARTS = {
 _POINTS = {
     "lunch": 12.0, "lunchtime": 12.0, "noon": 12.0, "midday": 12.0, "breakfast": 7.0, "dinner": 18.0, "midnight": 0.0,
 }  # fmt: skip
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _UNITS = {
     "second": 1.0, "minute": MINUTE, "hour": HOUR, "day": DAY, "night": DAY, "week": WEEK, "fortnight": 2 * WEEK,
     "month": MONTH, "year": YEAR, "decade": 10 * YEAR, "s": 1.0, "m": MINUTE, "h": HOUR, "d": DAY, "w": WEEK,
@@ -161,6 +162,10 @@ def _month(match: re.Match[str], moment: Moment) -> Span:
     if match[3]:
         return spans.whole_month(moment, int(match[3]), month)
     return spans.named_month(moment, month, previous=(match[1] or "").startswith("last"))
+
+
+def _season(match: re.Match[str], moment: Moment) -> Span:
+    return spans.season(moment, _SEASONS[match[2]], previous=match[1] in {"last", "previous"})
 
 
 def _year(match: re.Match[str], moment: Moment) -> Span:
@@ -331,6 +336,11 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
         _month,
         r"((?:back |early |late |mid |sometime |earlier )?(?:in|during|since|of|last|this past|around))"
         rf"(?: early| late| mid)? ({_MONTH_NAMES})(?: (?:of )?(\d{{4}}))?",
+    ),
+    _rule(
+        _season,
+        r"(?:back )?(?:(last|previous|this past|past)|(?:in|during|over) the) "
+        rf"({'|'.join(_SEASONS)})",
     ),
     _rule(_day_of_month, r"(?:on )?the (\d{1,2})(?:st|nd|rd|th)"),
     _rule(_year, r"(?:back )?in (20\d{2}|19\d{2})"),

@@ -137,6 +137,20 @@ def last_year(moment: Moment) -> Span:
     return Span(moment.at(date(year - 1, 1, 1)), max(moment.at(date(year, 1, 1)), moment.now - 300 * DAY))
 
 
+def season(moment: Moment, first_month: int, *, previous: bool) -> Span:
+    """Three months from their first; the running season counts unless the previous one is asked for."""
+    year = moment.today.year - (moment.today.month < first_month)
+    if previous and moment.today < _months_on(date(year, first_month, 1), 3):
+        year -= 1
+    first = date(year, first_month, 1)
+    return Span(moment.at(first), moment.at(_months_on(first, 3)))
+
+
+def _months_on(day: date, months: int) -> date:
+    years, month = divmod(day.month - 1 + months, 12)
+    return day.replace(year=day.year + years, month=month + 1)
+
+
 def whole_year(moment: Moment, year: int) -> Span:
     return Span(moment.at(date(year, 1, 1)), moment.at(date(year + 1, 1, 1)))
 

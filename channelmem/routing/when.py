@@ -22,7 +22,7 @@ _TRIGGERS = word_set(
     until till other recently lately previously once now moment minute minutes second seconds hour hours day
     days week weeks month months year years morning afternoon evening night lunch lunchtime noon midday midnight
     breakfast dinner while joined next later soon formerly time currently ages forever instant present upcoming
-    decade some fortnight prior days"""
+    decade some fortnight prior days spring summer autumn fall winter"""
 ) | {*WEEKDAYS, *MONTHS}
 # A question names one time or two; more than this is no question.
 _MOST = 6
