@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from typing import Protocol, TypeVar
 
@@ -35,7 +36,7 @@ class Delivery(Protocol):
         """Sends a growing text: first what there is, then edits at a polite rate."""
 
 
-class _Growing:
+class _Growing(ABC):
     """Shared by both ways: the first piece exists once and is edited; the others are added at the end."""
 
     def __init__(self) -> None:
@@ -43,14 +44,14 @@ class _Growing:
         self._shown = ""
         self._edited_at = 0.0
 
-    async def _first(self, text: str) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    async def _first(self, text: str) -> int: ...
 
-    async def _change(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _change(self, text: str) -> None: ...
 
-    async def _more(self, text: str) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    async def _more(self, text: str) -> int: ...
 
     async def send(self, text: str) -> list[int]:
         first, *others = split(text) or ["…"]

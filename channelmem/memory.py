@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from channelmem.around import Surroundings
 from channelmem.channels import Channels
 from channelmem.discreet import Discreet
 from channelmem.embedding.embed import Embedder, open_embedder
@@ -30,6 +29,7 @@ from channelmem.store.ingest import Worker
 from channelmem.store.normalise import normalise
 from channelmem.store.search import Search
 from channelmem.store.store import Store
+from channelmem.surroundings import Surroundings
 from channelmem.telling import tokens
 from channelmem.telling.answer import answer_text
 from channelmem.telling.threads import build
