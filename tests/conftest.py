@@ -233,7 +233,7 @@ class OwnServer:
         return [str(candidate.binary), *options, *durable, *modules]
 
     def _answers(self) -> bool:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120  # a large index is built anew while the data is loaded
         while self._process is not None and self._process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
