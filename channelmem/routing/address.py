@@ -1,6 +1,6 @@
 """What surrounds a question: address and greeting before it, the material of a task behind it.
 
-Enters: tokens. Leaves: the tokens after "@bot hey,", and of "translate this: ..." only the task.
+Enters: tokens. Leaves: the tokens after "@bot hey,", and whether they are a task like "translate this: ...".
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ def _idle(word: str, names: set[str]) -> bool:
 
 _TASKS = word_set(
     """translate summarize summarise rewrite rephrase paraphrase explain correct fix proofread format convert
-    define write answer solve debug tldr sum draft improve review classify parse check spell complete continue
+    define write answer solve debug sum draft improve review classify parse check spell complete continue
     make turn say repeat"""
 )
 
 
-def without_payload(tokens: list[Token]) -> list[Token]:
-    """A task's material is no question of ours: "summarize this article: people said ..."."""
-    if tokens and tokens[0].word in _TASKS:
-        for i, token in enumerate(tokens):
-            if token.word == ":":
-                return tokens[:i]
-    return tokens
+def has_payload(tokens: list[Token]) -> bool:
+    """A task with its material is no question of ours: "summarize this article: people said ..."."""
+    if not tokens or tokens[0].word not in _TASKS:
+        return False
+    return any(token.word == ":" for token in tokens[1:-1])

@@ -20,7 +20,7 @@ _NAMED = f"(?P<subject>{_NAMES})"
 # Forms that ask for what somebody did, not for what they said.
 LIFE = frozenset({"past", "present", "weighed"})
 # Forms that carry their own question; others may stand in a side clause.
-MAIN = frozenset({"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning"}) | LIFE
+MAIN = frozenset({"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning", "heard", "according"}) | LIFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,9 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("owned", _pattern(r"(?P<subject>(?:N(?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])")),
     ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),
     ("sent", _pattern(f"(?P<verb>[KLs])_f_{_SUBJECT}")),
+    # according to Ann; what did Bob hear from Ann
+    ("according", _pattern(f"(?P<verb>x)_p_{_NAMED}")),
+    ("heard", _pattern(f"(?P<verb>[xBR])_f_{_NAMED}")),
     ("between", _pattern(f"(?P<verb>[KLH])_[fp]_{_NAMED}")),
     ("quoted", _pattern(f"(?P<verb>K)_{_NAMED}")),
     # what does Ann think, what do you mean
@@ -84,4 +87,4 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("present", _pattern(f"^[l,.j]*b_{_NAMED}(?P<verb>)")),
     ("present", _pattern(f"qb_(?:x_)?p_{_NAMED}(?P<verb>)")),
 )
-LIFE_QUESTION = _pattern(f"[dv]_{_NAMED}_(?P<verb>[xvDn]?)")
+LIFE_QUESTION = _pattern(f"[dv]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDn]?)")

@@ -20,9 +20,19 @@ MONTHS: dict[str, int] = _LONG | {name[:3]: number for name, number in _LONG.ite
 
 _NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
 _NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+_NTHS = """
+    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth
+    sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third twenty-fourth
+    twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first
+"""
+_ORDINALS = {word: number for number, word in enumerate(_NTHS.split(), 1)}
+_SPELLED = "|".join(sorted(_ORDINALS, key=len, reverse=True))
+# A day and a month in figures; only after "on", for 3/10 may be a mark.
+SHORT_DATE = r"\d{1,2}[/.]\d{1,2}"
 WRITTEN_DATE = (
     r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
     rf"|(?:{_NAMES}) (?:the )?{_NTH}(?:(?: ,)? \d{{4}})?|{_NTH} (?:of )?(?:{_NAMES})(?:(?: ,)? \d{{4}})?"
+    rf"|(?:{_SPELLED}) of (?:{_NAMES})|(?:{_NAMES}) the (?:{_SPELLED})"
 )
 _DATED = re.compile(rf"(?<!\S)(?:{_NAMES}|\d{{4}}|\d{{4}}-\d\d?-\d\d?)(?!\S)")
 
@@ -36,6 +46,7 @@ def is_date(phrase: str) -> bool:
 def written_date(phrase: str, today: date) -> date | None:
     """The date a phrase writes; without a year, or read the other way round, the latest that is not to come."""
     plain = phrase.replace("the ", "").replace(" ,", "")
+    plain = " ".join(str(_ORDINALS.get(word, word)) for word in plain.split() if word != "of")
     # dateutil reads 10.03.2026 as October; people who write dots put the day first.
     for day_first in (not _MONTH_FIRST.search(plain), True):
         try:

@@ -13,23 +13,10 @@ from typing import NamedTuple
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.spans import Clue
-from channelmem.routing.verbs import OUTCOMES, TALK_NOUNS
+from channelmem.routing.verbs import AFFAIRS, OUTCOMES, STATES, TALK_NOUNS
+from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
-WORLD = word_set(
-    """bible documentary docs documentation constitution lyrics novel manual wikipedia moon mars space apes earth
-    humans humanity universe dinosaurs aliens history president king queen pope war wars world country city
-    planet league cup match election olympics oscars capital population company government police congress
-    parliament army empire century romans egyptians pyramids titanic god jesus einstein battle revolution prize
-    nobel championship finals planets ocean continent minister senate church simulation weather score
-    temperature rain rained raining snow snowed renaissance holocaust scientists animals cats dogs birds stock
-    stocks market bitcoin dollar euro law math physics"""
-)
-_WORLD_DEEDS = word_set(
-    """won wrote written invented discovered painted directed founded composed sang played built designed created
-    made ruled killed assassinated fought starred developed sculpted coined produced conquered colonized signed
-    became winning leading running playing hosting directing elected nominated born died scored beat lost"""
-)
 TASKS = word_set(
     """write translate generate compose create draft imagine pretend play set turn roast kick ban mute timeout
     calculate compute convert define solve draw design rate rank guess roll flip sing act add delete remove pin
@@ -37,10 +24,6 @@ TASKS = word_set(
     spell count code make build order buy open close start stop cancel schedule remind reword improve"""
 )
 _ABSENT = word_set("afk unread backlog scrollback brb lurking")
-LANGUAGES = word_set(
-    """english german french spanish italian japanese chinese korean russian latin portuguese polish dutch turkish
-    arabic hindi swedish norwegian danish finnish greek vietnamese czech hungarian ukrainian mandarin"""
-)
 _SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest most richest longest highest average")
 _ASKING_WORDS = word_set("what which who whose any anything everything quote short")
 _TAGS = word_set("right correct so huh no yeah")
@@ -74,12 +57,14 @@ class Sign(NamedTuple):
 _PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")
 _NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
 _DOES = re.compile(r"Nj*x(?=.)")
-_DEFINITE = re.compile(r"[tPuUwqz][jx]{0,2}p?(?P<noun>[KLTHC])")
+_DEFINITE = re.compile(r"(?:[tPuUwqz]|hx)[jx]{0,2}p?(?P<noun>[KLTHC])")
 _WHO_DID = re.compile(
     r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
 )
 _POINTING = word_set("it this that these those")
 TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
+
+_WHO_IS = word_set("in out up down on off free available game")
 
 SIGNS: tuple[Sign, ...] = (
     Sign("somebody known", 2, re.compile(r"[NP]")),
@@ -109,6 +94,9 @@ SIGNS: tuple[Sign, ...] = (
     Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
+    Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
+    Sign("somebody's state", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
+    Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
     Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
     Sign("a quotation", -3, re.compile("Z"), unless_known=True),
 )
@@ -137,8 +125,8 @@ def _now(words: list[str], shape: str) -> bool:
 
 
 _ASKS = re.compile(
-    r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNR]|i[jm]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my|CM)"
-    r"|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+    r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNR]|i[jmp]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my|CM)"
+    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
 )
 _POLITE = word_set("can could would will you please just go let to")
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
@@ -150,12 +138,16 @@ def silent(view: View) -> bool:
         return True
     if _ASKS.search(view.shape) or not view.words.isdisjoint(_ASKING_WORDS):
         return False
+    if _outcome(view):
+        return False
     return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
 
 
 def task(view: View) -> bool:
     """Something is to be made or done, not found."""
-    return _first_word(view) in TASKS or _ONE_OF.search(" ".join(view.line.words)) is not None
+    first = _first_word(view)
+    counted = first == "count" and "h" in view.shape
+    return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None
 
 
 def _first_word(view: View) -> str:
@@ -197,7 +189,7 @@ _LOOK = re.compile(r"(?:^|[.,l&]|m[jl]*y)[jlz]*R|iR")
 def _look(view: View) -> bool:
     if view.known:
         return False
-    return _LOOK.search(view.shape) is not None or _first_word(view) in {"read", "search", "scroll"}
+    return _LOOK.search(view.shape) is not None or _first_word(view) in {"read", "search", "scroll", "explain"}
 
 
 def _all(view: View) -> bool:
@@ -212,14 +204,19 @@ def _talk_noun(view: View) -> bool:
     return view.talk
 
 
-_OUTCOME = re.compile(r"(?:^|[.,l&])[jlz]*(?:q[bB][tw]|[bBvdD]jt|tj?|v[tx]|dt)(?:[xj]{0,2})(?P<noun>[KLTCcrx])")
+_OUTCOME = re.compile(
+    r"(?:^|[.,l&])[jlz]*(?:(?:q[bB][tw]|[bBvdD]jt|[bB][tw]|tj?|v[tx]|dt)[xj]{0,2}(?P<noun>[KLTCcrx])"
+    r"|[xj]{0,2}(?P<bare>[LTrx])(?=[jl.,]*(?:$|[paz])))(?!x)"
+)
 
 
 def _outcome(view: View) -> bool:
-    match = _OUTCOME.search(view.shape)
-    if match is None or ("q" in match[0] and view.words.isdisjoint({"the", "our"})):
-        return False
-    return view.line.words[match.start("noun")] in OUTCOMES
+    """The verdict, any decision; alone it asks by itself: "final headcount"."""
+    for match in _OUTCOME.finditer(view.shape):
+        asked = "q" not in match[0] or not view.words.isdisjoint({"the", "our"})
+        if asked and view.line.words[match.end() - 1] in OUTCOMES:
+            return True
+    return False
 
 
 def _summary(view: View) -> bool:
@@ -242,20 +239,23 @@ def _general(view: View) -> bool:
     return not (_outcome(view) or ("again" in view.words and "W" in view.shape))
 
 
-_MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegts]m|^[jl,.]*m[jl]*[ts]")
+_MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
 
 
 def _modal(view: View) -> bool:
     return _MODAL.search(view.shape) is not None or any(each.span.clue is Clue.FUTURE for each in view.line.times)
 
 
+_OF_THE_WORLD = WORLD | FAMOUS | MANKIND
+
+
 def _world(view: View) -> bool:
-    return not (view.known or view.talk or view.words.isdisjoint(WORLD))
+    return not (view.known or view.talk or view.words.isdisjoint(_OF_THE_WORLD))
 
 
 def _deed(view: View) -> bool:
     match = None if view.known else _WHO_DID.search(view.shape)
-    return match is not None and view.line.words[match.start("deed")] in _WORLD_DEEDS
+    return match is not None and view.line.words[match.start("deed")] in DEEDS
 
 
 _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
@@ -264,6 +264,27 @@ _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
 def _bot(view: View) -> bool:
     itself = _BOT.search(view.shape) is not None or ("U" in view.shape and not view.talk)
     return itself and TOLD.search(view.shape) is None
+
+
+_SAID = re.compile("[dBc]")
+_OF_NAMES = word_set("name names nickname nicknames pronounce pronounced rhymes surname")
+
+
+def _name_as_word(view: View) -> bool:
+    """Is the name Ann common, how is Ann pronounced: about the word, unless somebody said it."""
+    return view.known and not view.words.isdisjoint(_OF_NAMES) and _SAID.search(view.shape) is None
+
+
+_AFFAIR = re.compile(r"[tuwP][jx]{0,2}[xA]")
+
+
+def _affair(view: View) -> bool:
+    """The meeting, our trip: what a group has going."""
+    return any(view.line.words[match.end() - 1] in AFFAIRS for match in _AFFAIR.finditer(view.shape))
+
+
+def _affair_when(view: View) -> bool:
+    return not view.words.isdisjoint({"when", "where", "who", "time"}) and _affair(view)
 
 
 CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
@@ -278,9 +299,12 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("how the talk ended", 3, _outcome),
     ("a summary or a quote", 2, _summary),
     ("a past time", 1, _past_time),
+    ("an affair of ours", 2, _affair),
+    ("when or where it is", 1, _affair_when),
     ("a general question", -3, _general),
     ("the future, or what may be", -3, _modal),
     ("the world at large", -3, _world),
     ("a deed of history", -3, _deed),
-    ("the bot itself", -2, _bot),
+    ("the bot itself", -3, _bot),
+    ("a name as a word", -3, _name_as_word),
 )

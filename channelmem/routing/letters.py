@@ -10,7 +10,7 @@ from channelmem.routing.lexicon import CODES, word_set
 from channelmem.routing.naming import Known, Line, name
 from channelmem.routing.reading import QUOTED, Token
 from channelmem.routing.spans import Clue, Moment
-from channelmem.routing.verbs import TALK_NOUNS
+from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS
 from channelmem.routing.when import Found
 
 
@@ -52,6 +52,8 @@ def _phrases(words: list[str], codes: list[str]) -> None:
             codes[i:place] = "k" * (place - i)
         elif word == "on" and after == "about":
             codes[i] = "G"
+        elif word == "how" and after == "come":
+            codes[i], codes[i + 1] = "q", "j"
         elif word in {"those", "these", "them"} and after in {"two", "three", "guys"}:
             codes[i], codes[i + 1] = "e", "j"
         elif word == "the" and after == "bot":
@@ -77,7 +79,7 @@ def _place(codes: list[str], i: int) -> int:
 
 _SOME_OF = {
     "both": "e", "two": "e", "either": "e", "three": "e", "neither": "e",
-    "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g",
+    "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g", "which": "o",
 }  # fmt: skip
 
 
@@ -88,13 +90,15 @@ def _unnamed(words: list[str], codes: list[str]) -> list[str]:
 
 def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
     """ "about last night" and "yesterday's match" name a topic, not a time to look at; "yesterday's talk" does."""
-    if tokens[each.last - 1].possessive and not any(
-        codes[i] in "HLKr" or words[i] in TALK_NOUNS for i in range(each.last, min(each.last + 2, len(words)))
-    ):
+    behind = range(each.last, min(each.last + 2, len(words)))
+    ours = any(codes[i] in "HLKr" or words[i] in TALK_NOUNS or words[i] in AFFAIRS for i in behind)
+    if tokens[each.last - 1].possessive and not ours:
         return False
     if each.first and each.span.day is not None and _picked(each, codes, words):
         return False
     before = each.first
+    if before > 1 and words[before - 1] in {"this", "that"} and codes[before - 2] == "a":
+        return True  # "did we talk about this last spring": "this" is the topic
     while before and codes[before - 1] == "t":
         before -= 1
     if not before or codes[before - 1] != "a":

@@ -10,15 +10,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from channelmem.routing.lexicon import AMBIGUOUS
+from channelmem.routing.dates import MONTHS, WEEKDAYS
+from channelmem.routing.lexicon import AMBIGUOUS, word_set
 from channelmem.routing.people import Roster, fold
 from channelmem.routing.reading import Token
+from channelmem.routing.verbs import STATES
 from channelmem.routing.when import Found
+from channelmem.routing.world import SURNAMES
 from channelmem.types import Person
 
 _MENTION = re.compile(r"<@!?(\d+)>")
 _AUXILIARY = frozenset("dDbBv&f,")
 _VERBAL = frozenset("cCGKjxRv")
+_BE = frozenset("vBb")
+_BEFORE_SUBJECT = frozenset({"", ".", ",", "q"})
+_AFTER_OBJECT = frozenset({"", ".", ",", "&", "z"})
+_WITH = word_set("to with at against")
+_HELPING = word_set("help go come try start stop dare bother")
+_TIMES = frozenset({*MONTHS, *WEEKDAYS}) | word_set(
+    "today yesterday tomorrow night day time summer spring winter autumn"
+)
 _BEFORE_SPEAKER = frozenset({"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"})
 
 
@@ -81,6 +92,8 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str
         return ((person,), 1) if person else ((), 1)
     called = i > 0 and words[i - 1] == "@"
     people, length = known.roster.find(words, i)
+    if length == 1 and _goes_on(line, codes, i):
+        return (), 1
     if not people and words[i] == bot_name:
         people, length = (known.bot,), 1
     if not people and length == 0 and codes[i] == "x" and _stands_alone(codes, i):
@@ -93,6 +106,17 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str
     return (), 1
 
 
+def _goes_on(line: Line, codes: list[str], i: int) -> bool:
+    """ "Bob Marley" and "did Mark Twain write" are somebody else: a surname nobody here has."""
+    if i + 1 >= len(codes) or codes[i + 1] != "x" or line.tokens[i].possessive:
+        return False
+    after, then = line.words[i + 1], line.words[i + 2 : i + 3]
+    if after in SURNAMES:
+        return True
+    verb = codes[i + 2 : i + 3] == ["C"] or then == ["born"]
+    return verb and i > 0 and codes[i - 1] in "dDB" and after not in _HELPING and not after.endswith("ly")
+
+
 def _stands_alone(codes: list[str], i: int) -> bool:
     """ "my uncle" and "the uncle" are not the Uncle Rob of the roster."""
     return i == 0 or codes[i - 1] not in "tuUw"
@@ -100,16 +124,23 @@ def _stands_alone(codes: list[str], i: int) -> bool:
 
 def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:
     """Where only a person can stand: between auxiliary and verb, before a verb of saying, as an owner."""
-    before = next((code for code in reversed(codes[:i]) if code not in "jl"), "")
+    at = next((k for k in range(i - 1, -1, -1) if codes[k] not in "jl"), -1)
+    before = codes[at] if at >= 0 else ""
     after = next((code for code in codes[i + 1 :] if code != "j"), "")
-    if before in {"N", "t"}:
-        return False
-    if line.tokens[i].possessive:
-        return True
+    if before in {"N", "t"} or line.tokens[i].possessive:
+        return before not in {"N", "t"}
     if before == "b":
-        return after in {"G", "n"}
+        return after in {"G", "n"} or _is_asked_of(line.words, at, i)
     if before in _AUXILIARY:
         return after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")
-    if after in {"v", "B"} and before in {"", "."}:
-        return True
+    if before == "p":
+        return after in _AFTER_OBJECT and line.words[at] in _WITH and line.words[i] not in _TIMES
+    if after in _BE and before in _BEFORE_SUBJECT:
+        return line.words[i] not in _TIMES
     return after in {"c", "G"} and before in _BEFORE_SPEAKER
+
+
+def _is_asked_of(words: list[str], verb: int, i: int) -> bool:
+    """ "Why is Rose", "is Rose mad"; but "what is rose gold", "is hope lost"."""
+    asked = verb > 0 and words[verb - 1] in {"why", "where", "when", "how"}
+    return asked or (i + 1 < len(words) and words[i + 1] in STATES)

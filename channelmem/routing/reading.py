@@ -103,6 +103,8 @@ def _contraction(word: str) -> tuple[str, ...] | None:
     stem, ending = word[:cut], _ENDINGS.get(word[cut:])
     if word.endswith("n't"):
         return (_NEGATED.get(word, word[:-3]),)
+    if ending == "did" and CODES.get(stem, "x") in "iyeWgts":
+        ending = "would"
     if ending is None or (ending == "is" and CODES.get(stem, "x") not in _TAKES_IS):
         return None
     return (*EXPAND.get(stem, (stem,)), ending)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.verbs import TALK_NOUNS
+from channelmem.routing.world import MEDIA
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ _HINTS = word_set(
 )
 
 
-def _sure(_line: Line, _rest: int, _words: str) -> bool:
-    return True
+def _sure(line: Line, _rest: int, _words: str) -> bool:
+    """Ours, unless it is said of a book or a broadcast."""
+    return MEDIA.isdisjoint(line.words) or "k" in line.letters
 
 
 def _sum(line: Line, rest: int, _words: str) -> bool:
@@ -116,7 +118,7 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
 def _named_before(line: Line, rest: int) -> bool:
     """ "Moby Dick summary": what is to be summed up may stand before the word."""
     first = next((i for i, letter in enumerate(line.letters[:rest]) if letter == "r"), rest)
-    begin = max(line.letters.rfind(mark, 0, first) for mark in ",.") + 1
+    begin = max(line.letters.rfind(mark, 0, first) for mark in ",.lm") + 1
     before = zip(line.words[begin:first], line.letters[begin:first], strict=True)
     return any(letter in "xN" and word not in _POLITE for word, letter in before)
 
@@ -127,7 +129,7 @@ def _news(line: Line, rest: int, words: str) -> bool:
     left = tail.strip("jlzkHt,.pMg")
     bare = not left and ("k" in tail or not _YEAR.search(" ".join(line.words[rest:])))
     if words == "what is up":
-        return bare and ("k" in tail or "z" in tail)
+        return bare and ("k" in tail or "z" in tail or "was" in line.words[:rest])
     if bare:
         return True
     return (

@@ -62,7 +62,9 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     if _COMMAND.match(text):
         return _none("a command")
     moment = Moment(scene.now, scene.tz, scene.horizon_s, scene.last_spoke_ts, scene.joined_ts)
-    tokens = address.without_payload(address.without(reading.read(text, scene.roster.single_words), scene.bot))
+    tokens = address.without(reading.read(text, scene.roster.single_words), scene.bot)
+    if address.has_payload(tokens) and force is None:
+        return _none("a task with its material")
     line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
     if not line.letters:
         return _none("nothing is asked")
@@ -197,7 +199,7 @@ def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person
         elif letter in "yU":
             found += _addressed(line) or (scene.bot,)
         elif letter == "e":
-            found += _meant(line, scene)
+            found += _meant(line, scene, i)
     return tuple(dict.fromkeys(found))
 
 
@@ -210,8 +212,10 @@ def _named(line: Line, scene: Scene) -> tuple[Person, ...]:
     return tuple(person for people in line.persons.values() for person in people if person != scene.bot)
 
 
-def _meant(line: Line, scene: Scene) -> tuple[Person, ...]:
+def _meant(line: Line, scene: Scene, at: int) -> tuple[Person, ...]:
     """Whom he, she or they can mean: the people named in the question, or the only candidate."""
+    if "o" in line.letters[:at]:
+        return ()  # "who fetches Ted, did they decide": whoever it is
     if named := _named(line, scene):
         return named
     if scene.previous is not None and scene.previous.speakers:

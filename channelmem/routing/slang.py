@@ -45,6 +45,7 @@ _KEY_WORDS = """
     answer replied respond responded posted shared linked brought people anyone anybody someone somebody
     everyone everybody yesterday earlier morning afternoon evening tonight weekend monday tuesday wednesday
     thursday friday saturday sunday minutes minute hours recently remember summarize summary conversation
+    which agreement announced announcement suggestion decision meeting
     channel message messages question explained complaining complained arguing argued laughing catch missed
     about what happened happening anything something january february september october november december august
 """

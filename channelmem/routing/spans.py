@@ -35,6 +35,8 @@ class Span:
     """The moment the words name, where the span is wider than that ("30 minutes ago")."""
     day: date | None = None
     hours: tuple[float, float] | None = None
+    either_half: bool = False
+    """The hours may be those before or after noon."""
 
 
 @lru_cache(maxsize=64)
@@ -60,6 +62,14 @@ class Moment:
     def today(self) -> date:
         return self.local.date()
 
+    @cached_property
+    def hour(self) -> float:
+        return self.local.hour + self.local.minute / 60
+
+    def midnight(self, ts: float) -> float:
+        """Where the local day of a moment begins."""
+        return self.at(datetime.fromtimestamp(ts, zone(self.tz)).date())
+
     def at(self, day: date, hour: float = 0.0) -> float:
         """Epoch seconds of a local hour; hours beyond 24 fall on the next day."""
         whole = timedelta(days=int(hour // 24))
@@ -82,10 +92,9 @@ def days_back(moment: Moment, days: int) -> Span:
     return whole_day(moment, moment.today - timedelta(days=days))
 
 
-def weekday(moment: Moment, index: int, *, today_counts: bool = False) -> Span:
+def weekday(moment: Moment, index: int) -> Span:
     """The most recent such day before today."""
-    back = (moment.today.weekday() - index) % 7
-    return days_back(moment, back if back or today_counts else 7)
+    return days_back(moment, (moment.today.weekday() - index) % 7 or 7)
 
 
 def part_of_day(moment: Moment, day: date, hours: tuple[float, float]) -> Span:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from channelmem.routing.almanac import FEAST_WORDS
 from channelmem.routing.dates import MONTHS, WEEKDAYS
 from channelmem.routing.expressions import RULES
 from channelmem.routing.lexicon import word_set
@@ -22,8 +23,9 @@ _TRIGGERS = word_set(
     until till other recently lately previously once now moment minute minutes second seconds hour hours day
     days week weeks month months year years morning afternoon evening night lunch lunchtime noon midday midnight
     breakfast dinner while joined next later soon formerly time currently ages forever instant present upcoming
-    decade some fortnight prior days spring summer autumn fall winter"""
-) | {*WEEKDAYS, *MONTHS}
+    decade some fortnight prior days spring summer autumn fall winter meantime quarter q1 q2 q3 q4 o'clock half
+    mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
+) | {*WEEKDAYS, *MONTHS, *FEAST_WORDS}
 # A question names one time or two; more than this is no question.
 _MOST = 6
 _NUMBER = re.compile(r"(?:^| )\d")
@@ -56,13 +58,14 @@ def find(words: Sequence[str], moment: Moment) -> list[Found]:
         if len(found) >= _MOST:
             break
         for match in islice(pattern.finditer(text), _MOST):
-            begin, end = match.span()
+            # Of "I was out for an hour" only the hour is the time.
+            begin, end = match.span("at" if "at" in pattern.groupindex else 0)
             if any(begin < t_end and t_begin < end for t_begin, t_end in taken):
                 continue
             span = handler(match, moment)
             if span is not None:
                 taken.append((begin, end))
-                found.append(_placed(starts, begin, span, match[0]))
+                found.append(_placed(starts, begin, span, text[begin:end]))
     found.sort(key=lambda each: each.first)
     return [replace(each, span=moment.clip(each.span)) for each in _combine(found, words, moment)]
 
@@ -88,42 +91,65 @@ def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[F
             joined[-1] = both
         else:
             joined.append(each)
-    bounded = [_bounded(each, words) for each in joined]
+    bounded = [_bounded(each, words, moment) for each in joined]
     if len(bounded) == 2 and bounded[0].first and words[bounded[0].first - 1] in {"between", "from"}:
         return [_hull(*bounded)]
     return bounded
 
 
 def _narrowed(one: Found, other: Found, moment: Moment) -> Found | None:
-    day, hours = one.span.day or other.span.day, _narrower(one.span.hours, other.span.hours)
-    if day is None or hours is None or (one.span.day and other.span.day):
+    day = one.span.day or other.span.day
+    if day is None or (one.span.day and other.span.day):
+        return None
+    hours = _narrower(one.span, other.span, latest=moment.hour if day == moment.today else 24.0)
+    if hours is None:
         return None
     margin = 0.75 if hours[0] == hours[1] else 0.0
-    begin, end = moment.at(day) + (hours[0] - margin) * HOUR, moment.at(day) + (hours[1] + margin) * HOUR
-    return Found(one.first, other.last, Span(begin, end, nominal=begin, day=day), f"{one.phrase} {other.phrase}")
+    exact = moment.at(day) + hours[0] * HOUR
+    begin, end = exact - margin * HOUR, moment.at(day) + (hours[1] + margin) * HOUR
+    span = Span(begin, end, nominal=exact, day=day, hours=hours)
+    return Found(one.first, other.last, span, f"{one.phrase} {other.phrase}")
 
 
-def _narrower(one: _Hours | None, other: _Hours | None) -> _Hours | None:
-    """The narrower of two stretches of a day: "this morning between 9 and 10"; eight in the evening is twenty."""
-    if one is None or other is None:
-        return one or other
-    narrow, wide = sorted((one, other), key=lambda hours: hours[1] - hours[0])
-    late = (narrow[0] + 12, narrow[1] + 12)
-    return late if narrow[0] < wide[0] and late[1] <= wide[1] else narrow
+def _narrower(one: Span, other: Span, latest: float) -> _Hours | None:
+    """The narrower of two stretches of a day: "this morning between 9 and 10"; nine in the evening is 21."""
+    if one.hours is None or other.hours is None:
+        said = one if one.hours else other
+        return _waking(said.hours, latest) if said.hours and said.either_half else said.hours
+    narrow, wide = sorted((one, other), key=lambda span: _length(span.hours))
+    first, last = narrow.hours or (0.0, 0.0)
+    reach = wide.hours or (0.0, 24.0)
+    halves = range(0, 25, 12) if narrow.either_half else (0, 24)
+    return next(
+        ((first + by, last + by) for by in halves if reach[0] <= first + by and last + by <= reach[1]), (first, last)
+    )
 
 
-def _bounded(each: Found, words: Sequence[str]) -> Found:
-    """ "since Monday" runs to now, "before Monday" from the beginning."""
+def _length(hours: _Hours | None) -> float:
+    return hours[1] - hours[0] if hours else 24.0
+
+
+def _waking(hours: _Hours, latest: float) -> _Hours:
+    """ "At three" on some day is the afternoon; "at nine" may be either."""
+    first, last = hours
+    if last + 12 > latest or first >= 12:
+        return hours
+    return (first + 12, last + 12) if first < 7 else (first, last + 12)
+
+
+def _bounded(each: Found, words: Sequence[str], moment: Moment) -> Found:
+    """ "since Monday" runs to now, "before Monday" from the beginning, "before lunch" from that morning."""
     span, first = each.span, each.first
     if span.clue is not Clue.EXPLICIT:
         return each
     words_before = (words[first], words[first - 1] if first else "")
     begin = min(first, first - 1) if words_before[1] in _SINCE | _UNTIL else first
-    edge = span.start if span.nominal is None or span.day else span.nominal
+    edge = span.start if span.nominal is None or (span.day and not span.hours) else span.nominal
     if not _SINCE.isdisjoint(words_before) and "from" not in words_before:
         return replace(each, first=begin, span=Span(edge, None))
     if not _UNTIL.isdisjoint(words_before):
-        return replace(each, first=begin, span=Span(None, edge, Clue.PAST))
+        bound = Span(moment.midnight(edge), edge) if span.hours and edge else Span(None, edge, Clue.PAST)
+        return replace(each, first=begin, span=bound)
     return each
 
 
