@@ -37,6 +37,7 @@ _TASKS = word_set(
 
 def has_payload(tokens: list[Token]) -> bool:
     """A task with its material is no question of ours: "summarize this article: people said ..."."""
-    if not tokens or tokens[0].word not in _TASKS:
+    colon = next((i for i, token in enumerate(tokens[:-1]) if i and token.word == ":"), 0)
+    if not colon:
         return False
-    return any(token.word == ":" for token in tokens[1:-1])
+    return tokens[0].word in _TASKS or (colon > 1 and tokens[colon - 2].word in {"this", "following", "my"})

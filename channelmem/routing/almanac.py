@@ -59,7 +59,10 @@ FEAST = (
     r"(?:on|at|over|during|around|since|before|after|last|this|until) (?:last |this )?"
     rf"(?P<name>{'|'.join(sorted(_FEASTS, key=len, reverse=True))})"
 )
-DAY_OF_MONTH = r"(?:on )?the (?P<number>\d{1,2})(?:st|nd|rd|th)"
+DAY_OF_MONTH = (
+    r"(?:on the (?P<number>\d{1,2})(?:st|nd|rd|th)|the (?P<alone>\d{1,2})(?:st|nd|rd|th)"
+    r"(?=$| [,.?!;]| (?:of|what|who|did|was|were|in|at|about|and|or|to|here)(?!\S)))"
+)
 ALL_OF = r"all (?P<unit>day|morning|afternoon|evening|night|week|month|year)(?: long)?"
 
 
@@ -179,7 +182,7 @@ def written(match: re.Match[str], moment: Moment) -> Span | None:
 
 
 def day_of_month(match: re.Match[str], moment: Moment) -> Span | None:
-    number, today = int(match["number"]), moment.today
+    number, today = int(match["number"] or match["alone"]), moment.today
     for back in range(3):
         first = spans.month_start(today.year, today.month - back)
         try:

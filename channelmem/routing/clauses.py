@@ -51,6 +51,7 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("anyone", _pattern(r"^[l,.]*(?P<subject>g)_(?P<verb>[CK])")),
     # who said, who was it that said, whose idea
     ("who", _pattern(r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])")),
+    ("who", _pattern(r"h(?P<subject>x)_(?P<verb>c)")),
     ("whose", _pattern(r"(?P<subject>o)_(?P<verb>[KL])")),
     # was I mentioned, has Ann been quoted
     ("passive", _pattern(r"(?P<subject>)(?:B_[iNyeW]_|v_[iNyeW]_n_)(?P<verb>c)")),
@@ -61,8 +62,8 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("passive", _pattern(r"(?P<subject>)[sKL]_(?P<verb>c)")),
     ("raised", _pattern(r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])")),
     # Ann's message, my last question, a link from Ann, the argument between Ann and Bob, quote Ann
-    ("owned", _pattern(r"(?P<subject>(?:N(?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])")),
     ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),
+    ("owned", _pattern(r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])")),
     ("sent", _pattern(f"(?P<verb>[KLs])_f_{_SUBJECT}")),
     # according to Ann; what did Bob hear from Ann
     ("according", _pattern(f"(?P<verb>x)_p_{_NAMED}")),
@@ -70,7 +71,7 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("between", _pattern(f"(?P<verb>[KLH])_[fp]_{_NAMED}")),
     ("quoted", _pattern(f"(?P<verb>K)_{_NAMED}")),
     # what does Ann think, what do you mean
-    ("opinion", _pattern(f"D_(?P<subject>{_NAMES}|e|t?g)_(?P<verb>[CK])")),
+    ("opinion", _pattern(f"D_(?P<subject>{_NAMES}|e|t?[gH])_(?P<verb>[CK])")),
     ("opinion", _pattern(f"q_{_NAMED}_(?P<verb>C)")),
     ("meaning", _pattern(r"qD_(?P<subject>y)_(?P<verb>C)")),
     # the last message, messages about, any mention of; do you remember my

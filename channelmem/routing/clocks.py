@@ -33,8 +33,9 @@ _ENDS = (
     r"about|local|sharp|\w+day)(?!\S))"
 )
 CLOCKS = (
-    rf"(?:(?:between|from) (?P<first>{_HOUR})(?::\d\d)? ?(?P<first_half>{_HALF})? (?:and|to|till|until|-)"
-    rf" (?P<last>{_HOUR})(?::\d\d)? ?(?P<last_half>{_HALF})?)(?! (?!this )(?:\w+s|people)(?!\S))"
+    rf"(?:(?:between|from) (?P<first>{_HOUR})(?::(?P<first_minute>\d\d))? ?(?P<first_half>{_HALF})?"
+    rf" (?:and|to|till|until|-) (?P<last>{_HOUR})(?::(?P<last_minute>\d\d))?"
+    rf" ?(?P<last_half>{_HALF})?)(?! (?!this )(?:\w+s|people)(?!\S))"
 )
 CLOCK = (
     rf"(?:{_AT} )?(?P<hour>{_HOUR})(?::(?P<minute>\d\d))?"
@@ -85,15 +86,16 @@ def _around(moment: Moment, exact: float, *, either_half: bool) -> Span:
 
 def clocks(match: re.Match[str], moment: Moment) -> Span | None:
     """Between nine and ten, today or, if that is still to come, yesterday."""
-    first, last = _hour(match["first"]), _hour(match["last"])
+    first = _hour(match["first"]) + int(match["first_minute"] or 0) / 60
+    last = _hour(match["last"]) + int(match["last_minute"] or 0) / 60
     half = (match["last_half"] or match["first_half"] or "").replace(".", "")
-    if last > 24 or first == last:
+    if max(first, last) > 24 or first == last:
         return None
     if half:
         first, last = (hour % 12 + (12 if half == "pm" else 0) for hour in (first, last))
-    length = (last - first) % (24 if half or last > 12 else 12)
-    either = not half and max(first, last) <= 12
-    begin = spans.clock(moment, float(first), either_half=either)
+    either = not half and max(first, last) < 13
+    length = (last - first) % (12 if either else 24)
+    begin = spans.clock(moment, first % 24, either_half=either)
     return Span(begin, begin + length * HOUR, nominal=begin, hours=(first, first + length), either_half=either)
 
 

@@ -71,7 +71,8 @@ def _weighed(line: Line) -> Judged:
     if found.open:
         return Judged(recap=Recap("an absence", len(line.letters)), why=why)
     end = len(line.letters)
-    return Judged(Finding("weighed", found.subject, (end, end), 0, end), why=why, told_before=found.told)
+    told = found.told or _recalled(line.words)
+    return Judged(Finding("weighed", found.subject, (end, end), 0, end), why=why, just=found.just, told_before=told)
 
 
 def _clause(line: Line) -> Finding | None:
@@ -95,10 +96,15 @@ def _main_clause(line: Line, finding: Finding) -> Finding:
     return Finding.of("past", match)
 
 
+def _recalled(words: list[str]) -> bool:
+    """ "Remember when", "remember the"."""
+    return any(word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1]))
+
+
 def _told_before(line: Line, finding: Finding) -> bool:
     """The asker refers to what they told earlier: the seeds call that memory when no time is given."""
     words, verb = line.words, verb_of(line, finding)
-    if any(word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1])):
+    if _recalled(words):
         return True
     if subject_of(line, finding) != "i":
         return False

@@ -17,16 +17,18 @@ from channelmem.routing.verbs import AFFAIRS, OUTCOMES, STATES, TALK_NOUNS
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
-TASKS = word_set(
-    """write translate generate compose create draft imagine pretend play set turn roast kick ban mute timeout
-    calculate compute convert define solve draw design rate rank guess roll flip sing act add delete remove pin
-    wish greet welcome invite rewrite proofread fix debug teach recommend suggest name compare choose pick
-    spell count code make build order buy open close start stop cancel schedule remind reword improve"""
-)
 _ABSENT = word_set("afk unread backlog scrollback brb lurking")
 _SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest most richest longest highest average")
-_ASKING_WORDS = word_set("what which who whose any anything everything quote short")
-_TAGS = word_set("right correct so huh no yeah")
+
+
+LOOKS = word_set("read search scroll explain")
+_POLITE = word_set("can could would will you please just go let to help me us kindly")
+
+
+def first_word(words: list[str], letters: str) -> str:
+    """The first word that says what is wanted: "could you please *write*"."""
+    at = len(letters) - len(letters.lstrip("jl,.&zk"))
+    return next((word for word in words[at:] if word not in _POLITE), "")
 
 
 class View(NamedTuple):
@@ -61,6 +63,7 @@ _DEFINITE = re.compile(r"(?:[tPuUwqz]|hx)[jx]{0,2}p?(?P<noun>[KLTHC])")
 _WHO_DID = re.compile(
     r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
 )
+_FRAGMENT_WORDS = 8
 _POINTING = word_set("it this that these those")
 TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 
@@ -76,11 +79,11 @@ SIGNS: tuple[Sign, ...] = (
     Sign("this place", 2, re.compile(r"[tpfy][xj]?H|k")),
     Sign("who", 1, None, word_set("who whom whose"), unless_known=True),
     Sign("who did it", 2, _WHO_DID),
-    Sign("whose", 1, re.compile(r"o[xKLTH]{1,2}[bB]"), word_set("whose")),
+    Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bB]"), word_set("whose")),
     Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")),
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
     Sign("something there was", 3, re.compile(r"[bB]js[jxG]?[ap]")),
-    Sign("there was", 2, re.compile(r"j[bB][jt]"), word_set("there")),
+    Sign("there was", 2, re.compile(r"j[bB][jtCKLT]"), word_set("there")),
     Sign("it, this or that did", 2, re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s"), _POINTING),
     Sign("that thing", 2, re.compile(r"t[xj]?sa")),
     Sign("it or that", 1, re.compile(r"[xVCcR][st][jlz]*$")),
@@ -95,6 +98,8 @@ SIGNS: tuple[Sign, ...] = (
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
     Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
+    Sign("who wants it", 2, re.compile(r"o[jl]*x"), word_set("wants needs agrees prefers thinks likes hates")),
+    Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("somebody's state", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
     Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
     Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
@@ -124,43 +129,12 @@ def _now(words: list[str], shape: str) -> bool:
     )
 
 
-_ASKS = re.compile(
-    r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNR]|i[jmp]*R)|[.,&z][jlz]*(?:[qhodDbBRr]|my|CM)"
-    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
-)
-_POLITE = word_set("can could would will you please just go let to")
-_ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
-
-
-def silent(view: View) -> bool:
-    """Nothing is asked: a statement, a greeting."""
-    if view.shape.startswith("tb"):
-        return True
-    if _ASKS.search(view.shape) or not view.words.isdisjoint(_ASKING_WORDS):
-        return False
-    if _outcome(view):
-        return False
-    return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
-
-
-def task(view: View) -> bool:
-    """Something is to be made or done, not found."""
-    first = _first_word(view)
-    counted = first == "count" and "h" in view.shape
-    return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None
-
-
-def _first_word(view: View) -> str:
-    at = len(view.shape) - len(view.shape.lstrip("jl,.&zk"))
-    return next((word for word in view.line.words[at:] if word not in _POLITE), "")
-
-
 def _going_on(view: View) -> bool:
     return _now(view.line.words, view.shape)
 
 
 def _group(view: View) -> bool:
-    return view.moving and any(
+    return (view.moving or not view.words.isdisjoint(STATES)) and any(
         letter == "g" and word in _GROUP for letter, word in zip(view.shape, view.line.words, strict=True)
     )
 
@@ -189,7 +163,7 @@ _LOOK = re.compile(r"(?:^|[.,l&]|m[jl]*y)[jlz]*R|iR")
 def _look(view: View) -> bool:
     if view.known:
         return False
-    return _LOOK.search(view.shape) is not None or _first_word(view) in {"read", "search", "scroll", "explain"}
+    return _LOOK.search(view.shape) is not None or first_word(view.line.words, view.shape) in LOOKS
 
 
 def _all(view: View) -> bool:
@@ -200,17 +174,34 @@ def _speaking(view: View) -> bool:
     return not view.words.isdisjoint({"i", "my", "they", "people"}) and ("c" in view.shape or "G" in view.shape)
 
 
+def _where(view: View) -> bool:
+    return view.talk and not view.words.isdisjoint({"where", "which"})
+
+
+_FRAGMENT = re.compile(r"^[jlx]{0,2}(?P<noun>[KLT])(?:&[KLTx])?[pftk].*(?:[tNPzHk]|j$)")
+_FRAGMENTS = word_set(
+    """link links url messages message posts screenshot screenshots pics points highlights pros takeaways arguments"""
+)
+
+
+def fragment(view: View) -> bool:
+    """ "Link to the doc again", "main points of the discussion"."""
+    match = _FRAGMENT.match(view.shape)
+    short = len(view.shape) <= _FRAGMENT_WORDS
+    return match is not None and short and view.line.words[match.start("noun")] in _FRAGMENTS
+
+
 def _talk_noun(view: View) -> bool:
     return view.talk
 
 
 _OUTCOME = re.compile(
-    r"(?:^|[.,l&])[jlz]*(?:(?:q[bB][tw]|[bBvdD]jt|[bB][tw]|tj?|v[tx]|dt)[xj]{0,2}(?P<noun>[KLTCcrx])"
+    r"(?:^|[.,l&])[jlz]*(?:(?:q[bB][tw]|[bBvdD]jt|[bB][tw]|tj?|v[tx]|dt)[xjg]{0,2}(?P<noun>[KLTCcrx])"
     r"|[xj]{0,2}(?P<bare>[LTrx])(?=[jl.,]*(?:$|[paz])))(?!x)"
 )
 
 
-def _outcome(view: View) -> bool:
+def outcome(view: View) -> bool:
     """The verdict, any decision; alone it asks by itself: "final headcount"."""
     for match in _OUTCOME.finditer(view.shape):
         asked = "q" not in match[0] or not view.words.isdisjoint({"the", "our"})
@@ -229,14 +220,16 @@ def _past_time(view: View) -> bool:
     return any(each.span.clue is not Clue.FUTURE for each in view.line.times)
 
 
-_GENERAL = re.compile(r"^[jl,.&]*(?:h(?:[xj]?D|p|[xj]?m)|qD(?!N)|qb(?:[ax]|tx)|D[yg]|q[xL]Dg)")
+_GENERAL = re.compile(r"^[jl,.&]*(?:h(?:[xj]?D|p|[xj]?m)|qD(?!N)|qb(?:[ax]|tx)|qxbs|D(?:y(?![jl]*R)|g)|q[xL]Dg)")
 
 
 def _general(view: View) -> bool:
     """How things are in general: what is a mutex, why do people lie."""
+    if view.line.words[:2] == ["what", "happens"]:
+        return True
     if _GENERAL.search(view.shape) is None or (view.known and view.moving) or "P" in view.shape:
         return False
-    return not (_outcome(view) or ("again" in view.words and "W" in view.shape))
+    return not (outcome(view) or "again" in view.words or _absent(view))
 
 
 _MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
@@ -254,7 +247,7 @@ def _world(view: View) -> bool:
 
 
 def _deed(view: View) -> bool:
-    match = None if view.known else _WHO_DID.search(view.shape)
+    match = None if view.known or view.talk or _affair(view) else _WHO_DID.search(view.shape)
     return match is not None and view.line.words[match.start("deed")] in DEEDS
 
 
@@ -275,7 +268,7 @@ def _name_as_word(view: View) -> bool:
     return view.known and not view.words.isdisjoint(_OF_NAMES) and _SAID.search(view.shape) is None
 
 
-_AFFAIR = re.compile(r"[tuwP][jx]{0,2}[xA]")
+_AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]")
 
 
 def _affair(view: View) -> bool:
@@ -296,8 +289,10 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("all there was", 2, _all),
     ("speaking", 1, _speaking),
     ("something of the talk", 2, _talk_noun),
-    ("how the talk ended", 3, _outcome),
+    ("how the talk ended", 3, outcome),
     ("a summary or a quote", 2, _summary),
+    ("where or which it is", 1, _where),
+    ("alone, a thing of the talk", 3, fragment),
     ("a past time", 1, _past_time),
     ("an affair of ours", 2, _affair),
     ("when or where it is", 1, _affair_when),

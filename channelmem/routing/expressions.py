@@ -116,6 +116,7 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
         r"(?:i (?:have |had |just )?|^(?:just )?)(?:was|been|stepped|went|left|am|dozed)(?: \w+){0,4}?"
         rf" (?P<at>for (?:the (?:last|past) )?{ABOUT}{AMOUNT})",
     ),
+    _rule(_absence, rf"have been (?:here|on|around|online|active|in) (?P<at>(?:for|in) {ABOUT}{AMOUNT})"),
     _rule(_absence, rf"(?:away|afk|gone|offline|asleep|out) (?P<at>(?:for )?{ABOUT}{AMOUNT})"),
     _rule(_ago, rf"{ABOUT}{AMOUNT} (?:ago|back|earlier|prior|before now)"),
     _rule(
@@ -186,7 +187,9 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(_earlier, r"earlier(?: on)?|recently|now|currently|a moment"),
     _rule(
         _long_ago,
-        r"previously|formerly|in the old days|(?:once|before)(?= [,.!?;]|$| before| what| when| who)",
+        r"previously|formerly|in the old days",
+        r"(?:once|before)(?= [,.!?;]|$| (?:before|what|when|who|where|that|how|about)(?!\S))",
+        r"(?:before|after|during|over|since) (?:the )?(?:\w+ )?(?:holidays|vacation|break)",
         r"once(?= (?:said|told|wrote|had|gave|got|made|\w+ed)(?!\S))",
     ),
 )

@@ -94,7 +94,7 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     ours = any(codes[i] in "HLKr" or words[i] in TALK_NOUNS or words[i] in AFFAIRS for i in behind)
     if tokens[each.last - 1].possessive and not ours:
         return False
-    if each.first and each.span.day is not None and _picked(each, codes, words):
+    if each.first and each.span.day is not None and each.span.hours is None and _picked(each, codes, words):
         return False
     before = each.first
     if before > 1 and words[before - 1] in {"this", "that"} and codes[before - 2] == "a":
@@ -117,7 +117,7 @@ def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
     return before in _PICKED or (before in {"say", "said"} and not {"q", "o"} & set(codes[: each.first]))
 
 
-_PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or")
+_PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or with")
 _TAKES_OBJECT = word_set(
     """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share
     shared ask asked reply replied respond responded answer answered mean meant suggest suggested explain

@@ -28,6 +28,7 @@ _OTHER_VERBS = """
     reply replied replying replies,plan planned planning plans,choose chose choosing chooses,
     choose chosen choosing chooses,
     settle settled settling settles,pick picked picking picks,type typed typing types,refer referred referring refers,
+    give gave giving gives,give given giving gives,
     admit admitted admitting admits,quote quoted quoting quotes,bet bet betting bets,freak freaked freaking freaks
 """
 # Verb and noun in one form; both readings are tried.
@@ -76,12 +77,12 @@ _GROUPS: dict[str, str] = {
         not either now once finally almost simply kinda sorta maybe possibly supposedly quickly personally ultimately
         eventually previously recently together each hell heck fuck there keep kept constantly suddenly somehow
         there freaking damn goddamn exact earlier overall though""",
-    "&": "and or nor plus & + vs versus",
+    "&": "and or nor plus & + vs versus but",
     "R": """find show repeat search list look looking get pull dig give locate fetch recall remember check
         see know remind
         wonder wondering retrieve rephrase restate reiterate outline forgot forget scroll lemme let need want""",
     "r": """recap summary summarize summarise summaries tldr rundown gist highlights digest overview sum
-        summarizing recapping""",
+        summarizing recapping context""",
     "l": """hey hi hello yo ok okay well um uh umm uhh hmm hm lol lmao lmfao rofl haha hahaha please wait
         sorry btw bro bruh
         dude man oh ah hiya sup alright yeah yep yup anyway anyways thanks omg ugh xd fam mate ayo aight buddy pal oi

@@ -92,7 +92,7 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str
         return ((person,), 1) if person else ((), 1)
     called = i > 0 and words[i - 1] == "@"
     people, length = known.roster.find(words, i)
-    if length == 1 and _goes_on(line, codes, i):
+    if length == 1 and _goes_on(line, codes, i) and not known.roster.find(words, i + 1)[1]:
         return (), 1
     if not people and words[i] == bot_name:
         people, length = (known.bot,), 1
@@ -131,7 +131,7 @@ def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:
         return before not in {"N", "t"}
     if before == "b":
         return after in {"G", "n"} or _is_asked_of(line.words, at, i)
-    if before in _AUXILIARY:
+    if before in _AUXILIARY and line.words[at] != "got":
         return after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")
     if before == "p":
         return after in _AFTER_OBJECT and line.words[at] in _WITH and line.words[i] not in _TIMES
@@ -143,4 +143,4 @@ def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:
 def _is_asked_of(words: list[str], verb: int, i: int) -> bool:
     """ "Why is Rose", "is Rose mad"; but "what is rose gold", "is hope lost"."""
     asked = verb > 0 and words[verb - 1] in {"why", "where", "when", "how"}
-    return asked or (i + 1 < len(words) and words[i + 1] in STATES)
+    return asked or not STATES.isdisjoint(words[i + 1 : i + 3])

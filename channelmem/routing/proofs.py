@@ -12,6 +12,7 @@ from channelmem.routing.clauses import Finding
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.spans import Clue
+from channelmem.routing.verbs import WONDERING
 from channelmem.routing.world import FAMOUS, MANKIND, MEDIA, WORLD
 
 # Groups that are this channel's people, and those that may be.
@@ -54,7 +55,7 @@ _WORLDLY = WORLD | FAMOUS
 
 # A question beside a statement: at the start of a clause, "what was it" anywhere, or at the very end.
 _ASKING = re.compile(
-    r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvmRr])|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R|i[jm]*p{0,2}R"
+    r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvmRr])|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R|[.,][jlz]*yj*[vR]|i[jm]*p{0,2}R"
 )
 
 
@@ -87,6 +88,8 @@ def _sure(line: Line, finding: Finding) -> bool:
 
 
 def _who(line: Line, finding: Finding) -> bool:
+    if "ever" in line.words and not {"first", "most"}.isdisjoint(line.words):
+        return False
     if line.letters[finding.end :].strip("lj.,") == "Z" and "just" not in line.words:
         return False  # a quotation without a word of when or where is the world's
     if verb_of(line, finding) in _WRITTEN:
@@ -100,25 +103,52 @@ def _who(line: Line, finding: Finding) -> bool:
 def _told(line: Line, finding: Finding) -> bool:
     """A statement is a question about it only with a question beside it."""
     letters, subject, verb = line.letters, subject_of(line, finding), verb_of(line, finding)
-    if (subject in {"i", "W"} and verb in _MINDED) or letters.startswith("tbq"):
+    if _only_told(line, finding, subject, verb):
         return False
     if "N" in subject and verb in {"answered", "replied", "responded"} and not {"never", "yet"}.isdisjoint(line.words):
         return True
-    if "g" in subject and not WORLD.isdisjoint(line.words) and verb not in _PLAINLY_SAID:
-        return False
-    if letters[finding.verb[0]] == "G":
-        was = "B" in letters[finding.start : finding.end]
-        if subject in {"M", "y"} or not (was or "N" in subject):
-            return False
-    if finding.start and letters[finding.start - 1] in "qsLK":
+    if _wanted(line, finding):
         return _sure(line, finding)
+    beside = letters[: finding.start].removesuffix("q") + "." + letters[finding.end :]
     after = letters[finding.end : finding.end + 4].replace("z", "")
     says_something = (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
-    beside = letters[: finding.start] + "." + letters[finding.end :]
     return (says_something or _asks(line, beside)) and _sure(line, finding)
 
 
+_LIKED = re.compile(r"[jl,.]*i[jmvD]*[xV]")
+
+
+def _wanted(line: Line, finding: Finding) -> bool:
+    """ "What Ann said" is asked for at the head of a clause or after "tell me"; "I agree with what Ann said" is not."""
+    lead = line.letters[: finding.start]
+    if lead[-1:] in {"s", "L", "K"}:
+        return _LIKED.match(lead) is None
+    if lead[-1:] != "q":
+        return False
+    before = lead[:-1].rstrip("jlzk")
+    if line.words[len(before) - 1] in {"of", "on", "about"}:
+        before = before[:-1]
+    return not before or before[-1] in ".,&RrMC" or line.words[len(before) - 1] in WONDERING
+
+
+def _only_told(line: Line, finding: Finding, subject: str, verb: str) -> bool:
+    """What would you have said, I told my mum, people voted in an election."""
+    letters = line.letters
+    if letters[: finding.start].rstrip("j")[-1:] == "m" or letters.startswith("tbq"):
+        return True
+    if subject in {"i", "W"} and verb in _MINDED:
+        return True
+    if subject == "i" and verb in {"told", "asked"} and letters[finding.end : finding.end + 2] == "ux":
+        return True
+    if "g" in subject and not WORLD.isdisjoint(line.words) and verb not in _PLAINLY_SAID:
+        return True
+    was = "B" in letters[finding.start : finding.end]
+    return letters[finding.verb[0]] == "G" and (subject in {"M", "y"} or not (was or "N" in subject))
+
+
 def _passive(line: Line, finding: Finding) -> bool:
+    if "m" in line.letters[max(0, finding.start - 2) : finding.start]:
+        return False  # "what could have been said"
     named = line.letters[finding.verb[0] - 1] == "p"  # "a synonym for said"
     if named or verb_of(line, finding) not in _SAID or "most" in line.words or _elsewhere(line):
         return False
@@ -158,6 +188,10 @@ def _quoted(line: Line, finding: Finding) -> bool:
 
 def _opinion(line: Line, finding: Finding) -> bool:
     words = line.words[finding.subject[0] : finding.subject[1]]
+    if line.words[:1] == ["why"] and _OURS.isdisjoint(line.letters) and "k" not in line.letters:
+        return False  # "why does everyone say Python is slow"
+    if subject_of(line, finding)[:1] == "t":
+        return line.words[finding.subject[0]] == "the"
     here = "k" in line.letters[finding.start : finding.end + 1]
     return here or "g" not in subject_of(line, finding) or not PRESENT_GROUP.isdisjoint(words)
 
@@ -200,6 +234,8 @@ def _remembered(line: Line, finding: Finding) -> bool:
 def _past(line: Line, finding: Finding) -> bool:
     """Did they do something: of known people anything counts, of others only what a channel can know."""
     subject, words = subject_of(line, finding), set(line.words)
+    if line.words[finding.start] == "got":
+        return False
     if "N" in subject or "e" in subject:
         return "N" in subject or bool(line.persons) or not {"he", "she"}.isdisjoint(words)
     if not words.isdisjoint(WORLD):
@@ -218,6 +254,8 @@ def _by_some(line: Line, finding: Finding) -> bool:
         return not _TALKED.isdisjoint(group)
     if "people" in group and verb_of(line, finding) in _MOODS:
         return True
+    if line.letters[finding.subject[1] : finding.subject[1] + 2] == "px":
+        return False  # "everyone in Pompeii"
     open_group = bool(group & _OPEN_GROUP) and "ever" not in line.words
     return "g" in subject_of(line, finding) and (bool(group & PRESENT_GROUP) or open_group)
 

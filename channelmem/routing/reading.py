@@ -20,6 +20,8 @@ HEAD_TOKENS, TAIL_TOKENS = 70, 30
 QUOTED = "\x00"
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
+# A call with a string in it: print('what did bob say')
+_CALL = re.compile(r"[\w.]+\(\s*[\"'][^()\n]{0,300}\)")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _PLAIN_MARKS = str.maketrans("\u2019\u2018\u02bc\u00b4\u2026", "''''.")
 _QUOTE_MARKS = frozenset("\"'\u201c\u201e\u00ab")
@@ -78,6 +80,8 @@ def _without_quotes(text: str) -> tuple[str, list[str]]:
 
     if "`" in text:
         text = _FENCE.sub(" ", text)
+    if "(" in text:
+        text = _CALL.sub(" ", text)
     if ">" in text:
         text = _QUOTED_LINE.sub(" ", text)
     text = text.replace(QUOTED, " ")

@@ -7,36 +7,83 @@ from __future__ import annotations
 
 import re
 
-from channelmem.routing.evidence import TASKS
+from channelmem.routing.asking import TASKS
+from channelmem.routing.evidence import first_word
+from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.proofs import PRESENT_GROUP
 from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.world import LANGUAGES
 
+# What is made up when asked for; with a task it is no question about what was said.
+_FICTION = word_set(
+    """story stories poem song rap haiku limerick tale script roleplay caption rhyme essay novel fanfic sonnet verse
+    joke jokes riddle scene ballad letter comeback compliment insult nickname fact email"""
+)
+_PRETENCE = word_set("imagine pretend suppose act roleplay")
+# Orders that may name what was said without asking for it: "delete what I wrote", "ignore what he said".
+_ORDERS = word_set(
+    "delete remove ban unban mute kick ignore forget disregard nevermind pin unpin undo edit warn block timeout"
+)
+_PROGRAMS = word_set("regex sql python git bash excel css html javascript js java rust linux docker")
+_WORDING = re.compile(
+    r"(?<!\S)(?:an?|the|another|what|good) (?:word|term|synonym|antonym|phrase|expression|adjective|idiom)"
+    r" (?:for|that means)(?!\S)"
+)
 _ADVICE = re.compile(r"(?:hx?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
 _ADVISE = (["should", "i"], ["should", "we"], ["shall", "i"], ["shall", "we"])
 _REPORTED = re.compile(r"[BN]j*c")
 _ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
-_EXPLAINED = re.compile(rf"explain (?:the|that|this) (?:{'|'.join(sorted(TALK_NOUNS))})(?!\S)")
-_POSTED = re.compile(r"K[jz]*[NgWi][jz]*c")
+_EXPLAINED = re.compile(
+    rf"explain (?:the|that|this) (?:{'|'.join(sorted(TALK_NOUNS))})(?!\S)(?! (?:between|of|in|from) )"
+)
+_POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 
 def refused(line: Line) -> str:
-    """Requests that only look like questions about the conversation."""
-    letters, words = line.letters, line.words
-    if words[:3] == ["remind", "me", "to"] or (words[0] == "say" and "again" not in words):
-        return "a reminder to be set, or words to be said"
-    if (words[0] in TASKS and letters[0] == "x" and not {"q", "o", "h"} & set(letters)) or words[:2] in _ADVISE:
-        return "a task or a question for advice"
-    if not LANGUAGES.isdisjoint(words) and ("mean" in words or (words[0] == "translate" and not line.persons)):
+    """Why a line is not for us, "" if it may be."""
+    first = first_word(line.words, line.letters)
+    return _made_up(line, first) or _of_words(line) or _ordered(line, first) or _advice(line)
+
+
+def _made_up(line: Line, first: str) -> str:
+    words = line.words
+    if first in _PRETENCE or (first in TASKS | {"tell", "give"} and not _FICTION.isdisjoint(words[:7])):
+        return "something to be made up"
+    programmed = words[0] in _PROGRAMS and line.letters[0] == "x"
+    asks = {"q", "o", "h"} & set(line.letters)
+    task = first in TASKS and line.letters[words.index(first)] == "x" and not asks
+    return "a task" if task or programmed or words[:2] in _ADVISE else ""
+
+
+def _of_words(line: Line) -> str:
+    words = line.words
+    foreign = not LANGUAGES.isdisjoint(words)
+    translated = words[0] == "translate" and not line.persons
+    if foreign and (translated or not {"mean", "speak", "speaks"}.isdisjoint(words)):
         return "a question about a language"
-    ordered = letters[0] == "C" and letters[1:2] not in {"M", "q", "o"} and not _EXPLAINED.match(" ".join(words))
+    return "a question about a word" if _WORDING.search(" ".join(words)) else ""
+
+
+def _ordered(line: Line, first: str) -> str:
+    """Something to be said or done."""
+    letters, words = line.letters, line.words
+    if first in _ORDERS or words[:2] == ["never", "mind"] or words[:3] == ["remind", "me", "to"]:
+        return "an order"
+    if words[0] == "say" and "again" not in words:
+        return "words to be said"
+    at = words.index(first) if first else 0
+    told = letters[at] == "C" and letters[at + 1 : at + 2] not in {"M", "q", "o"}
+    ordered = told and not _EXPLAINED.match(" ".join(words[at:]))
     noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)
-    if (ordered or noted) and not _ANOTHER_QUESTION.search(letters):
-        return "an order to say or do something"
+    return "an order to say or do something" if (ordered or noted) and not _ANOTHER_QUESTION.search(letters) else ""
+
+
+def _advice(line: Line) -> str:
+    letters, words = line.letters, line.words
     advice = _ADVICE.match(letters.lstrip("lj,."))
-    reported = "mean" in words or ("W" in letters and "again" in words) or _REPORTED.search(letters)
+    asked_again = "W" in letters and not {"again", "far"}.isdisjoint(words)
+    reported = "mean" in words or asked_again or _REPORTED.search(letters)
     asked_how = advice and not reported and PRESENT_GROUP.isdisjoint(words[: advice.end()]) and "here" not in words
-    if asked_how or (letters[0] in "qh" and words[1:2] == ["to"]):
-        return "asks how things are done, not what was said"
-    return ""
+    how_to = letters[0] in "qh" and words[1:2] == ["to"]
+    return "asks how things are done, not what was said" if asked_how or how_to else ""

@@ -180,8 +180,7 @@ def _told(each: Found, start: float | None, end: float | None, now: float) -> tu
     if is_date(each.phrase):
         early = None if start is None else start - _TOLD_BEFORE_S
         return early, None if end is None else min(end + _TOLD_AFTER_S, now)
-    distant = start is None or end is None or end - start > _TOLD_AFTER_S
-    return (start, now) if distant else (start, end)
+    return start, end
 
 
 def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:

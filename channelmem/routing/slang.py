@@ -54,7 +54,8 @@ _REAL_WORDS = word_set(
     """taking waking greed rely relied though meat meant agree discus peple-less poste sad old abut aked sates
     salting lats pots tole tolls talky tasking masking basking sharing hosted pasted lost cost most pot alas
     sake asker poster answers mentions suggests decides agrees promises asks talks posts messages questions yes
-    pasty anyones missed mised massages massage misses lasted lash host hour day aske cath hors"""
+    pasty anyones missed mised massages massage misses lasted lash host hour day aske cath hors liked
+    lined bought posed shred shard"""
 )
 
 

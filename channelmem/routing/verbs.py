@@ -31,20 +31,27 @@ TALK_NOUNS = word_set(
     memes question verdict decision consensus conclusion suggestion suggestions announcement topic topics debate
     beef options option spreadsheet excuse spoiler spoilers discussion conversation post posts comment reply
     replies proposal complaint gossip tea bet deal pics pic update updates reminder invite vibe mood points
-    arguments reasons ideas choices feedback opinions fight chatter headcount takeaways convo"""
+    arguments reasons ideas choices feedback opinions fight chatter headcount takeaways convo doc pdf slides recording
+    notes clip gif"""
 )
 # What can be asked of a person and hardly of anything else: "is Rose mad at me".
 STATES = word_set(
     """mad upset angry ok okay fine sick ill busy free home online offline around here back late gone away awake asleep
     done ready serious sad happy annoyed jealous sorry tired bored drunk pregnant joking kidding coming in out up
-    down available single afk still alive hurt confused pissed stressed excited worried scared"""
+    down available single afk still alive against hurt confused pissed stressed excited worried scared"""
+)
+# What a question word may follow without being a mere "what": "no idea who", "didn't catch what".
+WONDERING = word_set(
+    """idea curious sure clue interested unsure missed miss catch caught understand understood hear heard follow get got
+    read track confused"""
 )
 # What a group has going: its dates, works and errands.
 AFFAIRS = word_set(
     """meeting meetings call standup session deploy deployment build release rollout migration outage incident party
     raid trip event order delivery package parcel booking reservation ticket tickets deadline schedule sprint bug pr
     merge groceries homework assignment bill rent payment invoice refund appointment interview dinner barbecue bbq
-    potluck picnic carpool venue playlist roster signup tournament scrim practice rehearsal hike campaign budget"""
+    potluck picnic carpool venue playlist roster signup tournament scrim practice rehearsal hike campaign budget
+    raffle quiz contest giveaway bet"""
 )
 OUTCOMES = word_set(
     """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result

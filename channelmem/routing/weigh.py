@@ -9,23 +9,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from channelmem.routing.evidence import CLUES, SIGNS, TOLD, holds, silent, task, view_of
+from channelmem.routing.asking import silent, task
+from channelmem.routing.evidence import CLUES, SIGNS, TOLD, holds, view_of
 from channelmem.routing.naming import Line
 from channelmem.routing.verbs import shape
 
 THRESHOLD = 3
+_JUST = re.compile(r"(?<=[NWyeogts])j(?=[VcBA])")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What was found; `subject` is where its speakers stand, `told` whether the asker told it before."""
+    """What was found; `subject` is where its speakers stand, `told` whether the asker told it before, `just` when."""
 
     total: int
     clues: tuple[str, ...]
     subject: tuple[int, int] = (0, 0)
     told: bool = False
+    just: bool = False
     open: bool = False
     """Nothing but an absence: it asks for all that was said."""
 
@@ -46,8 +49,9 @@ def weigh(line: Line) -> Weighed:
     told = "told before" in found
     bare = "an absence" in found and found.keys().isdisjoint({"somebody known", "who did it"})
     clues = tuple(f"{name} {weight:+d}" for name, weight in found.items())
+    just = any(line.words[match.start()] == "just" for match in _JUST.finditer(view.shape))
     by_asker = told and "i" in view.shape[: view.shape.find("y")]
-    return Weighed(sum(found.values()), clues, _subject(view.shape, told=told), by_asker, bare)
+    return Weighed(sum(found.values()), clues, _subject(view.shape, told=told), by_asker, just, bare)
 
 
 def _subject(letters: str, *, told: bool) -> tuple[int, int]:

@@ -24,6 +24,7 @@ _TRIGGERS = word_set(
     days week weeks month months year years morning afternoon evening night lunch lunchtime noon midday midnight
     breakfast dinner while joined next later soon formerly time currently ages forever instant present upcoming
     decade some fortnight prior days spring summer autumn fall winter meantime quarter q1 q2 q3 q4 o'clock half
+    holidays vacation break
     mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
 ) | {*WEEKDAYS, *MONTHS, *FEAST_WORDS}
 # A question names one time or two; more than this is no question.

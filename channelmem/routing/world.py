@@ -17,11 +17,12 @@ FAMOUS = word_set(
     pitt dicaprio cruise depp clooney streep swift sheeran styles mars mercury lennon mccartney bowie cobain hendrix
     federer nadal djokovic messi ronaldo mbappe lebron kobe tyson hamilton verstappen woods spielberg nolan tarantino
     hitchcock kubrick miyazaki potter gandalf frodo vader skywalker solo spock sherlock batman superman simpson wick
-    affleck damon hathaway parks frank monroe hepburn snow stark wahlberg cuban wayne smith burnett kingsolver
-    zuckerman rogan oprah winfrey colbert carrey murray hanna-barbera sparrow socrates descartes voltaire rousseau"""
-) - word_set("frank woods snow stark solo parks mars mercury gates cruise potter wick styles drake")
+    affleck damon hathaway parks monroe hepburn snow stark wahlberg cuban wayne smith burnett kingsolver
+    zuckerman rogan oprah winfrey colbert carrey murray hanna-barbera sparrow socrates descartes voltaire rousseau
+    jfk"""
+) - word_set("woods snow stark solo parks mars mercury gates cruise potter wick styles drake")
 # Surnames that are words of their own: they count only right after a first name.
-SURNAMES = FAMOUS | word_set("woods snow stark parks gates cruise potter wick styles rock gaga perry ford bean")
+SURNAMES = FAMOUS | word_set("frank woods snow stark parks gates cruise potter wick styles rock gaga perry ford bean")
 MEDIA = word_set(
     """article book bible movie film episode podcast documentary docs documentation paper constitution quran lyrics
     speech interview news novel poem series manual wikipedia reddit twitter tv congress parliament press radio telly
@@ -38,14 +39,14 @@ WORLD = MEDIA - word_set("article paper book movie film news episode poem essay 
     covid pandemic worldwide america american americans europe european africa asia britain england france germany
     spain italy russia china japan india mexico canada brazil australia ukraine israel london berlin paris tokyo rome
     york hollywood google apple microsoft amazon netflix spacex openai nintendo sony disney marvel lakers nba nfl
-    nhl fifa uefa f1 wwdc"""
+    nhl fifa uefa f1 wwdc ww1 ww2 wwi wwii pompeii"""
 )
 # What mankind did, where "we" may be all of us.
 MANKIND = word_set("discover discovered invent invented evolve evolved domesticate domesticated colonize colonise land")
 DEEDS = word_set(
     """won wrote written invented discovered painted directed founded composed sang played built designed created
     made ruled killed assassinated fought starred developed sculpted coined produced conquered colonized signed
-    became winning leading running playing hosting directing elected nominated born died scored beat lost"""
+    became shot winning leading running playing hosting directing elected nominated born died scored beat lost"""
 )
 LANGUAGES = word_set(
     """english german french spanish italian japanese chinese korean russian latin portuguese polish dutch turkish

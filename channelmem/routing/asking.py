@@ -1,0 +1,69 @@
+"""Is anything asked of the conversation at all, or is it a statement, an order, a task?
+
+Enters: a `View`. Leaves: `silent` and `task`; what they hold back is not weighed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from channelmem.routing.evidence import LOOKS, View, first_word, fragment, outcome
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.verbs import WONDERING
+
+TASKS = word_set(
+    """write translate generate compose create draft imagine pretend play set turn roast kick ban mute timeout
+    calculate compute convert define solve draw design rate rank guess roll flip sing act add delete remove pin
+    wish greet welcome invite rewrite proofread fix debug teach recommend suggest name compare choose pick
+    spell count code make build order buy open close start stop cancel schedule remind reword improve"""
+)
+_ASKING_WORDS = word_set("any anything everything quote short")
+_TAGS = word_set("right correct so huh no yeah")
+_ASKS = re.compile(
+    r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)|[.,&zl][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)"
+    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+)
+_ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
+# What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
+_OUTSIDER = re.compile(r"^[jl,.&z]*[ut][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
+_QUESTION = re.compile(r"[qoh]")
+_BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
+_TELLING = word_set("said told asked explained mentioned")
+_READING = word_set("read saw heard watched")
+
+
+def _outsider(view: View) -> bool:
+    match = _OUTSIDER.match(view.shape)
+    if match is None:
+        return False
+    word = view.line.words[match.end() - 1]
+    return word in (_TELLING if match["verb"] else _READING)
+
+
+def _questioned(view: View) -> bool:
+    """A question word at the head or the end of a clause, or after "no idea", "tell me"; not "I like what Ann said"."""
+    for match in _QUESTION.finditer(view.shape):
+        before = view.shape[: match.start()].rstrip("jlzk")
+        if before.endswith("p") and before[:-1].rstrip("jl")[-1:] in {"", ".", ",", "&"}:
+            before = before[:-1]
+        if before[-1:] in _BEFORE_QUESTION or view.line.words[len(before) - 1] in WONDERING:
+            return True
+    return False
+
+
+def silent(view: View) -> bool:
+    """Nothing is asked of us: a statement, a greeting, what "my teacher told me"."""
+    if view.shape.startswith("tb") or _outsider(view):
+        return True
+    if _ASKS.search(view.shape) or _questioned(view) or not view.words.isdisjoint(_ASKING_WORDS):
+        return False
+    if outcome(view) or fragment(view) or first_word(view.line.words, view.shape) in LOOKS:
+        return False
+    return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
+
+
+def task(view: View) -> bool:
+    """Something is to be made or done, not found."""
+    first = first_word(view.line.words, view.shape)
+    counted = first == "count" and "h" in view.shape
+    return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None
