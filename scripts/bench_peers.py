@@ -2,11 +2,11 @@
 
     python -m scripts.bench_peers [--rounds 12] [--stored 5000] [--json]
 
-All on one Redis with the same MiniLM weights, in turns: ask latency, messages per second until searchable, bytes per
-message all in, and process start to first answer against importing sentence-transformers. Also what a caller of
-`remember` waits while messages are embedded, and what `ask` costs beyond embedding the question. Each of the three
-holds --stored messages in channels of 50 (their vectors made once and given to the peers, whose own embedding would
-take minutes), and every question is a new one about something that one channel has. About 2 minutes.
+All on one Redis with the same MiniLM weights, each in a process of its own, in turns: ask latency, messages per second
+until searchable, bytes per message all in, and process start to first answer against importing sentence-transformers.
+Also what a caller of `remember` waits while messages are embedded, and what `ask` costs beyond embedding the question.
+Each of the three holds --stored messages in channels of 50 (their vectors made once and given to the peers, whose own
+embedding would take minutes), and every question is a new one about something that one channel has. About 2 minutes.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from channelmem.embedding.model import find_source
 from channelmem.memory import Memory
 from channelmem.server.lease import running
 from channelmem.settings import Settings
-from channelmem.types import Message, Mode, Source
+from channelmem.types import Message, Mode, Question, Source
 from scripts import measure
 from scripts.fill import Cloud
 from scripts.measure import PER_CHANNEL, Ratio, Report
-from scripts.peers import Literal, Model, Redisvl
+from scripts.peers import Guest, Literal, Redisvl
 
 OURS: Final = "channelmem"
 REDISVL: Final = "redisvl"
 LITERAL: Final = "JSON, torch"
 EMBED: Final = "embed that question + PING"
 IMPORT: Final = "import sentence_transformers"
+ASKED: Final = 10
+"""Questions of one turn."""
 PEER_ADDS: Final = 16
 """Messages per round; ours embeds them in batches, so it gets --burst."""
 EXTRA: Final = 10**6
@@ -74,9 +76,8 @@ class Bench:
     memory: Memory
     embedder: Embedder
     redis: Redis
-    redisvl: Redisvl
-    literal: Literal
-    model: Model
+    redisvl: Guest
+    literal: Guest
     report: Report
     options: argparse.Namespace
     fresh: itertools.count[int]
@@ -100,18 +101,19 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
 @asynccontextmanager
 async def _opened(settings: Settings, report: Report, options: argparse.Namespace) -> AsyncIterator[Bench]:
     embedder = open_embedder(settings)
-    model = Model(str(find_source(settings).path))
-    url, name = measure.url_of(settings), settings.key_prefix
-    redisvl, literal = Redisvl(url, f"{name}-redisvl", model), Literal(url, f"{name}-json", model)
-    for threads, ms in model.ms_by_threads.items():
+    url, name, weights = measure.url_of(settings), settings.key_prefix, str(find_source(settings).path)
+    redisvl = Guest(Redisvl, url, f"{name}-redisvl", weights)
+    literal = Guest(Literal, url, f"{name}-json", weights)
+    for threads, ms in (await redisvl.threads()).items():
         report.add("one question on torch; the peers get the quicker number of threads", threads=threads, ms=ms)
+    await literal.threads()
     try:
         async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
-            yield Bench(memory, embedder, redis, redisvl, literal, model, report, options, itertools.count(EXTRA))
+            yield Bench(memory, embedder, redis, redisvl, literal, report, options, itertools.count(EXTRA))
         await measure.remove(settings)
     finally:
-        redisvl.drop()
-        literal.drop()
+        await redisvl.leave()
+        await literal.leave()
         embedder.close()
 
 
@@ -126,13 +128,12 @@ async def _bytes(it: Bench) -> None:
     # Only the memory of the others matters, and that does not depend on the numbers.
     given = dict(zip(texts, Cloud().draw(count), strict=True))
     real = await it.embedder.embed_messages(texts[:PER_CHANNEL])
-    it.model.given = {**given, **dict(zip(texts, real, strict=False))}
+    given |= dict(zip(texts, real, strict=False))
     used = {
         OURS: await _growth(it.redis, partial(_store_ours, it, messages)),
-        REDISVL: await _growth(it.redis, lambda: _each(it.redisvl.add_given, messages)),
-        LITERAL: await _growth(it.redis, lambda: _each(it.literal.add, messages)),
+        REDISVL: await _growth(it.redis, partial(it.redisvl.fill, messages, given)),
+        LITERAL: await _growth(it.redis, partial(it.literal.fill, messages, given)),
     }
-    it.model.given = {}
     for how, size in used.items():
         it.report.add("bytes per message, all in", what=how, messages=count, bytes=size / count)
     it.report.ratios += [
@@ -144,11 +145,6 @@ async def _bytes(it: Bench) -> None:
 async def _store_ours(it: Bench, messages: list[Message]) -> None:
     await it.memory.remember_many(messages)
     assert await it.memory.flush(timeout_s=600)
-
-
-async def _each(add: Callable[[Message], None], messages: list[Message]) -> None:
-    for message in messages:
-        add(message)
 
 
 async def _growth(redis: Redis, store: Callable[[], Awaitable[None]]) -> int:
@@ -167,28 +163,24 @@ async def _used(redis: Redis) -> int:
 
 async def _ask(it: Bench) -> None:
     asked = measure.questions(0)
-    found = dict.fromkeys((OURS, REDISVL, LITERAL), 0)
-
-    async def ours() -> None:
-        answer = await it.memory.ask(next(asked))
-        at_once = bool(answer.hits) and answer.hits[0].source is Source.BUFFER
-        found[OURS] += at_once and answer.route.mode is Mode.TOPIC
-
-    async def peer(name: str, peer: Redisvl | Literal) -> None:
-        question = next(asked)
-        found[name] += bool(peer.ask(question.channel_id, question.text))
-
-    async def embed() -> None:
-        await it.embedder.embed_question(next(asked).text)
-        await it.redis.ping()
-
-    ways: dict[str, measure.Call] = {OURS: ours, EMBED: embed, REDISVL: partial(peer, REDISVL, it.redisvl)}
-    ways[LITERAL] = partial(peer, LITERAL, it.literal)
-    took = await measure.in_turns(ways, it.options.rounds, lambda: None, times=10)
+    ways: dict[str, Callable[[list[Question]], Awaitable[tuple[measure.Taken, int]]]] = {
+        OURS: partial(_one_by_one, partial(_answered, it)),
+        EMBED: partial(_one_by_one, partial(_embedded, it)),
+        REDISVL: it.redisvl.ask,
+        LITERAL: it.literal.ask,
+    }
+    took, found = {how: measure.Taken() for how in ways}, dict.fromkeys(ways, 0)
+    for number in range(it.options.rounds + 1):
+        for how, ask in ways.items():
+            taken, hits = await ask(list(itertools.islice(asked, ASKED)))
+            if number:  # the first round only warms up
+                took[how].ms.extend(taken.ms)
+                took[how].cpu_ms.extend(taken.cpu_ms)
+                found[how] += hits
     at = {how: measure.spread(each.ms).p50 for how, each in took.items()}
     cpu = {how: measure.spread(each.cpu_ms).p50 for how, each in took.items()}
     for how, each in took.items():
-        share: measure.Cell = found[how] / (len(each.ms) + 10) if how in found else ""
+        share: measure.Cell = found[how] / len(each.ms) if how != EMBED else ""
         row = {**each.figures, "cpu ms": cpu[how], "found": share}
         it.report.add("ask: a new question, its answer in a channel of 50", what=how, **row)
     it.report.ratios += [
@@ -197,6 +189,30 @@ async def _ask(it: Bench) -> None:
         Ratio("ask against embedding the question + PING", at[OURS] / at[EMBED], 1.6),
         Ratio("the same in processor time", cpu[OURS] / cpu[EMBED], 1.6),
     ]
+
+
+async def _one_by_one(
+    ask: Callable[[Question], Awaitable[bool]], questions: list[Question]
+) -> tuple[measure.Taken, int]:
+    taken, found = measure.Taken(), 0
+    for question in questions:
+        started, started_cpu = time.perf_counter(), time.process_time()
+        found += await ask(question)
+        taken.ms.append((time.perf_counter() - started) * 1000)
+        taken.cpu_ms.append((time.process_time() - started_cpu) * 1000)
+    return taken, found
+
+
+async def _answered(it: Bench, question: Question) -> bool:
+    answer = await it.memory.ask(question)
+    at_once = bool(answer.hits) and answer.hits[0].source is Source.BUFFER
+    return at_once and answer.route.mode is Mode.TOPIC
+
+
+async def _embedded(it: Bench, question: Question) -> bool:
+    await it.embedder.embed_question(question.text)
+    await it.redis.ping()
+    return False
 
 
 # --- adding ---
@@ -212,16 +228,19 @@ async def _add(it: Bench) -> None:
         texts = measure.lines_of(it.options, count, seed=first)
         return measure.conversation(texts, first_id=first, channel=first)
 
-    ways: dict[str, tuple[int, Callable[[list[Message]], Awaitable[None]]]] = {
-        OURS: (it.options.burst, partial(_store_ours, it)),
-        REDISVL: (PEER_ADDS, partial(_each, it.redisvl.add)),
-        LITERAL: (PEER_ADDS, partial(_each, it.literal.add)),
+    async def ours(messages: list[Message]) -> float:
+        return await measure.seconds(partial(_store_ours, it, messages))
+
+    ways: dict[str, tuple[int, Callable[[list[Message]], Awaitable[float]]]] = {
+        OURS: (it.options.burst, ours),
+        REDISVL: (PEER_ADDS, it.redisvl.add),
+        LITERAL: (PEER_ADDS, it.literal.add),
     }
     rates: dict[str, list[float]] = {how: [] for how in ways}
     for _ in range(it.options.rounds):
         for how, (count, add) in ways.items():
             messages = fresh(count)
-            rates[how].append(count / await measure.seconds(partial(add, messages)))
+            rates[how].append(count / await add(messages))
     middle = {how: measure.spread(each).p50 for how, each in rates.items()}
     for how, rate in middle.items():
         it.report.add("messages per second until searchable", what=how, rate=rate, best=max(rates[how]))

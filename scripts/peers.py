@@ -4,8 +4,9 @@
 - `Literal`: the design as first written down: a RedisJSON document per message with its vector as an array of
   numbers (FLOAT32 in an HNSW index), 30 minutes of life, the channel's oldest pruned, sentence-transformers on torch.
 
-torch gets the number of threads with which it is quicker at the moment: on a busy machine its threads wait for each
-other by spinning, which can make two of them ten times slower than one.
+Each lives in a process of its own (`Guest`), so that torch's threads, which spin while they wait, disturb nobody
+else's turn. torch gets the number of threads with which it is quicker at the moment: on a busy machine two of
+them can be ten times slower than one.
 
 Both take vectors made beforehand (`given`) where only their memory is of interest; rates and latencies are always
 with their own embedding. Their models embed on the calling thread, as their authors do it.
@@ -13,10 +14,13 @@ with their own embedding. Their models embed on the calling thread, as their aut
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import statistics
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,7 +32,8 @@ from redis.commands.search.query import Query
 from redisvl.extensions.message_history import SemanticMessageHistory  # type: ignore[import-untyped]
 from redisvl.utils.vectorize import CustomVectorizer, HFTextVectorizer  # type: ignore[import-untyped]
 
-from channelmem.types import Message
+from channelmem.types import Message, Question
+from scripts.measure import Taken
 
 DIMS = 384
 LIFE_S = 30 * 60
@@ -37,6 +42,7 @@ NEAR_ENOUGH = 0.7
 """redisvl's distance; ours is a cosine of 0.3. Its own default of 0.3 finds next to nothing in a chat."""
 
 Vector = NDArray[np.float32]
+T = TypeVar("T")
 
 
 class Model:
@@ -120,6 +126,9 @@ class Literal:
             self._redis.delete(*old)
             self._redis.zrem(order, *old)
 
+    def add_given(self, message: Message) -> None:
+        self.add(message)
+
     def _document(self, message: Message) -> dict[str, Any]:
         return {
             "channel_id": str(message.channel_id),
@@ -144,3 +153,77 @@ class Literal:
         self._redis.ft(self._name).dropindex(delete_documents=True)
         if orders := list(self._redis.scan_iter(f"{self._name}-order:*")):
             self._redis.delete(*orders)
+
+
+class Guest:
+    """A peer in a process of its own; what it does is timed there."""
+
+    def __init__(self, kind: type[Redisvl | Literal], url: str, name: str, model: str) -> None:
+        spawn = multiprocessing.get_context("spawn")  # a fork would bring the threads of our model along
+        self._process = ProcessPoolExecutor(1, spawn, initializer=_move_in, initargs=(kind, url, name, model))
+
+    async def threads(self) -> dict[int, float]:
+        """Milliseconds of one question, by torch's number of threads."""
+        return await self._there(_threads)
+
+    async def fill(self, messages: Sequence[Message], vectors: Mapping[str, Vector]) -> None:
+        await self._there(_fill, messages, vectors)
+
+    async def ask(self, questions: Sequence[Question]) -> tuple[Taken, int]:
+        """How long each took, and how many found something."""
+        return await self._there(_ask, questions)
+
+    async def add(self, messages: Sequence[Message]) -> float:
+        """Seconds until all of them can be found."""
+        return await self._there(_add, messages)
+
+    async def leave(self) -> None:
+        await self._there(_drop)
+        self._process.shutdown()
+
+    async def _there(self, call: Callable[..., T], *values: Any) -> T:
+        return await asyncio.wrap_future(self._process.submit(call, *values))
+
+
+class _Home:
+    """What the process of a guest holds."""
+
+    model: Model
+    peer: Redisvl | Literal
+
+
+def _move_in(kind: type[Redisvl | Literal], url: str, name: str, model: str) -> None:
+    _Home.model = Model(model)
+    _Home.peer = kind(url, name, _Home.model)
+
+
+def _threads() -> dict[int, float]:
+    return _Home.model.ms_by_threads
+
+
+def _fill(messages: Sequence[Message], vectors: Mapping[str, Vector]) -> None:
+    _Home.model.given = vectors
+    for message in messages:
+        _Home.peer.add_given(message)
+    _Home.model.given = {}
+
+
+def _ask(questions: Sequence[Question]) -> tuple[Taken, int]:
+    taken, found = Taken(), 0
+    for question in questions:
+        started, started_cpu = time.perf_counter(), time.process_time()
+        found += bool(_Home.peer.ask(question.channel_id, question.text))
+        taken.ms.append((time.perf_counter() - started) * 1000)
+        taken.cpu_ms.append((time.process_time() - started_cpu) * 1000)
+    return taken, found
+
+
+def _add(messages: Sequence[Message]) -> float:
+    started = time.perf_counter()
+    for message in messages:
+        _Home.peer.add(message)
+    return time.perf_counter() - started
+
+
+def _drop() -> None:
+    _Home.peer.drop()

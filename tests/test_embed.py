@@ -163,7 +163,7 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 def lanes(recorder: Recorder) -> Iterator[LaneEmbedder]:
-    embedder = LaneEmbedder(recorder, recorder)
+    embedder = LaneEmbedder(recorder)
     yield embedder
     recorder.answers.set()
     recorder.runs.release(1000)
@@ -319,6 +319,21 @@ async def test_a_cancelled_question_does_not_hold_messages_up(
     assert lanes._asking == 0
 
 
+async def test_as_many_batches_run_at_once_as_there_are_lanes(recorder: Recorder) -> None:
+    embedder = LaneEmbedder(recorder, lanes=2)
+    try:
+        messages = asyncio.create_task(embedder.embed_messages([str(n) for n in range(BATCH_ROWS * 4)]))
+        await begun(recorder)
+        await begun(recorder)
+        assert recorder.events == ["batch begins", "batch begins"]
+        assert not await asyncio.to_thread(recorder.started.acquire, timeout=0.2), "a third run beside two lanes"
+        recorder.runs.release(1000)
+        assert (await messages)[:, 0].tolist() == list(range(BATCH_ROWS * 4))
+    finally:
+        recorder.runs.release(1000)
+        embedder.close()
+
+
 async def test_a_small_request_is_not_behind_a_large_one(lanes: LaneEmbedder, recorder: Recorder) -> None:
     large = asyncio.create_task(lanes.embed_messages([str(n) for n in range(BATCH_ROWS * 10)]))
     await begun(recorder)
@@ -332,7 +347,7 @@ async def test_a_small_request_is_not_behind_a_large_one(lanes: LaneEmbedder, re
 
 async def test_closing_twice_is_harmless_and_closed_is_closed() -> None:
     recorder = Recorder()
-    embedder = LaneEmbedder(recorder, recorder)
+    embedder = LaneEmbedder(recorder)
     embedder.close()
     embedder.close()
     with pytest.raises(RuntimeError):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import ModelError
-from channelmem.store.ingest import Worker
+from channelmem.store.ingest import EMBEDDING, Worker
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -83,13 +83,12 @@ async def test_a_graceful_stop_hands_over_at_once(
     stopping = Worker(store, fake_embedder, name="stopping", batch=10)
     task = asyncio.create_task(stopping.run())
     await store.add([message(number) for number in range(1, 41)])
-    await until(lambda: _is_more_than(store, redis, 10))
+    await until(lambda: _is_more_than(store, redis, 10 * EMBEDDING))
     stopping.stop()
     fake_embedder.gate.set()
     await asyncio.wait_for(task, 10)
-    assert fake_embedder.embedded == 10  # what was being embedded is finished, the rest is not begun
-    left = await store.pending()
-    assert left == 30
+    assert fake_embedder.embedded == 10 * EMBEDDING  # what was being embedded is finished, the rest is not begun
+    assert await store.pending() == 40 - 10 * EMBEDDING
     heir = Worker(store, fake_embedder, name="heir", claim_idle_s=600)  # would wait ten minutes for a dead one
     other = asyncio.create_task(heir.run())
     assert await store.flush(10)

@@ -1,8 +1,9 @@
 """The embedder: texts enter, unit vectors leave, and the event loop never waits for a model.
 
-This is the only place that hops to a thread for inference. Two lanes: questions have their own thread, so
-they are never queued behind messages; messages run in small batches of similar length, and the next
-batch waits (bounded) while a question is at work.
+This is the only place that hops to a thread for inference. Questions have lanes of their own, so they are never
+queued behind messages; messages run in small batches of similar length, as many at the same time as there are
+lanes, and the next batch waits (bounded) while a question is at work. One run of the model keeps to one core:
+several runs side by side do twice the work of threads that wait for each other within one (docs/model.md).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ BATCH_TOKENS = 128
 BATCH_ROWS = 16
 # Messages still make progress when questions never stop.
 YIELD_S = 0.05
-# More threads than this do not make such small runs faster.
-MOST_THREADS = 4
+# More cores than this are for others on the machine, unless the settings say so.
+MOST_LANES = 4
 
 
 class Embedder(Protocol):
@@ -59,15 +60,15 @@ class Encoder(Protocol):
 
 
 class LaneEmbedder:
-    """An encoder behind two lanes; the loop of the caller does not matter."""
+    """An encoder behind lanes for questions and lanes for messages; the loop of the caller does not matter."""
 
-    def __init__(self, questions: Encoder, messages: Encoder) -> None:
-        self.dims = questions.dims
-        self.identity = questions.identity
-        self._questions = questions
-        self._messages = messages
-        self._question_lane = ThreadPoolExecutor(1, thread_name_prefix="embed-question")
-        self._message_lane = ThreadPoolExecutor(1, thread_name_prefix="embed-messages")
+    def __init__(self, encoder: Encoder, lanes: int = 1) -> None:
+        self.dims = encoder.dims
+        self.identity = encoder.identity
+        self._encoder = encoder
+        self._lanes = lanes
+        self._question_lanes = ThreadPoolExecutor(lanes, thread_name_prefix="embed-question")
+        self._message_lanes = ThreadPoolExecutor(lanes, thread_name_prefix="embed-messages")
         self._asking = 0
         self._quiet = threading.Condition()
 
@@ -76,7 +77,7 @@ class LaneEmbedder:
         with self._quiet:
             self._asking += 1
         try:
-            job = self._question_lane.submit(self._answer, text)
+            job = self._question_lanes.submit(self._answer, text)
         except RuntimeError:
             self._answered(None)
             raise
@@ -89,18 +90,23 @@ class LaneEmbedder:
         vectors = np.empty((len(texts), self.dims), dtype=np.float32)
         if not texts:
             return vectors
-        rows = await self._on_message_lane(self._messages.tokenise_messages, texts)
-        # One job per batch: requests that run at the same time take turns, a small one is not behind a large one.
-        for places in batches([len(row) for row in rows]):
-            vectors[places] = await self._on_message_lane(self._infer_when_quiet, [rows[place] for place in places])
+        rows = await self._on_message_lane(self._encoder.tokenise_messages, texts)
+        groups = batches([len(row) for row in rows])
+
+        async def work() -> None:
+            # One job per batch: requests that run at the same time take turns, a small one is not behind a large one.
+            for places in groups:
+                vectors[places] = await self._on_message_lane(self._infer_when_quiet, [rows[place] for place in places])
+
+        await asyncio.gather(*(work() for _ in range(self._lanes)))
         return vectors
 
     def close(self) -> None:
-        for lane in (self._question_lane, self._message_lane):
+        for lane in (self._question_lanes, self._message_lanes):
             lane.shutdown(wait=True, cancel_futures=True)
 
     def _answer(self, text: str) -> Vectors:
-        vector: Vectors = self._questions.infer(self._questions.tokenise_question(text))[0]
+        vector: Vectors = self._encoder.infer(self._encoder.tokenise_question(text))[0]
         return vector
 
     def _answered(self, job: Future[Vectors] | None) -> None:
@@ -112,10 +118,10 @@ class LaneEmbedder:
     def _infer_when_quiet(self, rows: Sequence[Any]) -> Vectors:
         with self._quiet:
             self._quiet.wait_for(lambda: self._asking == 0, timeout=YIELD_S)
-        return self._messages.infer(rows)
+        return self._encoder.infer(rows)
 
     async def _on_message_lane(self, work: Any, argument: Any) -> Any:
-        return await asyncio.wrap_future(self._message_lane.submit(work, argument))
+        return await asyncio.wrap_future(self._message_lanes.submit(work, argument))
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -139,9 +145,7 @@ def open_embedder(settings: Settings, progress: Progress | None = None) -> Embed
 
 
 def _open_onnx(model: Model, settings: Settings) -> LaneEmbedder:
-    threads = settings.embedding_threads or min(cores(), MOST_THREADS)
-    encoder = OnnxEncoder(model, threads)
-    return LaneEmbedder(encoder, encoder)
+    return LaneEmbedder(OnnxEncoder(model), settings.embedding_threads or min(cores(), MOST_LANES))
 
 
 def _open_torch(settings: Settings) -> LaneEmbedder:
@@ -151,8 +155,8 @@ def _open_torch(settings: Settings) -> LaneEmbedder:
     # Imported here because it loads torch (10 s), which the default back end must never do.
     from channelmem.embedding.torch_encoder import TorchEncoder  # noqa: PLC0415
 
-    encoder = TorchEncoder(source, settings.embedding_threads)
-    return LaneEmbedder(encoder, encoder)
+    # torch spreads each run over its threads itself.
+    return LaneEmbedder(TorchEncoder(source, settings.embedding_threads))
 
 
 def cores() -> int:

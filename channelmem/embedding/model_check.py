@@ -25,7 +25,7 @@ SENTENCES = (
 
 def encode(model: Model) -> NDArray[np.float32]:
     """The sentences in one padded batch, so that padding is verified too."""
-    encoder = OnnxEncoder(model, threads=1)
+    encoder = OnnxEncoder(model)
     return encoder.infer(encoder.tokenise_messages(SENTENCES))
 
 

@@ -13,9 +13,9 @@ from channelmem.embedding.model import Model
 
 
 class OnnxEncoder:
-    """Synchronous; `infer` may run in several threads at once, each with its own share of the session."""
+    """Synchronous; `infer` may run in several threads at once, each on one core, all with the same weights."""
 
-    def __init__(self, model: Model, threads: int) -> None:
+    def __init__(self, model: Model) -> None:
         self._manifest = model.manifest
         self.dims = model.manifest.dims
         self.identity = model.manifest.identity
@@ -23,7 +23,7 @@ class OnnxEncoder:
         # The file may carry the settings of its training; ours come from the model's own limit.
         self._tokenizer.enable_truncation(max_length=model.manifest.max_tokens)
         self._tokenizer.no_padding()
-        self._session = _session(model, threads)
+        self._session = _session(model)
         self._inputs = [entry.name for entry in self._session.get_inputs()]
 
     def tokenise_question(self, text: str) -> list[Encoding]:
@@ -51,11 +51,10 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _session(model: Model, threads: int) -> onnxruntime.InferenceSession:
+def _session(model: Model) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    # Threads of one run wait for each other two hundred times; spinning, they take the core that Redis needs.
+    options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # Spinning workers take the core that Redis and the event loop are waiting for.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(str(model.onnx), options, providers=["CPUExecutionProvider"])

@@ -1,14 +1,14 @@
 """Candidates of a topic question: from the buffer, the archive or the platform's history to one ranked pool.
 
-Enters: the question, its route and the topic's vector. Leaves: a `Gathered` (a `Pool` in channel order and what
-was looked at). The pool holds the neighbours too, since a message may be found by the words of another: nothing is
-narrowed to the speaker here.
+Enters: the question, its route and the topic's vector, which is awaited as late as possible: the channel is read
+while the model works. Leaves: a `Gathered` (a `Pool` in channel order and what was looked at). The pool holds the
+neighbours too, since a message may be found by the words of another: nothing is narrowed to the speaker here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from channelmem.recalling.links import Linker, Weights
 from channelmem.recalling.rank import Ask, Pool, order, rank
 from channelmem.recalling.words import stem, words
 from channelmem.settings import Settings
-from channelmem.store.search import Found, Query, Search
+from channelmem.store.search import Found, Query, Search, View
 from channelmem.types import History, Hit, Looked, Message, Question, Route, Source, Window
 
 CANDIDATES = 250
@@ -43,15 +43,20 @@ class Candidates:
     def __init__(self, search: Search, embedder: Embedder, settings: Settings) -> None:
         self._search, self._embedder, self._settings = search, embedder, settings
 
-    async def of_buffer(self, question: Question, route: Route, ask: Ask, vector: Vector | None) -> Gathered:
+    async def of_buffer(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
         """The whole view of the channel: one round trip, and everybody's words."""
-        query = Query(question.guild_id, channels(question), vector=vector, flagged=route.to_bot)
-        found = await self._search.nearest(replace(query, words=words(ask.topic), limit=CANDIDATES))
+        query = Query(question.guild_id, channels(question), flagged=route.to_bot)
+        view = await self._search.view(query)
+        if view is not None:
+            pool = await self._compared(view, await topic)
+            return Gathered(pool, Looked(Source.BUFFER, view.total, view.oldest_ts))
+        vector = await topic
+        found = await self._search.nearest(replace(query, vector=vector, words=words(ask.topic), limit=CANDIDATES))
         return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
 
-    async def of_archive(self, question: Question, route: Route, ask: Ask, vector: Vector | None) -> Gathered:
+    async def of_archive(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
         """Nearest and best by words, once as they are and once within speaker and window; then their neighbours."""
-        asked = words(ask.topic)
+        asked, vector = words(ask.topic), await topic
         wide = Query(
             question.guild_id,
             channels(question),
@@ -72,7 +77,9 @@ class Candidates:
         near = [one for one in await self._near(question.guild_id, best) if route.to_bot or not flagged(one)]
         return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
 
-    async def of_history(self, question: Question, route: Route, history: History, vector: Vector | None) -> Gathered:
+    async def of_history(
+        self, question: Question, route: Route, history: History, topic: Awaitable[Vector]
+    ) -> Gathered:
         """What the platform gives, linked and embedded here for this one answer."""
         settings = self._settings
         past = await history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
@@ -81,7 +88,7 @@ class Candidates:
             Source.HISTORY, len(messages), min((one.ts for one in messages), default=None), problem=past.problem
         )
         messages = [one for one in messages if route.to_bot or not flagged(one)]
-        cosines = await self._cosines(messages, vector)
+        cosines = await self._cosines(messages, await topic)
         return Gathered(Pool(messages, cosines), looked)
 
     async def _near(self, guild_id: int, messages: Sequence[Message]) -> list[Message]:
@@ -91,17 +98,23 @@ class Candidates:
         near = [self._search.around(guild_id, channel, ids, NEIGHBOURS) for channel, ids in by_channel.items()]
         return [message for some in await asyncio.gather(*near) for message in some]
 
-    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector | None) -> Pool:
+    async def _compared(self, view: View, vector: Vector) -> Pool:
+        cosines = (view.vectors @ vector).astype(float)
+        if late := np.flatnonzero(np.isnan(cosines)).tolist():
+            cosines[late] = await self._cosines([view.messages[place] for place in late], vector)
+        return Pool(view.messages, cosines)
+
+    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector) -> Pool:
         cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
         late = [one for one in found.pending if one.id not in cosine]
         cosine |= dict(zip((one.id for one in late), (await self._cosines(late, vector)).tolist(), strict=True))
         known = {one.id: one for one in (*(hit.message for hit in hits), *late)}
         return _in_order(known, cosine)
 
-    async def _cosines(self, messages: Sequence[Message], vector: Vector | None) -> NDArray[np.float64]:
+    async def _cosines(self, messages: Sequence[Message], vector: Vector) -> NDArray[np.float64]:
         """Cosines of messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
         cosines = np.full(len(messages), np.nan)
-        if vector is None or not messages:
+        if not messages:
             return cosines
         newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
         try:

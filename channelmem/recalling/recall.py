@@ -8,10 +8,11 @@ a question without a topic has nothing to compare.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,8 +67,8 @@ class _Trip:
     question: Question
     route: Route
     ask: Ask
-    vector: Vector | None = None
-    embedded: bool = False
+    topic: asyncio.Task[Vector] | None = None
+    """The topic on its way through the model, begun before the first source is read."""
     away: str = ""
     """Why Redis cannot be asked any more, once that is known."""
     looked: list[Looked] = field(default_factory=list)
@@ -92,14 +93,29 @@ class Recall:
     async def __call__(self, question: Question, route: Route) -> Recalled:
         started = time.perf_counter()
         trip = _Trip(question, route, ask_of(question, route))
-        hits: tuple[Hit, ...] = ()
-        messages: tuple[Message, ...] = ()
-        for source in route.sources:
+        if route.mode is Mode.TOPIC and route.sources:
+            trip.topic = asyncio.create_task(self._embed(trip), name="channelmem topic")
+            await asyncio.sleep(0)  # the model begins before the next line has Redis at work beside it
+        try:
+            hits, messages = await self._first_with_something(trip)
+        finally:
+            if trip.topic is not None:
+                trip.topic.cancel()  # nobody waits for it any more; does nothing if it is done
+        search_ms = (time.perf_counter() - started) * 1000 - trip.embed_ms
+        return Recalled(hits, messages, tuple(trip.looked), trip.embed_ms, max(0.0, search_ms))
+
+    async def _first_with_something(self, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
+        for source in trip.route.sources:
             hits, messages = await self._from(source, trip)
             if hits or messages:
-                break
-        search_ms = (time.perf_counter() - started) * 1000 - trip.embed_ms
-        return Recalled(hits, messages, tuple(trip.looked), trip.embed_ms, search_ms)
+                return hits, messages
+        return (), ()
+
+    async def _embed(self, trip: _Trip) -> Vector:
+        started = time.perf_counter()
+        vector = await self._embedder.embed_question(trip.ask.topic)
+        trip.embed_ms = (time.perf_counter() - started) * 1000
+        return vector
 
     async def _from(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
         if source is Source.HISTORY and self._history is None:
@@ -115,8 +131,8 @@ class Recall:
             return (), ()
 
     async def _look(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
-        if trip.route.mode is Mode.TOPIC:
-            gathered = await self._gather(source, trip)
+        if trip.topic is not None:
+            gathered = await self._gather(source, trip, trip.topic)
             trip.looked.append(gathered.looked)
             return self._ranked(gathered, source, trip), ()
         newest = await self._newest(source, trip)
@@ -170,21 +186,12 @@ class Recall:
 
     # --- by topic ---
 
-    async def _gather(self, source: Source, trip: _Trip) -> Gathered:
-        vector = await self._vector(trip)
+    async def _gather(self, source: Source, trip: _Trip, topic: Awaitable[Vector]) -> Gathered:
         if source is Source.HISTORY and self._history is not None:
-            return await self._candidates.of_history(trip.question, trip.route, self._history, vector)
+            return await self._candidates.of_history(trip.question, trip.route, self._history, topic)
         if source is Source.ARCHIVE:
-            return await self._candidates.of_archive(trip.question, trip.route, trip.ask, vector)
-        return await self._candidates.of_buffer(trip.question, trip.route, trip.ask, vector)
-
-    async def _vector(self, trip: _Trip) -> Vector | None:
-        if not trip.embedded:
-            started = time.perf_counter()
-            trip.vector = await self._embedder.embed_question(trip.ask.topic)
-            trip.embedded = True
-            trip.embed_ms = (time.perf_counter() - started) * 1000
-        return trip.vector
+            return await self._candidates.of_archive(trip.question, trip.route, trip.ask, topic)
+        return await self._candidates.of_buffer(trip.question, trip.route, trip.ask, topic)
 
     def _ranked(self, gathered: Gathered, source: Source, trip: _Trip) -> tuple[Hit, ...]:
         pool = gathered.pool

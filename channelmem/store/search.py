@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The visible part of a buffer view that a query asks for, and the extent of the whole."""
+    """The buffer view of a few channels, whole: comparing it with a question needs no further round trip."""
+
+    messages: list[Message]
+    """In the order of the channels, oldest first."""
+    vectors: NDArray[np.float32]
+    """A row for each, NaN while the message waits for its vector. The product with a question is the cosines."""
+    total: int
+    oldest_ts: float | None
+
+
+class _Visible(NamedTuple):
+    """The part of a view that a query may see, and the extent of the whole."""
 
     rows: list[Row]
     total: int
@@ -101,7 +112,7 @@ class Search:
     async def newest(self, query: Query) -> list[Message]:
         """Newest first, without any vector."""
         if self._is_small(query):
-            rows = (await self._view(query, vectors=False)).rows
+            rows = (await self._visible_rows(query, vectors=False)).rows
             rows.sort(key=lambda row: (float(row[1][3]), row[1][0]), reverse=True)
             messages = [to_message(query.guild_id, channel, row[0], row[1:]) for channel, row in rows[: query.limit]]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
@@ -114,8 +125,8 @@ class Search:
 
     async def nearest(self, query: Query) -> Found:
         """By vector, by words, or both, in one round trip."""
-        if self._is_small(query):
-            return await self._nearest_in_view(query)
+        if (view := await self.view(query)) is not None:
+            return self._nearest_in_view(view, query)
         total, oldest, rows, late, counts = await self._find(query, newest=False)
         now = self._buckets.clock()
         hits = [_found_hit(query, row, now) for row in rows]
@@ -127,6 +138,17 @@ class Search:
             float(oldest) if oldest else None,
             _counts(query, counts),
         )
+
+    async def view(self, query: Query) -> View | None:
+        """The buffer view whole, in one round trip and without the index; None if it is too large for that."""
+        if not self._is_small(query):
+            return None
+        rows, total, oldest_ts = await self._visible_rows(query, vectors=True)
+        if not any(row[-1] for _, row in rows):
+            await self._check_version(query.guild_id)
+        rows.sort(key=lambda row: (row[0], float(row[1][3]), row[1][0]))
+        messages = [to_message(query.guild_id, channel, row[0], row[1:-1]) for channel, row in rows]
+        return View(messages, self._vectors([row[-1] for _, row in rows]), total, oldest_ts)
 
     async def around(
         self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, after: int | None = None
@@ -151,23 +173,28 @@ class Search:
         wanted = len(query.channel_ids) * self._max_messages
         return query.source is not Source.ARCHIVE and 0 < wanted <= VIEW_MESSAGES
 
-    async def _nearest_in_view(self, query: Query) -> Found:
-        view = await self._view(query, vectors=True)
-        if not any(row[-1] for _, row in view.rows):
-            await self._check_version(query.guild_id)
+    def _nearest_in_view(self, view: View, query: Query) -> Found:
         now = self._buckets.clock()
-        similarities = _similarities(query.vector, [row[-1] for _, row in view.rows])
-        messages = [to_message(query.guild_id, channel, row[0], row[1:-1]) for channel, row in view.rows]
+        cosines = np.full(len(view.messages), np.nan) if query.vector is None else view.vectors @ query.vector
+        similarities = [None if math.isnan(cosine) else cosine for cosine in cosines.tolist()]
         hits = [
             Hit(message, similarity or 0.0, similarity, None, now - message.ts, Source.BUFFER)
-            for message, similarity in zip(messages, similarities, strict=True)
+            for message, similarity in zip(view.messages, similarities, strict=True)
         ]
         hits.sort(key=lambda hit: -2.0 if hit.similarity is None else hit.similarity, reverse=True)
-        late = tuple(message for message, (_, row) in zip(messages, view.rows, strict=True) if not row[-1])
+        waiting = np.isnan(view.vectors[:, 0]).tolist()
+        late = tuple(message for message, waits in zip(view.messages, waiting, strict=True) if waits)
         return Found(tuple(hits), late, view.total, view.oldest_ts)
 
-    async def _view(self, query: Query, *, vectors: bool) -> View:
-        """The buffer view of a few channels. SORT reads order and documents at half the price of a script."""
+    def _vectors(self, blobs: Sequence[bytes | None]) -> NDArray[np.float32]:
+        vectors = np.full((len(blobs), self._buckets.dims), np.nan, np.float32)
+        if here := [place for place, blob in enumerate(blobs) if blob]:
+            packed = b"".join(blob for blob in blobs if blob)
+            vectors[here] = np.frombuffer(packed, dtype=np.float16).reshape(len(here), -1)
+        return vectors
+
+    async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
+        """SORT reads order and documents at half the price of a script."""
         bucket = self._buckets.bucket(query.guild_id)
         names = (*FIELDS, vector_field(self._buckets.version(bucket))) if vectors else FIELDS
         replies, opted_out = await self._newest_rows(bucket, _rooms(query), names)
@@ -206,7 +233,7 @@ class Search:
         elif int(version) != self._buckets.version(bucket):
             raise IndexMismatchError(REBUILT)
 
-    async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> View:
+    async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> _Visible:
         """What of a view may be shown: not too old, nobody who opted out, and within the query."""
         oldest = self._buckets.clock() - self._buckets.settings.buffer_s
         times = [float(row[3]) if row[5] else -math.inf for _, row in rows]
@@ -220,7 +247,7 @@ class Search:
             if query.window.contains(ts) and row[1][1] in by and (query.flagged or not row[1][4])
         ]
         total, first = len(inside), min((ts for ts, _ in inside), default=None)
-        return View([row for row in shown if row[1][1] not in out], total, first)
+        return _Visible([row for row in shown if row[1][1] not in out], total, first)
 
     async def _opted_out(self, guild_id: int, authors: list[bytes]) -> set[bytes]:
         key = self._buckets.keys(self._buckets.bucket(guild_id)).one("optout")
@@ -296,15 +323,6 @@ def _narrowing(query: Query, limit: int) -> tuple[Any, ...]:
     start = -math.inf if query.window.start is None else query.window.start
     end = math.inf if query.window.end is None else query.window.end
     return limit, repr(start), repr(end), int(query.flagged)
-
-
-def _similarities(vector: NDArray[np.float32] | None, blobs: Sequence[bytes | None]) -> list[float | None]:
-    here = [blob for blob in blobs if blob]
-    if vector is None or not here:
-        return [None] * len(blobs)
-    matrix = np.frombuffer(b"".join(here), dtype=np.float16).reshape(len(here), -1)
-    scores = iter((matrix.astype(np.float32) @ vector).tolist())
-    return [next(scores) if blob else None for blob in blobs]
 
 
 def _found_hit(query: Query, row: list[Any], now: float) -> Hit:

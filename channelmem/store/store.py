@@ -189,7 +189,7 @@ class Store(Privacy):
             if loop.time() >= end:
                 return False
             await asyncio.sleep(pause_s)
-            pause_s = min(0.05, pause_s * 1.5)
+            pause_s = min(0.01, pause_s * 1.5)
         return True
 
 

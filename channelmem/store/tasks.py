@@ -9,9 +9,19 @@ AGAIN_S = 0.05
 
 
 async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancels until they are done: a wait that ends in the same moment can swallow the first cancellation."""
+    """Cancels until they are done: a wait that ends in the same moment can swallow the first cancellation.
+
+    Whoever is cancelled while ending others still ends them first, or they would be left behind for ever.
+    """
     left = {task for task in tasks if not task.done()}
+    cancelled = False
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=AGAIN_S)
+        try:
+            await asyncio.wait(left, timeout=AGAIN_S)
+        except asyncio.CancelledError:
+            cancelled = True
+        left = {task for task in left if not task.done()}
+    if cancelled:
+        raise asyncio.CancelledError
