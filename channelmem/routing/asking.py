@@ -17,19 +17,43 @@ TASKS = word_set(
     wish greet welcome invite rewrite proofread fix debug teach recommend suggest name compare choose pick
     spell count code make build order buy open close start stop cancel schedule remind reword improve"""
 )
-_ASKING_WORDS = word_set("any anything everything quote short")
+_ASKING_WORDS = word_set("any anything everything quote")
 _TAGS = word_set("right correct so huh no yeah")
 _ASKS = re.compile(
-    r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)|[.,&zl][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)"
-    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+    r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)"
+    r"|[.,&zl][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
 )
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
-_OUTSIDER = re.compile(r"^[jl,.&z]*[ut][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
+_OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
 _QUESTION = re.compile(r"[qoh]")
 _BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
 _TELLING = word_set("said told asked explained mentioned")
 _READING = word_set("read saw heard watched")
+
+
+# A statement, then a question that is not about it: "Rose broke her arm, how long does it take to heal".
+_GENERAL_END = re.compile(
+    r"^(?:[^qohdr.,]|(?<=[jl])[.,])*[a-zA-Z@](?:[.,]|(?<=z)(?=h))[jl&z]*"
+    r"(?:h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|q[bB][jl]*i|b[jl]*y|D[jl]*y(?![jl]*[RvC])|qt|(?P<sum>qbx)"
+    r"|CMt|(?P<task>(?:m[jl]*y[jl]*|l*)[xCR]))(?!.*[.,][jl]*[qohdbB])"
+)
+_DOABLE = TASKS - {"remind", "name"}
+_ANOTHER = word_set("a an another some")
+
+
+def ends_generally(words: list[str], letters: str) -> bool:
+    """Whether a statement comes first and a task or a question of general kind ends it."""
+    match = _GENERAL_END.match(letters)
+    if match is None:
+        return False
+    if match["task"]:
+        return words[match.end() - 1] in _DOABLE
+    if match["sum"]:
+        return words[match.end() - 1][0].isdigit()
+    if match[0].endswith(("CMt", "qt")):
+        return words[match.end() - 1] in _ANOTHER
+    return True
 
 
 def _outsider(view: View) -> bool:
@@ -37,6 +61,8 @@ def _outsider(view: View) -> bool:
     if match is None:
         return False
     word = view.line.words[match.end() - 1]
+    if view.words & {"any", "no"}:
+        return False
     return word in (_TELLING if match["verb"] else _READING)
 
 
@@ -53,7 +79,7 @@ def _questioned(view: View) -> bool:
 
 def silent(view: View) -> bool:
     """Nothing is asked of us: a statement, a greeting, what "my teacher told me"."""
-    if view.shape.startswith("tb") or _outsider(view):
+    if view.shape.startswith("tb") or _outsider(view) or ends_generally(view.line.words, view.shape):
         return True
     if _ASKS.search(view.shape) or _questioned(view) or not view.words.isdisjoint(_ASKING_WORDS):
         return False

@@ -60,6 +60,7 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     # what was said, was redis mentioned, anything said about; did redis come up
     ("passive", _pattern(r"(?P<subject>)[Bnvbd]_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)")),
     ("passive", _pattern(r"(?P<subject>)[sKL]_(?P<verb>c)")),
+    ("passive", _pattern(r"^[l,.]*(?P<subject>)tx{1,2}_(?P<verb>c)")),
     ("raised", _pattern(r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])")),
     # Ann's message, my last question, a link from Ann, the argument between Ann and Bob, quote Ann
     ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),

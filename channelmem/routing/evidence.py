@@ -13,7 +13,7 @@ from typing import NamedTuple
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.spans import Clue
-from channelmem.routing.verbs import AFFAIRS, OUTCOMES, STATES, TALK_NOUNS
+from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES, TALK_NOUNS
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
@@ -64,9 +64,11 @@ _WHO_DID = re.compile(
     r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
 )
 _FRAGMENT_WORDS = 8
+_IN_A_STATE = STATES | PLACES
 _POINTING = word_set("it this that these those")
-TOLD = re.compile(r"i[jv]*c[jl]*y|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
+TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 
+_OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WHO_IS = word_set("in out up down on off free available game")
 
 SIGNS: tuple[Sign, ...] = (
@@ -98,9 +100,14 @@ SIGNS: tuple[Sign, ...] = (
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
     Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
+    Sign("for or against", 2, re.compile(r"(?:o|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
+    Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),
+    Sign("advice is asked", -3, re.compile(r"[qh][xjLKT]{0,2}[jl]*(?:m[jl]*[iWy]|D[jl]*[iWy](?![jl]*R))")),
+    Sign("an opinion is asked", -3, re.compile(r"[obB]"), _OPINIONS),
     Sign("who wants it", 2, re.compile(r"o[jl]*x"), word_set("wants needs agrees prefers thinks likes hates")),
     Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("somebody's state", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
+    Sign("where somebody is", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpkj]$|[Ng]b[jl]*[xpkj]$"), PLACES),
     Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
     Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
     Sign("a quotation", -3, re.compile("Z"), unless_known=True),
@@ -134,7 +141,7 @@ def _going_on(view: View) -> bool:
 
 
 def _group(view: View) -> bool:
-    return (view.moving or not view.words.isdisjoint(STATES)) and any(
+    return (view.moving or not view.words.isdisjoint(_IN_A_STATE)) and any(
         letter == "g" and word in _GROUP for letter, word in zip(view.shape, view.line.words, strict=True)
     )
 
@@ -248,7 +255,11 @@ def _world(view: View) -> bool:
 
 def _deed(view: View) -> bool:
     match = None if view.known or view.talk or _affair(view) else _WHO_DID.search(view.shape)
-    return match is not None and view.line.words[match.start("deed")] in DEEDS
+    if match is None:
+        return False
+    at = match.start("deed")
+    generic = view.line.words[at] == "decided" and not {"a", "an"}.isdisjoint(view.line.words[at + 1 : at + 3])
+    return generic or view.line.words[at] in DEEDS
 
 
 _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")

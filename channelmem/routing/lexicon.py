@@ -117,7 +117,7 @@ def _codes() -> dict[str, str]:
     for code, words in _GROUPS.items():
         for word in words.split():
             codes.setdefault(word, code)
-    return {word: code for word, code in codes.items() if not word.endswith("?")} | {"meaning": "x"}
+    return {word: code for word, code in codes.items() if not word.endswith("?")} | {"meaning": "x", "thanks": "l"}
 
 
 CODES: dict[str, str] = _codes()

@@ -14,7 +14,7 @@ from channelmem.routing.dates import MONTHS, WEEKDAYS
 from channelmem.routing.lexicon import AMBIGUOUS, word_set
 from channelmem.routing.people import Roster, fold
 from channelmem.routing.reading import Token
-from channelmem.routing.verbs import STATES
+from channelmem.routing.verbs import PLACES, STATES
 from channelmem.routing.when import Found
 from channelmem.routing.world import SURNAMES
 from channelmem.types import Person
@@ -24,6 +24,7 @@ _AUXILIARY = frozenset("dDbBv&f,")
 _VERBAL = frozenset("cCGKjxRv")
 _BE = frozenset("vBb")
 _BEFORE_SUBJECT = frozenset({"", ".", ",", "q"})
+_BEFORE_CLAUSE = word_set("if whether because ago yesterday today night morning afternoon evening week month earlier")
 _AFTER_OBJECT = frozenset({"", ".", ",", "&", "z"})
 _WITH = word_set("to with at against")
 _HELPING = word_set("help go come try start stop dare bother")
@@ -110,10 +111,11 @@ def _goes_on(line: Line, codes: list[str], i: int) -> bool:
     """ "Bob Marley" and "did Mark Twain write" are somebody else: a surname nobody here has."""
     if i + 1 >= len(codes) or codes[i + 1] != "x" or line.tokens[i].possessive:
         return False
-    after, then = line.words[i + 1], line.words[i + 2 : i + 3]
+    after = line.words[i + 1]
     if after in SURNAMES:
         return True
-    verb = codes[i + 2 : i + 3] == ["C"] or then == ["born"]
+    then = next((k for k in range(i + 2, len(codes)) if codes[k] != "j"), i)
+    verb = codes[then] == "C" or line.words[then] == "born"
     return verb and i > 0 and codes[i - 1] in "dDB" and after not in _HELPING and not after.endswith("ly")
 
 
@@ -135,12 +137,13 @@ def _in_name_slot(line: Line, codes: list[str], i: int) -> bool:
         return after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")
     if before == "p":
         return after in _AFTER_OBJECT and line.words[at] in _WITH and line.words[i] not in _TIMES
-    if after in _BE and before in _BEFORE_SUBJECT:
-        return line.words[i] not in _TIMES
+    if after in _BE and (before in _BEFORE_SUBJECT or line.words[at] in _BEFORE_CLAUSE):
+        return after == "v" or line.words[i] not in _TIMES
     return after in {"c", "G"} and before in _BEFORE_SPEAKER
 
 
 def _is_asked_of(words: list[str], verb: int, i: int) -> bool:
     """ "Why is Rose", "is Rose mad"; but "what is rose gold", "is hope lost"."""
     asked = verb > 0 and words[verb - 1] in {"why", "where", "when", "how"}
-    return asked or not STATES.isdisjoint(words[i + 1 : i + 3])
+    placed = i + 1 < len(words) and words[-1] in PLACES
+    return asked or placed or not STATES.isdisjoint(words[i + 1 : i + 3])

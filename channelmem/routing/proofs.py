@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from channelmem.routing.asking import ends_generally
 from channelmem.routing.clauses import Finding
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
@@ -17,6 +18,7 @@ from channelmem.routing.world import FAMOUS, MANKIND, MEDIA, WORLD
 
 # Groups that are this channel's people, and those that may be.
 PRESENT_GROUP = word_set("everyone everybody yall you chat others")
+_TALKED_OF = word_set("mention mentions talk discussion")
 _TALKED = word_set("conversation discussion chat thread")
 _OPEN_GROUP = word_set("anyone anybody someone somebody")
 # Passive without an agent is about us only with these.
@@ -80,14 +82,28 @@ def _elsewhere(line: Line) -> bool:
     return any(word in MEDIA and "p" in line.letters[max(0, i - 2) : i] for i, word in enumerate(line.words))
 
 
+# People of another time: "before smartphones", "in the 80s".
+_OTHER_TIMES = re.compile(r"\d0s$|^ages$|^medieval$|^ancient$")
+
+
+def _of_old(line: Line) -> bool:
+    words = line.words
+    later = any(word == "before" and line.letters[i + 1] == "x" for i, word in enumerate(words[:-1]))
+    return later or any(_OTHER_TIMES.search(word) for word in words)
+
+
 def _sure(line: Line, finding: Finding) -> bool:
     subject = subject_of(line, finding)
+    if subject == "g" and line.words[finding.subject[0]] == "people" and _of_old(line):
+        return False
     if subject == "y" and verb_of(line, finding) in _NOT_OF_BOT:
         return False
     return not _OURS.isdisjoint(subject) or not _elsewhere(line)
 
 
 def _who(line: Line, finding: Finding) -> bool:
+    if verb_of(line, finding) == "decided" and not {"a", "an"}.isdisjoint(line.words[finding.end : finding.end + 2]):
+        return False  # "who decided that a byte has 8 bits"
     if "ever" in line.words and not {"first", "most"}.isdisjoint(line.words):
         return False
     if line.letters[finding.end :].strip("lj.,") == "Z" and "just" not in line.words:
@@ -111,10 +127,14 @@ def _told(line: Line, finding: Finding) -> bool:
         return _sure(line, finding)
     beside = letters[: finding.start].removesuffix("q") + "." + letters[finding.end :]
     after = letters[finding.end : finding.end + 4].replace("z", "")
-    says_something = (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
+    says_something = _WISHED.match(letters[: finding.start]) is None and (
+        (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
+    )
     return (says_something or _asks(line, beside)) and _sure(line, finding)
 
 
+_AS_SAID = re.compile(r"(?:as|like)$")
+_WISHED = re.compile(r"[jl,.]*i[jm]*[xC]")
 _LIKED = re.compile(r"[jl,.]*i[jmvD]*[xV]")
 
 
@@ -134,21 +154,28 @@ def _wanted(line: Line, finding: Finding) -> bool:
 def _only_told(line: Line, finding: Finding, subject: str, verb: str) -> bool:
     """What would you have said, I told my mum, people voted in an election."""
     letters = line.letters
+    if ends_generally(line.words, letters) or _AS_SAID.match(" ".join(line.words[: finding.start])):
+        return True
     if letters[: finding.start].rstrip("j")[-1:] == "m" or letters.startswith("tbq"):
         return True
     if subject in {"i", "W"} and verb in _MINDED:
         return True
     if subject == "i" and verb in {"told", "asked"} and letters[finding.end : finding.end + 2] == "ux":
         return True
-    if "g" in subject and not WORLD.isdisjoint(line.words) and verb not in _PLAINLY_SAID:
+    counted = "how" in line.words[: finding.start]
+    if "g" in subject and not WORLD.isdisjoint(line.words) and (counted or verb not in _PLAINLY_SAID):
         return True
     was = "B" in letters[finding.start : finding.end]
     return letters[finding.verb[0]] == "G" and (subject in {"M", "y"} or not (was or "N" in subject))
 
 
 def _passive(line: Line, finding: Finding) -> bool:
+    if line.letters[finding.end : finding.end + 1] == "p" and not WORLD.isdisjoint(line.words[finding.end :]):
+        return False  # "what was agreed in the treaty"
     if "m" in line.letters[max(0, finding.start - 2) : finding.start]:
         return False  # "what could have been said"
+    if line.letters[finding.start] == "t" and line.words[finding.start] not in {"any", "no"}:
+        return False
     named = line.letters[finding.verb[0] - 1] == "p"  # "a synonym for said"
     if named or verb_of(line, finding) not in _SAID or "most" in line.words or _elsewhere(line):
         return False
@@ -206,11 +233,17 @@ def _last(line: Line, finding: Finding) -> bool:
         return False  # an order: "delete the last message"
     if "ever" in line.words or (rest[:1] == "." and rest.strip("lj.")):
         return False
+    if rest[:1] == "y" and rest[1:2] not in {"c", "G", "j"}:
+        return False  # "the last thing you learned"
     return line.words[finding.start] in _LAST and verb_of(line, finding) in _LATEST_OF
 
 
 def _messages(line: Line, finding: Finding) -> bool:
-    joined = line.letters[finding.end - 1] != "p" or line.words[finding.end - 1] in {"with", "of"}
+    word = line.words[finding.end - 1]
+    whose = word == "of" and (
+        line.letters[finding.end : finding.end + 1] in {"N", "M"} or verb_of(line, finding) in _TALKED_OF
+    )
+    joined = line.letters[finding.end - 1] != "p" or word == "with" or whose
     return joined and verb_of(line, finding) in _FINDABLE and not _elsewhere(line)
 
 
@@ -254,6 +287,8 @@ def _by_some(line: Line, finding: Finding) -> bool:
         return not _TALKED.isdisjoint(group)
     if "people" in group and verb_of(line, finding) in _MOODS:
         return True
+    if "the" in group and "people" not in group:
+        return True
     if line.letters[finding.subject[1] : finding.subject[1] + 2] == "px":
         return False  # "everyone in Pompeii"
     open_group = bool(group & _OPEN_GROUP) and "ever" not in line.words
@@ -269,7 +304,9 @@ def _present(line: Line, finding: Finding) -> bool:
     if subject == "e":
         return not {"he", "she"}.isdisjoint(line.words)
     if subject in {"g", "H"}:
-        return not PRESENT_GROUP.isdisjoint(line.words[finding.subject[0] : finding.subject[1]])
+        return WORLD.isdisjoint(line.words) and not PRESENT_GROUP.isdisjoint(
+            line.words[finding.subject[0] : finding.subject[1]]
+        )
     return "t" not in subject
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.verbs import TALK_NOUNS
-from channelmem.routing.world import MEDIA
+from channelmem.routing.world import MEDIA, WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ _HINTS = word_set(
 
 def _sure(line: Line, _rest: int, _words: str) -> bool:
     """Ours, unless it is said of a book or a broadcast."""
-    return MEDIA.isdisjoint(line.words) or "k" in line.letters
+    return (MEDIA.isdisjoint(line.words) and WORLD.isdisjoint(line.words)) or "k" in line.letters
 
 
 def _sum(line: Line, rest: int, _words: str) -> bool:

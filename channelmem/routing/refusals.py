@@ -25,11 +25,15 @@ _PRETENCE = word_set("imagine pretend suppose act roleplay")
 _ORDERS = word_set(
     "delete remove ban unban mute kick ignore forget disregard nevermind pin unpin undo edit warn block timeout"
 )
-_PROGRAMS = word_set("regex sql python git bash excel css html javascript js java rust linux docker")
+_PROGRAMS = word_set(
+    """regex sql python git bash excel css html javascript js java rust linux docker select insert curl npm sudo kubectl
+    def import const"""
+)
 _WORDING = re.compile(
     r"(?<!\S)(?:an?|the|another|what|good) (?:word|term|synonym|antonym|phrase|expression|adjective|idiom)"
     r" (?:for|that means)(?!\S)"
 )
+_WHENEVER = re.compile(r"(?:when|if) (?:someone|somebody|people|you|a \w+|she|he) (?:says?|tells?|asks?)(?!\S)")
 _ADVICE = re.compile(r"(?:hx?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
 _ADVISE = (["should", "i"], ["should", "we"], ["shall", "i"], ["shall", "we"])
 _REPORTED = re.compile(r"[BN]j*c")
@@ -68,6 +72,8 @@ def _of_words(line: Line) -> str:
 def _ordered(line: Line, first: str) -> str:
     """Something to be said or done."""
     letters, words = line.letters, line.words
+    if (words[0] == "let" and letters[1:2] == "N") or _WHENEVER.match(" ".join(words)):
+        return "something to be passed on, or a rule of talk"
     if first in _ORDERS or words[:2] == ["never", "mind"] or words[:3] == ["remind", "me", "to"]:
         return "an order"
     if words[0] == "say" and "again" not in words:

@@ -36,10 +36,12 @@ TALK_NOUNS = word_set(
 )
 # What can be asked of a person and hardly of anything else: "is Rose mad at me".
 STATES = word_set(
-    """mad upset angry ok okay fine sick ill busy free home online offline around here back late gone away awake asleep
-    done ready serious sad happy annoyed jealous sorry tired bored drunk pregnant joking kidding coming in out up
-    down available single afk still alive against hurt confused pissed stressed excited worried scared"""
+    """mad upset angry ok okay fine sick ill busy free online offline late gone away awake asleep done ready serious sad
+    happy annoyed jealous sorry tired bored drunk pregnant joking kidding coming available single afk alive hurt
+    confused pissed stressed excited worried scared"""
 )
+# Where a person can be: these ask of a person only at the end ("is Rose in"), for "rose in Lisbon" is none.
+PLACES = word_set("in out up down home around here back still against")
 # What a question word may follow without being a mere "what": "no idea who", "didn't catch what".
 WONDERING = word_set(
     """idea curious sure clue interested unsure missed miss catch caught understand understood hear heard follow get got

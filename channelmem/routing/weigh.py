@@ -50,14 +50,16 @@ def weigh(line: Line) -> Weighed:
     bare = "an absence" in found and found.keys().isdisjoint({"somebody known", "who did it"})
     clues = tuple(f"{name} {weight:+d}" for name, weight in found.items())
     just = any(line.words[match.start()] == "just" for match in _JUST.finditer(view.shape))
-    by_asker = told and "i" in view.shape[: view.shape.find("y")]
+    by_asker = told and not {"i", "u"}.isdisjoint(view.shape[: view.shape.rfind("y")])
     return Weighed(sum(found.values()), clues, _subject(view.shape, told=told), by_asker, just, bare)
 
 
 def _subject(letters: str, *, told: bool) -> tuple[int, int]:
     """Who did it: the first known people, unless somebody else is the subject before them."""
     if told and (match := TOLD.search(letters)):
-        return match.start(), match.start() + 1
+        # "what is my dog called? told you once": the asker is only in "my".
+        at = match.start() if letters[match.start()] in "iy" else letters.find("u")
+        return (at, at + 1) if at >= 0 else (0, 0)
     names = NAMES.search(letters)
     if names is None and (asker := _I_DID.search(letters)):
         return asker.span()

@@ -44,6 +44,7 @@ class Found:
 
 _Hours = tuple[float, float]
 _SINCE = frozenset({"since", "after", "starting", "from"})
+_SINCE_THEN = re.compile(r"(?<!\S)(?:after (?:that|this)|since then|since(?= [.,?!]|$)|ever since|afterwards)(?!\S)")
 _UNTIL = frozenset({"before", "until", "till"})
 
 
@@ -93,6 +94,8 @@ def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[F
         else:
             joined.append(each)
     bounded = [_bounded(each, words, moment) for each in joined]
+    if bounded and _SINCE_THEN.search(" ".join(words[bounded[-1].last :])):
+        bounded[-1] = replace(bounded[-1], span=replace(bounded[-1].span, end=None))
     if len(bounded) == 2 and bounded[0].first and words[bounded[0].first - 1] in {"between", "from"}:
         return [_hull(*bounded)]
     return bounded

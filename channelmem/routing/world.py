@@ -19,7 +19,7 @@ FAMOUS = word_set(
     hitchcock kubrick miyazaki potter gandalf frodo vader skywalker solo spock sherlock batman superman simpson wick
     affleck damon hathaway parks monroe hepburn snow stark wahlberg cuban wayne smith burnett kingsolver
     zuckerman rogan oprah winfrey colbert carrey murray hanna-barbera sparrow socrates descartes voltaire rousseau
-    jfk"""
+    jfk hopper boleyn"""
 ) - word_set("woods snow stark solo parks mars mercury gates cruise potter wick styles drake")
 # Surnames that are words of their own: they count only right after a first name.
 SURNAMES = FAMOUS | word_set("frank woods snow stark parks gates cruise potter wick styles rock gaga perry ford bean")
@@ -27,9 +27,11 @@ MEDIA = word_set(
     """article book bible movie film episode podcast documentary docs documentation paper constitution quran lyrics
     speech interview news novel poem series manual wikipedia reddit twitter tv congress parliament press radio telly
     television youtube netflix tiktok instagram facebook trailer matrix anime textbook encyclopedia newspaper
-    magazine broadcast essay bbc cnn"""
+    magazine broadcast essay bbc cnn season movies films episodes plot"""
 )
-WORLD = MEDIA - word_set("article paper book movie film news episode poem essay press speech interview") | word_set(
+WORLD = MEDIA - word_set(
+    "article paper book movie film movies films news episode episodes season plot poem essay press speech interview"
+) | word_set(
     """moon mars space apes earth humans humanity universe dinosaurs aliens history president king queen pope war wars
     world country city planet league cup match election elections olympics oscars grammys capital population company
     government police congress parliament army empire century romans egyptians greeks vikings pyramids titanic god
@@ -39,7 +41,8 @@ WORLD = MEDIA - word_set("article paper book movie film news episode poem essay 
     covid pandemic worldwide america american americans europe european africa asia britain england france germany
     spain italy russia china japan india mexico canada brazil australia ukraine israel london berlin paris tokyo rome
     york hollywood google apple microsoft amazon netflix spacex openai nintendo sony disney marvel lakers nba nfl
-    nhl fifa uefa f1 wwdc ww1 ww2 wwi wwii pompeii"""
+    nhl fifa uefa f1 wwdc referendum treaty summit yalta nuremberg versailles vatican nato lottery ww1
+    ww2 wwi wwii pompeii"""
 )
 # What mankind did, where "we" may be all of us.
 MANKIND = word_set("discover discovered invent invented evolve evolved domesticate domesticated colonize colonise land")
