@@ -41,6 +41,7 @@ from scripts.measure import PER_CHANNEL, Ratio, Report
 from scripts.peers import Guest, Literal, Redisvl
 
 OURS: Final = "channelmem"
+INT8: Final = "channelmem, int8"
 REDISVL: Final = "redisvl"
 LITERAL: Final = "JSON, torch"
 EMBED: Final = "embed that question + PING"
@@ -74,6 +75,8 @@ class Bench:
     """Everything that is compared, on one Redis."""
 
     memory: Memory
+    int8: Memory
+    """With the quantised model, which is a setting; holds only the channel that is asked about."""
     embedder: Embedder
     redis: Redis
     redisvl: Guest
@@ -101,6 +104,8 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
 @asynccontextmanager
 async def _opened(settings: Settings, report: Report, options: argparse.Namespace) -> AsyncIterator[Bench]:
     embedder = open_embedder(settings)
+    changes = {"embedding_precision": "int8", "key_prefix": f"{settings.key_prefix}-int8"}
+    quantised = settings.model_copy(update=changes)
     url, name, weights = measure.url_of(settings), settings.key_prefix, str(find_source(settings).path)
     redisvl = Guest(Redisvl, url, f"{name}-redisvl", weights)
     literal = Guest(Literal, url, f"{name}-json", weights)
@@ -108,9 +113,14 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
         report.add("one question on torch; the peers get the quicker number of threads", threads=threads, ms=ms)
     await literal.threads()
     try:
-        async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
-            yield Bench(memory, embedder, redis, redisvl, literal, report, options, itertools.count(EXTRA))
+        async with (
+            Memory.open(settings, embedder=embedder) as memory,
+            Memory.open(quantised) as int8,
+            measure.client(settings) as redis,
+        ):
+            yield Bench(memory, int8, embedder, redis, redisvl, literal, report, options, itertools.count(EXTRA))
         await measure.remove(settings)
+        await measure.remove(quantised)
     finally:
         await redisvl.leave()
         await literal.leave()
@@ -163,8 +173,11 @@ async def _used(redis: Redis) -> int:
 
 async def _ask(it: Bench) -> None:
     asked = measure.questions(0)
+    await it.int8.remember_many(measure.conversation(measure.subject_channel()))
+    assert await it.int8.flush(timeout_s=60)
     ways: dict[str, Callable[[list[Question]], Awaitable[tuple[measure.Taken, int]]]] = {
-        OURS: partial(_one_by_one, partial(_answered, it)),
+        OURS: partial(_one_by_one, partial(_answered, it.memory)),
+        INT8: partial(_one_by_one, partial(_answered, it.int8)),
         EMBED: partial(_one_by_one, partial(_embedded, it)),
         REDISVL: it.redisvl.ask,
         LITERAL: it.literal.ask,
@@ -186,6 +199,7 @@ async def _ask(it: Bench) -> None:
     it.report.ratios += [
         Ratio("ask against redisvl's get_relevant, times faster", at[REDISVL] / at[OURS], 4, at_least=True),
         Ratio("the same in processor time", cpu[REDISVL] / cpu[OURS], 4, at_least=True),
+        Ratio("the same with int8", at[REDISVL] / at[INT8], 4, at_least=True),
         Ratio("ask against embedding the question + PING", at[OURS] / at[EMBED], 1.6),
         Ratio("the same in processor time", cpu[OURS] / cpu[EMBED], 1.6),
     ]
@@ -203,8 +217,8 @@ async def _one_by_one(
     return taken, found
 
 
-async def _answered(it: Bench, question: Question) -> bool:
-    answer = await it.memory.ask(question)
+async def _answered(memory: Memory, question: Question) -> bool:
+    answer = await memory.ask(question)
     at_once = bool(answer.hits) and answer.hits[0].source is Source.BUFFER
     return at_once and answer.route.mode is Mode.TOPIC
 
