@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
-from channelmem.routing.evidence import LOOKS, View, first_word, fragment, outcome
+from channelmem.routing.evidence import LOOKS, fragment, outcome
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.verbs import WONDERING
+from channelmem.routing.view import View, first_word
 
 TASKS = word_set(
     """write translate generate compose create draft imagine pretend play set turn roast kick ban mute timeout
@@ -92,4 +93,5 @@ def task(view: View) -> bool:
     """Something is to be made or done, not found."""
     first = first_word(view.line.words, view.shape)
     counted = first == "count" and "h" in view.shape
+    counted = counted or " ".join(view.line.words).startswith("name of ")
     return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None

@@ -66,6 +66,7 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),
     ("owned", _pattern(r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])")),
     ("sent", _pattern(f"(?P<verb>[KLs])_f_{_SUBJECT}")),
+    ("sent", _pattern(f"(?P<verb>x)_[fp]_{_NAMED}")),
     # according to Ann; what did Bob hear from Ann
     ("according", _pattern(f"(?P<verb>x)_p_{_NAMED}")),
     ("heard", _pattern(f"(?P<verb>[xBR])_f_{_NAMED}")),
@@ -73,6 +74,7 @@ CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("quoted", _pattern(f"(?P<verb>K)_{_NAMED}")),
     # what does Ann think, what do you mean
     ("opinion", _pattern(f"D_(?P<subject>{_NAMES}|e|t?[gH])_(?P<verb>[CK])")),
+    ("opinion", _pattern("qD_(?P<subject>g)_(?P<verb>[xR])")),
     ("opinion", _pattern(f"q_{_NAMED}_(?P<verb>C)")),
     ("meaning", _pattern(r"qD_(?P<subject>y)_(?P<verb>C)")),
     # the last message, messages about, any mention of; do you remember my

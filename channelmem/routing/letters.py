@@ -5,6 +5,8 @@ Enters: tokens and the scene. Leaves: a `Line`: one letter per token, with perso
 
 from __future__ import annotations
 
+import re
+
 from channelmem.routing import when
 from channelmem.routing.lexicon import CODES, word_set
 from channelmem.routing.naming import Known, Line, name
@@ -96,6 +98,8 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
         return False
     if each.first and each.span.day is not None and each.span.hours is None and _picked(each, codes, words):
         return False
+    if _planned(each, codes, words):
+        return False
     before = each.first
     if before > 1 and words[before - 1] in {"this", "that"} and codes[before - 2] == "a":
         return True  # "did we talk about this last spring": "this" is the topic
@@ -107,6 +111,17 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     fronted = any(code in "qo" for code in codes[:before])
     verb = next((words[i] for i in range(before - 1, -1, -1) if codes[i] in "CcGK"), "")
     return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
+
+
+_PLANNING = re.compile(r"[jl,.&]*b[^dBcGnvCqoz]*$")
+
+
+def _planned(each: Found, codes: list[str], words: list[str]) -> bool:
+    """ "Is the call still at five", "is it on Friday": the time is what is asked, not when it was said."""
+    if (each.span.day is None and each.span.hours is None) or words[each.last - 1] in {"today", "yesterday", "night"}:
+        return False
+    plain = not any(word.endswith("ing") for word in words)
+    return plain and _PLANNING.match("".join(codes[: each.first])) is not None
 
 
 def _picked(each: Found, codes: list[str], words: list[str]) -> bool:

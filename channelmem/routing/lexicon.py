@@ -132,5 +132,8 @@ AMBIGUOUS: frozenset[str] = frozenset(CODES) | word_set(
     young big captain sir boss bot test guest null time day night week month year code game fire ice wolf fox
     bear cat dog bird moon sun shadow dark light red blue green black white out up down off if today yesterday
     tomorrow later soon python rust java go jordan paris london victoria austin dallas chelsea florence sydney
-    china india georgia"""
+    china india georgia chip basil ginger violet daisy iris hazel heather fern willow ash birch reed clay flint stone
+    forest glen wade royal knight bishop archer fisher miller potter porter sawyer turner piper harper scarlet coral
+    raven wren dove finch phoenix nova cosmo pixel byte echo delta alpha omega trinity dusty misty stormy sonny buddy
+    ace blaze ember rocky buck chuck lance gale holly laurel poppy rosemary saffron cherry candy brandy sherry pepper"""
 )

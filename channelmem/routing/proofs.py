@@ -198,6 +198,8 @@ def _own(line: Line, finding: Finding) -> bool:
 
 
 def _sent(line: Line, finding: Finding) -> bool:
+    if line.letters[finding.verb[0]] == "x":
+        return verb_of(line, finding) in {"news", "word", "sign", "trace"}
     return "N" in subject_of(line, finding) or verb_of(line, finding) in _LATEST_OF
 
 
@@ -219,6 +221,8 @@ def _opinion(line: Line, finding: Finding) -> bool:
         return False  # "why does everyone say Python is slow"
     if subject_of(line, finding)[:1] == "t":
         return line.words[finding.subject[0]] == "the"
+    if verb_of(line, finding) in {"agree", "disagree"}:
+        return True
     here = "k" in line.letters[finding.start : finding.end + 1]
     return here or "g" not in subject_of(line, finding) or not PRESENT_GROUP.isdisjoint(words)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 
 from channelmem.routing.asking import TASKS
-from channelmem.routing.evidence import first_word
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.proofs import PRESENT_GROUP
 from channelmem.routing.verbs import TALK_NOUNS
+from channelmem.routing.view import first_word
 from channelmem.routing.world import LANGUAGES
 
 # What is made up when asked for; with a task it is no question about what was said.
@@ -56,7 +56,8 @@ def _made_up(line: Line, first: str) -> str:
         return "something to be made up"
     programmed = words[0] in _PROGRAMS and line.letters[0] == "x"
     asks = {"q", "o", "h"} & set(line.letters)
-    task = first in TASKS and line.letters[words.index(first)] == "x" and not asks
+    named = first == "name" and words[words.index(first) + 1 :][:1] == ["of"]
+    task = first in TASKS and not named and line.letters[words.index(first)] == "x" and not asks
     return "a task" if task or programmed or words[:2] in _ADVISE else ""
 
 
@@ -89,7 +90,8 @@ def _advice(line: Line) -> str:
     letters, words = line.letters, line.words
     advice = _ADVICE.match(letters.lstrip("lj,."))
     asked_again = "W" in letters and not {"again", "far"}.isdisjoint(words)
-    reported = "mean" in words or asked_again or _REPORTED.search(letters)
+    felt = "feel" in words and re.search("a[tNP]", letters)
+    reported = "mean" in words or "owe" in words or asked_again or felt or _REPORTED.search(letters)
     asked_how = advice and not reported and PRESENT_GROUP.isdisjoint(words[: advice.end()]) and "here" not in words
     how_to = letters[0] in "qh" and words[1:2] == ["to"]
     return "asks how things are done, not what was said" if asked_how or how_to else ""

@@ -32,7 +32,7 @@ TALK_NOUNS = word_set(
     beef options option spreadsheet excuse spoiler spoilers discussion conversation post posts comment reply
     replies proposal complaint gossip tea bet deal pics pic update updates reminder invite vibe mood points
     arguments reasons ideas choices feedback opinions fight chatter headcount takeaways convo doc pdf slides recording
-    notes clip gif"""
+    notes clip gif answer answers"""
 )
 # What can be asked of a person and hardly of anything else: "is Rose mad at me".
 STATES = word_set(
@@ -53,7 +53,7 @@ AFFAIRS = word_set(
     raid trip event order delivery package parcel booking reservation ticket tickets deadline schedule sprint bug pr
     merge groceries homework assignment bill rent payment invoice refund appointment interview dinner barbecue bbq
     potluck picnic carpool venue playlist roster signup tournament scrim practice rehearsal hike campaign budget
-    raffle quiz contest giveaway bet"""
+    raffle quiz contest giveaway bet meetup meet-up gig dates"""
 )
 OUTCOMES = word_set(
     """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result

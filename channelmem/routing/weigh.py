@@ -10,9 +10,11 @@ import re
 from dataclasses import dataclass
 
 from channelmem.routing.asking import silent, task
-from channelmem.routing.evidence import CLUES, SIGNS, TOLD, holds, view_of
+from channelmem.routing.evidence import CLUES
 from channelmem.routing.naming import Line
+from channelmem.routing.signs import SIGNS, TOLD, holds
 from channelmem.routing.verbs import shape
+from channelmem.routing.view import view_of
 
 THRESHOLD = 3
 _JUST = re.compile(r"(?<=[NWyeogts])j(?=[VcBA])")

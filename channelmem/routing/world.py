@@ -30,7 +30,7 @@ MEDIA = word_set(
     magazine broadcast essay bbc cnn season movies films episodes plot"""
 )
 WORLD = MEDIA - word_set(
-    "article paper book movie film movies films news episode episodes season plot poem essay press speech interview"
+    "article paper book movie film movies films news episode episodes plot poem essay press speech interview"
 ) | word_set(
     """moon mars space apes earth humans humanity universe dinosaurs aliens history president king queen pope war wars
     world country city planet league cup match election elections olympics oscars grammys capital population company
@@ -45,11 +45,11 @@ WORLD = MEDIA - word_set(
     ww2 wwi wwii pompeii"""
 )
 # What mankind did, where "we" may be all of us.
-MANKIND = word_set("discover discovered invent invented evolve evolved domesticate domesticated colonize colonise land")
+MANKIND = word_set("discover discovered invent invented evolve evolved domesticate domesticated colonize colonise")
 DEEDS = word_set(
     """won wrote written invented discovered painted directed founded composed sang played built designed created
     made ruled killed assassinated fought starred developed sculpted coined produced conquered colonized signed
-    became shot winning leading running playing hosting directing elected nominated born died scored beat lost"""
+    became shot drew winning leading running playing hosting directing elected nominated born died scored beat lost"""
 )
 LANGUAGES = word_set(
     """english german french spanish italian japanese chinese korean russian latin portuguese polish dutch turkish

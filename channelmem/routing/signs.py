@@ -1,0 +1,103 @@
+"""The clues that one pattern over a line's shape and one set of words can tell, each with its weight.
+
+Enters: a `View`. Leaves: `SIGNS` and `holds`. The clues that need more of a look are in `evidence`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.verbs import PLACES, STATES
+from channelmem.routing.view import PAST, View
+
+WHO_DID = re.compile(
+    r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
+)
+TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
+POINTING = word_set("it this that these those")
+_SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest most richest longest highest average")
+_OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
+_WORLD_VERBS = word_set(
+    """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
+    raise drop rain snow ban land survive mean"""
+)
+_WHO_IS = word_set("in out up down on off free available game")
+
+
+class Sign(NamedTuple):
+    """A clue that holds where the pattern is found in the shape and one of the words is there."""
+
+    name: str
+    weight: int
+    pattern: re.Pattern[str] | None = None
+    words: frozenset[str] = frozenset()
+    unless_known: bool = False
+    """It says nothing where somebody of the roster is named."""
+    unless: frozenset[str] = frozenset()
+    """It says nothing beside one of these words."""
+
+
+SIGNS: tuple[Sign, ...] = (
+    Sign("somebody known", 2, re.compile(r"[NP]")),
+    Sign("something of theirs", 1, re.compile("P")),
+    Sign("we", 2, None, word_set("we us our ours")),
+    Sign("he or she", 1, None, word_set("he she him her hers his")),
+    Sign("I or people", 1, None, word_set("i my they people")),
+    Sign("in the past", 1, PAST),
+    Sign("this place", 2, re.compile(r"[tpfy][xj]?H|k")),
+    Sign("who", 1, None, word_set("who whom whose"), unless_known=True),
+    Sign("who did it", 2, WHO_DID),
+    Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bB]"), word_set("whose")),
+    Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")),
+    Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
+    Sign("something there was", 3, re.compile(r"[bB]js[jxG]?[ap]")),
+    Sign("there was", 2, re.compile(r"j[bB][jtCKLT]"), word_set("there")),
+    Sign("it, this or that did", 2, re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s"), POINTING),
+    Sign("that thing", 2, re.compile(r"t[xj]?sa")),
+    Sign("it or that", 1, re.compile(r"[xVCcR][st][jlz]*$")),
+    Sign("done or not", 1, re.compile(r"[bBv]t[xT]{1,2}n?V")),
+    Sign("was it done", 1, re.compile(r"^[jl,.&]*[Bv]t[xT]{1,2}n?V")),
+    Sign("which one did", 2, re.compile(r"^[jl,.&]*qx{1,2}V[jl]*$"), word_set("which")),
+    Sign("to me", 1, re.compile(r"[dBVc].*M"), word_set("me")),
+    Sign("about whom", 1, re.compile(r"N.*[pa][jl]*$")),
+    Sign("anything I", 2, re.compile(r"^[jl,.&]*s[jl]*i")),
+    Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wg]|q[bB]j"), word_set("why")),
+    Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
+    Sign("again or yet", 1, None, word_set("again yet still already")),
+    Sign("told before", 3, TOLD),
+    Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
+    Sign("for or against", 2, re.compile(r"(?:o|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
+    Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),
+    Sign("advice is asked", -3, re.compile(r"[qh][xjLKT]{0,2}[jl]*(?:m[jl]*[iWy]|D[jl]*[iWy](?![jl]*R))")),
+    Sign("an opinion is asked", -3, re.compile(r"o|&"), _OPINIONS),
+    Sign("who wants it", 2, re.compile(r"o[jl]*[xC]"), word_set("wants needs agrees prefers thinks likes hates")),
+    Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
+    Sign("the thing did", 2, re.compile(r"^[jl,.&]*d[tu][xTLKHA]{1,2}[jl]*[xCRH][jlz]*$"), unless=_WORLD_VERBS),
+    Sign("is it done", 2, re.compile(r"^[jl,.&]*(?:[bBv]s[jl]*n?[jl]*V|Bt[xLKT]|qx{1,2}Bt)[jlz]*$")),
+    Sign("what did it", 2, re.compile(r"(?:^|[.,])[jl&]*q[jl]*V"), word_set("won fixed worked helped solved")),
+    Sign("was there", 2, re.compile(r"^[jl,.&]*Bj"), word_set("there")),
+    Sign("who is with it", 2, re.compile(r"ob[jl]*p(?:[uMNW]|x[jl]*$)|ov[jl]*(?:s|t[LT])")),
+    Sign("once more", 2, re.compile(r"^[jl,.&]*i?[jl]*R[jl]*t[xLKT]{1,2}j"), word_set("again")),
+    Sign("why all that", 3, re.compile(r"^[jl,.&]*q[jl]*t?[xLKT]{1,3}[jl]*$"), word_set("why")),
+    Sign("what I did", 1, re.compile(r"qx?di")),
+    Sign("what I am to do", 2, re.compile(r"qb[jl]*i[jl]*[AVG]")),
+    Sign("owed", 2, None, word_set("owe owed owes")),
+    Sign("anything for me", 3, re.compile(r"^[jl,.&]*s[jl]*pM[jl]*$")),
+    Sign("somebody's state", 2, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
+    Sign("where somebody is", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpkj]$|[Ng]b[jl]*[xpkj]$"), PLACES),
+    Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
+    Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
+    Sign("a quotation", -3, re.compile("Z"), unless_known=True),
+)
+
+
+def holds(sign: Sign, view: View) -> bool:
+    if sign.unless_known and view.known:
+        return False
+    if sign.unless and not sign.unless.isdisjoint(view.words):
+        return False
+    if sign.words and sign.words.isdisjoint(view.words):
+        return False
+    return sign.pattern is None or sign.pattern.search(view.shape) is not None

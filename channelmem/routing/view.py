@@ -1,0 +1,54 @@
+"""A line as the clues see it: read once, with what most of them ask for.
+
+Enters: a `Line` and its shape (see `verbs`). Leaves: a `View`, the pattern of the past, and the first word that says
+what is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.naming import Line
+from channelmem.routing.verbs import TALK_NOUNS
+
+PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")
+_NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
+_DOES = re.compile(r"Nj*x(?=.)")
+_DEFINITE = re.compile(r"(?:[tPuUwqz]|hx|jx)[jx]{0,2}p?(?P<noun>[KLTHC])")
+_POLITE = word_set("can could would will you please just go let to help me us kindly")
+
+
+class View(NamedTuple):
+    """A line, read once for all clues."""
+
+    line: Line
+    shape: str
+    words: frozenset[str]
+    known: bool
+    """Somebody of the roster is named."""
+    moving: bool
+    """It tells of something that happened or is going on."""
+    talk: bool
+    """It points at a thing of talk: "that link", "my question"."""
+
+
+def first_word(words: list[str], letters: str) -> str:
+    """The first word that says what is wanted: "could you please *write*"."""
+    at = len(letters) - len(letters.lstrip("jl,.&zk"))
+    return next((word for word in words[at:] if word not in _POLITE), "")
+
+
+def view_of(line: Line, shape: str) -> View:
+    known = "N" in shape or "P" in shape
+    moving = PAST.search(shape) is not None or going_on(line.words, shape)
+    talk = any(line.words[match.start("noun")] in TALK_NOUNS for match in _DEFINITE.finditer(shape))
+    return View(line, shape, frozenset(line.words), known, moving, talk)
+
+
+def going_on(words: list[str], shape: str) -> bool:
+    """Progressive, or the present of somebody known: "Ann refuses to play"."""
+    return _NOW.search(shape) is not None or any(
+        words[match.end() - 1].endswith("s") for match in _DOES.finditer(shape)
+    )
