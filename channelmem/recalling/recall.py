@@ -29,7 +29,10 @@ from channelmem.types import History, Hit, Kind, Looked, Message, Mode, Question
 
 RECAP_MESSAGES: Final = 100
 """Most messages of a window that a recap looks at; the newest ones."""
+BEFORE: Final = 50
+SOON: Final = 8
 AFTER: Final = 2
+"""A hit comes with what it answers, if that is so near, and with so many of the answers that came so soon."""
 LINK_MIN: Final = 0.5
 """From this chance on a message counts as the answer to another."""
 
@@ -207,19 +210,16 @@ class Recall:
         least = 0.0 if trip.ask.wants_fact else enough / 2
         kept = distinct(pool.messages, [i for i in best if scores.evidence[i] >= least])
         kept = kept[: self._settings.recall_limit]
-        return tuple(self._hit(pool, scores, i, source) for i in kept)
+        return self._hits(pool, scores, kept, source)
 
-    def _hit(self, pool: Pool, scores: Scores, index: int, source: Source) -> Hit:
-        message = pool.messages[index]
-        cosine = float(pool.cosines[index])
-        return Hit(
-            message,
-            round(float(scores.rank[index]), 4),
-            None if np.isnan(cosine) else cosine,
-            float(scores.coverage[index]),
-            max(0.0, self._clock() - message.ts),
-            source,
-            around(pool.messages, index),
+    def _hits(self, pool: Pool, scores: Scores, places: Sequence[int], source: Source) -> tuple[Hit, ...]:
+        now, beside = self._clock(), Beside(pool.messages)
+        cosines = [None if math.isnan(cosine) else cosine for cosine in pool.cosines[places].tolist()]
+        ranks, coverage = scores.rank[places].round(4).tolist(), scores.coverage[places].tolist()
+        messages = [pool.messages[place] for place in places]
+        return tuple(
+            Hit(message, rank, cosine, covered, max(0.0, now - message.ts), source, beside.of(place))
+            for message, rank, cosine, covered, place in zip(messages, ranks, cosines, coverage, places, strict=True)
         )
 
 
@@ -257,17 +257,25 @@ def is_strict(question: Question, route: Route) -> bool:
     return route.kind is Kind.CHANNEL or bool(_SAYING.search(question.text))
 
 
-def around(messages: Sequence[Message], index: int) -> tuple[Message, ...]:
-    """The message that this one answers, and the next ones that go on from it, oldest first."""
-    message = messages[index]
-    answered = {parent for parent, chance in message.parents if chance >= LINK_MIN}
-    before = [one for one in messages[max(0, index - 50) : index] if one.id in answered]
-    after = [one for one in messages[index + 1 : index + 9] if _continues(one, message)]
-    return (*before, *after[:AFTER])
+class Beside:
+    """What lies around the messages of a pool: built once, asked for every hit."""
 
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._at = {message.id: place for place, message in enumerate(messages)}
+        self._answers: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            for parent, chance in message.parents:
+                if chance >= LINK_MIN:
+                    self._answers.setdefault(parent, []).append(place)
 
-def _continues(later: Message, message: Message) -> bool:
-    return any(parent == message.id and chance >= LINK_MIN for parent, chance in later.parents)
+    def of(self, place: int) -> tuple[Message, ...]:
+        """The message that this one answers, and the next ones that go on from it, oldest first."""
+        message = self._messages[place]
+        answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
+        before = [at for at in answered if max(0, place - BEFORE) <= at < place]
+        after = [at for at in self._answers.get(message.id, ()) if place < at <= place + SOON]
+        return tuple(self._messages[at] for at in (*sorted(before), *after[:AFTER]))
 
 
 def _allowed(messages: Sequence[Message], trip: _Trip) -> list[bool]:
