@@ -76,8 +76,9 @@ def _weighed(line: Line) -> Judged:
 
 
 def _clause(line: Line) -> Finding | None:
-    for name, pattern in CLAUSES:
-        if pattern.search(line.letters) is None:
+    letters = frozenset(line.letters)
+    for name, needs, pattern in CLAUSES:
+        if needs.isdisjoint(letters) or pattern.search(line.letters) is None:
             continue
         matches = (Finding.of(name, match) for match in pattern.finditer(line.letters))
         fit = [each for each in matches if CHECKS[name](line, each)]
@@ -98,7 +99,9 @@ def _main_clause(line: Line, finding: Finding) -> Finding:
 
 def _recalled(words: list[str]) -> bool:
     """ "Remember when", "remember the"."""
-    return any(word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1]))
+    return "remember" in words and any(
+        word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1])
+    )
 
 
 def _told_before(line: Line, finding: Finding) -> bool:

@@ -50,6 +50,9 @@ def name(line: Line, codes: list[str], known: Known) -> None:
     words, i = line.words, 0
     bot_name = fold(known.bot.name)
     while i < len(words):
+        if codes[i] not in "x@" and words[i] not in known.roster.first_words and words[i] != bot_name:
+            i += 1  # a word of grammar that is nobody's name
+            continue
         people, length = _person_at(line, codes, i, known, bot_name)
         if people:
             possessive = line.tokens[i + length - 1].possessive
@@ -66,8 +69,7 @@ def name(line: Line, codes: list[str], known: Known) -> None:
 def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster) -> None:
     """ "bobs opinion": the apostrophe is the first thing that chat drops."""
     for i, word in enumerate(line.words[:-1]):
-        owner = word[:-1]
-        if codes[i] != "x" or not word.endswith("s") or not roster.find([owner], 0)[1]:
+        if codes[i] != "x" or not word.endswith("s") or not roster.find([owner := word[:-1]], 0)[1]:
             continue
         if codes[i + 1] in "KL" or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
             line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
@@ -89,8 +91,8 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str
         people, length = known.roster.part(words[i]), 1
     if people:
         plain = length == 1 and words[i] in AMBIGUOUS and not called
-        return (people, length) if not plain or in_name_slot(line.tokens, codes, i) else ((), 1)
-    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or in_name_slot(line.tokens, codes, i)):
+        return (people, length) if not plain or in_name_slot(line.tokens, words, codes, i) else ((), 1)
+    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or in_name_slot(line.tokens, words, codes, i)):
         return known.roster.guess(words[i]), 1
     return (), 1
 

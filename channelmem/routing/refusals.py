@@ -29,8 +29,10 @@ _PROGRAMS = word_set(
     """regex sql python git bash excel css html javascript js java rust linux docker select insert curl npm sudo kubectl
     def import const"""
 )
+_MAKING = TASKS | {"tell", "give"}
+_WORDS = word_set("word term synonym antonym phrase expression adjective idiom")
 _WORDING = re.compile(
-    r"(?<!\S)(?:an?|the|another|what|good) (?:word|term|synonym|antonym|phrase|expression|adjective|idiom)"
+    rf"(?<!\S)(?:an?|the|another|what|good) (?:{'|'.join(_WORDS)})"
     r" (?:for|that means)(?!\S)"
 )
 _WHENEVER = re.compile(r"(?:when|if) (?:someone|somebody|people|you|a \w+|she|he) (?:says?|tells?|asks?)(?!\S)")
@@ -44,37 +46,53 @@ _EXPLAINED = re.compile(
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 
+# Who begins with these gives no order.
+_QUESTION_HEADS = frozenset("qohdBv")
+
+
 def refused(line: Line) -> str:
     """Why a line is not for us, "" if it may be."""
+    if line.letters[0] in _QUESTION_HEADS:
+        return _of_words(line) or _whenever(line) or _advice(line)
     first = first_word(line.words, line.letters)
-    return _made_up(line, first) or _of_words(line) or _ordered(line, first) or _advice(line)
+    return _made_up(line, first) or _of_words(line) or _whenever(line) or _ordered(line, first) or _advice(line)
 
 
 def _made_up(line: Line, first: str) -> str:
     words = line.words
-    if first in _PRETENCE or (first in TASKS | {"tell", "give"} and not _FICTION.isdisjoint(words[:7])):
+    if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])):
         return "something to be made up"
-    programmed = words[0] in _PROGRAMS and line.letters[0] == "x"
-    asks = {"q", "o", "h"} & set(line.letters)
-    named = first == "name" and words[words.index(first) + 1 :][:1] == ["of"]
-    task = first in TASKS and not named and line.letters[words.index(first)] == "x" and not asks
-    return "a task" if task or programmed or words[:2] in _ADVISE else ""
+    if (words[0] in _PROGRAMS and line.letters[0] == "x") or words[:2] in _ADVISE:
+        return "a task"
+    return "a task" if first in TASKS and _to_be_done(line, first) else ""
+
+
+def _to_be_done(line: Line, first: str) -> bool:
+    at = line.words.index(first)
+    named = first == "name" and line.words[at + 1 : at + 2] == ["of"]
+    return line.letters[at] == "x" and not named and {"q", "o", "h"}.isdisjoint(line.letters)
 
 
 def _of_words(line: Line) -> str:
     words = line.words
-    foreign = not LANGUAGES.isdisjoint(words)
     translated = words[0] == "translate" and not line.persons
-    if foreign and (translated or not {"mean", "speak", "speaks"}.isdisjoint(words)):
+    if not LANGUAGES.isdisjoint(words) and (translated or not {"mean", "speak", "speaks"}.isdisjoint(words)):
         return "a question about a language"
-    return "a question about a word" if _WORDING.search(" ".join(words)) else ""
+    asked = not _WORDS.isdisjoint(words) and _WORDING.search(" ".join(words))
+    return "a question about a word" if asked else ""
+
+
+def _whenever(line: Line) -> str:
+    """What people mean when they say so: a rule of talk, nobody's words."""
+    asked = line.words[0] in {"when", "if"} and _WHENEVER.match(" ".join(line.words))
+    return "asks what such words mean in general" if asked else ""
 
 
 def _ordered(line: Line, first: str) -> str:
     """Something to be said or done."""
     letters, words = line.letters, line.words
-    if (words[0] == "let" and letters[1:2] == "N") or _WHENEVER.match(" ".join(words)):
-        return "something to be passed on, or a rule of talk"
+    if words[0] == "let" and letters[1:2] == "N":
+        return "something to be passed on"
     if first in _ORDERS or words[:2] == ["never", "mind"] or words[:3] == ["remind", "me", "to"]:
         return "an order"
     if words[0] == "say" and "again" not in words:

@@ -63,7 +63,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("a command")
     moment = Moment(scene.now, scene.tz, scene.horizon_s, scene.last_spoke_ts, scene.joined_ts)
     tokens = address.without(reading.read(text, scene.roster.single_words), scene.bot)
-    if address.has_payload(tokens) and force is None:
+    if force is None and ":" in text and address.has_payload(tokens):
         return _none("a task with its material")
     line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
     if not line.letters:

@@ -1,6 +1,6 @@
 """The clues that one pattern over a line's shape and one set of words can tell, each with its weight.
 
-Enters: a `View`. Leaves: `SIGNS` and `holds`. The clues that need more of a look are in `evidence`.
+Enters: a `View`. Leaves: `signs`, those of the table `SIGNS` that hold. Clues that need more of a look: `evidence`.
 """
 
 from __future__ import annotations
@@ -93,11 +93,23 @@ SIGNS: tuple[Sign, ...] = (
 )
 
 
-def holds(sign: Sign, view: View) -> bool:
-    if sign.unless_known and view.known:
+def _by_word() -> dict[str, tuple[Sign, ...]]:
+    words = frozenset().union(*(sign.words for sign in SIGNS))
+    return {word: tuple(sign for sign in SIGNS if word in sign.words) for word in words}
+
+
+# Most signs need a word that is not there: only those whose word is found are tried.
+_ALWAYS = tuple(sign for sign in SIGNS if not sign.words)
+_BY_WORD = _by_word()
+
+
+def signs(view: View) -> list[Sign]:
+    """The signs that hold, each once."""
+    tried = [sign for word in view.words if word in _BY_WORD for sign in _BY_WORD[word]]
+    return [sign for sign in (*_ALWAYS, *dict.fromkeys(tried)) if _holds(sign, view)]
+
+
+def _holds(sign: Sign, view: View) -> bool:
+    if sign.pattern is not None and sign.pattern.search(view.shape) is None:
         return False
-    if sign.unless and not sign.unless.isdisjoint(view.words):
-        return False
-    if sign.words and sign.words.isdisjoint(view.words):
-        return False
-    return sign.pattern is None or sign.pattern.search(view.shape) is not None
+    return not (sign.unless_known and view.known) and (not sign.unless or sign.unless.isdisjoint(view.words))

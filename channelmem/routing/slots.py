@@ -39,14 +39,13 @@ def goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:
     return verb and i > 0 and codes[i - 1] in "dDB" and after not in _NO_SURNAME and not after.endswith("ly")
 
 
-def in_name_slot(tokens: list[Token], codes: list[str], i: int) -> bool:
+def in_name_slot(tokens: list[Token], words: list[str], codes: list[str], i: int) -> bool:
     """Where only a person can stand: between auxiliary and verb, before a verb of saying, as an owner."""
     at = next((k for k in range(i - 1, -1, -1) if codes[k] not in "jl"), -1)
     before = codes[at] if at >= 0 else ""
     after = next((code for code in codes[i + 1 :] if code != "j"), "")
     if before in {"N", "t"} or tokens[i].possessive:
         return before not in {"N", "t"}
-    words = [token.word for token in tokens]
     if before == "b":
         return after in {"G", "n"} or _is_asked_of(words, at, i)
     if before in _AUXILIARY and words[at] != "got":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from channelmem.routing.asking import silent, task
 from channelmem.routing.evidence import CLUES
 from channelmem.routing.naming import Line
-from channelmem.routing.signs import SIGNS, TOLD, holds
+from channelmem.routing.signs import TOLD, signs
 from channelmem.routing.verbs import shape
 from channelmem.routing.view import view_of
 
@@ -43,10 +43,10 @@ def weigh(line: Line) -> Weighed:
     """The sum of all clues; a text that asks nothing of the conversation is not weighed at all."""
     view = view_of(line, shape(line.words, line.letters))
     if silent(view):
-        return Weighed(0, ("nothing is asked",))
+        return Weighed(0, ("nothing is asked of the conversation",))
     if task(view):
         return Weighed(0, ("a task",))
-    found = {sign.name: sign.weight for sign in SIGNS if holds(sign, view)}
+    found = {sign.name: sign.weight for sign in signs(view)}
     found |= {name: weight for name, weight, tells in CLUES if tells(view)}
     told = "told before" in found
     bare = "an absence" in found and found.keys().isdisjoint({"somebody known", "who did it"})
