@@ -92,6 +92,6 @@ def silent(view: View) -> bool:
 def task(view: View) -> bool:
     """Something is to be made or done, not found."""
     first = first_word(view.line.words, view.shape)
-    counted = first == "count" and "h" in view.shape
-    counted = counted or " ".join(view.line.words).startswith("name of ")
+    counted = first in {"count", "remind"} and not {"h", "q", "o"}.isdisjoint(view.shape)
+    counted = counted or (first == "translate" and view.known) or " ".join(view.line.words).startswith("name of ")
     return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None

@@ -146,6 +146,8 @@ def _deed(view: View) -> bool:
     if match is None:
         return False
     at = match.start("deed")
+    if not view.shape[at + 1 :].strip("jlz.,"):
+        return False  # "who is hosting": nothing of the world is named
     generic = view.line.words[at] == "decided" and not {"a", "an"}.isdisjoint(view.line.words[at + 1 : at + 3])
     return generic or view.line.words[at] in DEEDS
 

@@ -45,7 +45,7 @@ _ANY_OF = word_set(
 )
 _PAST_NOUNS = _ANY_OF | word_set(
     """plan link suggestion idea question decision joke message point argument proposal recommendation promise vote
-    announcement meme pic picture screenshot quote"""
+    announcement meme pic picture screenshot quote reaction"""
 )
 _PLAINLY_SAID = word_set(
     """say mention talk discuss ask post share link answer reply said mentioned mentioning saying talked talking asked

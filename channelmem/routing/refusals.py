@@ -43,6 +43,8 @@ _ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
 _EXPLAINED = re.compile(
     rf"explain (?:the|that|this) (?:{'|'.join(sorted(TALK_NOUNS))})(?!\S)(?! (?:between|of|in|from) )"
 )
+_TOLD_WHAT = re.compile(r"M|p?[qo]")
+_THEIR_WORDS = re.compile(r"P[jxz]*[KL]|N[jz]*c")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 
@@ -70,6 +72,8 @@ def _made_up(line: Line, first: str) -> str:
 def _to_be_done(line: Line, first: str) -> bool:
     at = line.words.index(first)
     named = first == "name" and line.words[at + 1 : at + 2] == ["of"]
+    if first == "translate" and _THEIR_WORDS.search(line.letters):
+        return False  # "translate what Yuki said"
     return line.letters[at] == "x" and not named and {"q", "o", "h"}.isdisjoint(line.letters)
 
 
@@ -98,7 +102,7 @@ def _ordered(line: Line, first: str) -> str:
     if words[0] == "say" and "again" not in words:
         return "words to be said"
     at = words.index(first) if first else 0
-    told = letters[at] == "C" and letters[at + 1 : at + 2] not in {"M", "q", "o"}
+    told = letters[at] == "C" and _TOLD_WHAT.match(letters, at + 1) is None
     ordered = told and not _EXPLAINED.match(" ".join(words[at:]))
     noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)
     return "an order to say or do something" if (ordered or noted) and not _ANOTHER_QUESTION.search(letters) else ""

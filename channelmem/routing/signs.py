@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.verbs import PLACES, STATES
+from channelmem.routing.verbs import PLACES, STATES, TALK_NOUNS
 from channelmem.routing.view import PAST, View
 
 WHO_DID = re.compile(
@@ -17,12 +17,13 @@ WHO_DID = re.compile(
 )
 TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 POINTING = word_set("it this that these those")
-_SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest most richest longest highest average")
+_SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
 _OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WORLD_VERBS = word_set(
     """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
     raise drop rain snow ban land survive mean"""
 )
+_LEFT = word_set("left open missing pending")
 _WHO_IS = word_set("in out up down on off free available game")
 
 
@@ -75,7 +76,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("who wants it", 2, re.compile(r"o[jl]*[xC]"), word_set("wants needs agrees prefers thinks likes hates")),
     Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("the thing did", 2, re.compile(r"^[jl,.&]*d[tu][xTLKHA]{1,2}[jl]*[xCRH][jlz]*$"), unless=_WORLD_VERBS),
-    Sign("is it done", 2, re.compile(r"^[jl,.&]*(?:[bBv]s[jl]*n?[jl]*V|Bt[xLKT]|qx{1,2}Bt)[jlz]*$")),
+    Sign("is it done", 2, re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}Bt)[jlz]*$|^Bs[jl]*x[jl]*$")),
     Sign("what did it", 2, re.compile(r"(?:^|[.,])[jl&]*q[jl]*V"), word_set("won fixed worked helped solved")),
     Sign("was there", 2, re.compile(r"^[jl,.&]*Bj"), word_set("there")),
     Sign("who is with it", 2, re.compile(r"ob[jl]*p(?:[uMNW]|x[jl]*$)|ov[jl]*(?:s|t[LT])")),
@@ -85,10 +86,19 @@ SIGNS: tuple[Sign, ...] = (
     Sign("what I am to do", 2, re.compile(r"qb[jl]*i[jl]*[AVG]")),
     Sign("owed", 2, None, word_set("owe owed owes")),
     Sign("anything for me", 3, re.compile(r"^[jl,.&]*s[jl]*pM[jl]*$")),
+    Sign("what is this about", 3, re.compile(r"q[bB]ta[jl]*[NPtuWMegx]"), word_set("this that")),
+    Sign("where we are", 1, re.compile(r"[qh][xj]*b[jl]*W[jlp]*$")),
+    Sign(
+        "what is left", 3, re.compile(r"^[jl,.&]*qb[jl]*[xVj](?:[jlz]*$|p[CxR])"), word_set("left open missing pending")
+    ),
+    Sign("what else", 2, re.compile(r"[qos]j"), word_set("else")),
+    Sign("is it still", 1, re.compile(r"^[jl,.&]*b[xA]j"), word_set("still")),
+    Sign("how was it", 2, re.compile(r"hBs|qVp[st][jl]*$")),
     Sign("somebody's state", 2, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
     Sign("where somebody is", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpkj]$|[Ng]b[jl]*[xpkj]$"), PLACES),
     Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
-    Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
+    Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True, unless=TALK_NOUNS),
+    Sign("ever", -2, None, word_set("ever"), unless_known=True, unless=word_set("it that this we")),
     Sign("a quotation", -3, re.compile("Z"), unless_known=True),
 )
 

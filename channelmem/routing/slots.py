@@ -47,7 +47,8 @@ def in_name_slot(tokens: list[Token], words: list[str], codes: list[str], i: int
     if before in {"N", "t"} or tokens[i].possessive:
         return before not in {"N", "t"}
     if before == "b":
-        return after in {"G", "n"} or _is_asked_of(words, at, i)
+        doing = i + 1 < len(words) and words[i + 1].endswith("ing")
+        return doing or after in {"G", "n"} or _is_asked_of(words, at, i)
     if before in _AUXILIARY and words[at] != "got":
         return _between(words, i, before, after)
     if before == "p":

@@ -58,7 +58,7 @@ AFFAIRS = word_set(
 OUTCOMES = word_set(
     """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result
     results reply replies response responses objections word progress choices options headcount tally takeaways
-    takeaway items todos"""
+    takeaway items todos feeling sentiment opinion"""
 )
 
 

@@ -14,7 +14,9 @@ from channelmem.routing.naming import Line
 from channelmem.routing.verbs import TALK_NOUNS
 
 PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")
-_NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
+_NOW = re.compile(
+    r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|b[jzlk]*g[jzlk]*v|N[jx]?[AG]|bt[TLKHC][AG]"
+)
 _DOES = re.compile(r"Nj*x(?=.)")
 _DEFINITE = re.compile(r"(?:[tPuUwqz]|hx|jx)[jx]{0,2}p?(?P<noun>[KLTHC])")
 _POLITE = word_set("can could would will you please just go let to help me us kindly")
