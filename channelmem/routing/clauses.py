@@ -77,7 +77,7 @@ CLAUSES: tuple[Form, ...] = (
     _form("raised", "Cc", r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])"),
     # Ann's message, my last question, a link from Ann, the argument between Ann and Bob, quote Ann
     _form("own", "uU", r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])"),
-    _form("owned", "P", r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])"),
+    _form("owned", "P", r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGHC])"),
     _form("sent", "f", f"(?P<verb>[KLs])_f_{_SUBJECT}"),
     _form("sent", "N", f"(?P<verb>x)_[fp]_{_NAMED}"),
     # according to Ann; what did Bob hear from Ann
@@ -108,4 +108,4 @@ CLAUSES: tuple[Form, ...] = (
     _form("present", "b", f"^[l,.j]*b_{_NAMED}(?P<verb>)"),
     _form("present", "b", f"qb_(?:x_)?p_{_NAMED}(?P<verb>)"),
 )
-LIFE_QUESTION = _pattern(f"[dv]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDn]?)")
+LIFE_QUESTION = _pattern(f"[dvD]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDnp]?)")

@@ -194,7 +194,10 @@ def _owned(line: Line, finding: Finding) -> bool:
 def _own(line: Line, finding: Finding) -> bool:
     if not _LAST.isdisjoint(line.words[finding.start : finding.end]):
         return True
-    return re.search("qB[jt]?$", line.letters[: finding.start]) is not None
+    lead = line.letters[: finding.start]
+    if re.search("(?:^|y)[jl,.]*(?:R|r|RM)[jl]*$", lead):
+        return line.letters[finding.start] == "u" and verb_of(line, finding) in _LATEST_OF
+    return re.search("qB[jt]?$", lead) is not None
 
 
 def _sent(line: Line, finding: Finding) -> bool:

@@ -18,6 +18,7 @@ WHO_DID = re.compile(
 TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 POINTING = word_set("it this that these those")
 _SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
+_IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}Bt)[jlz]*$|^Bs[jl]*x[jl]*$")
 _OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WORLD_VERBS = word_set(
     """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
@@ -76,7 +77,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("who wants it", 2, re.compile(r"o[jl]*[xC]"), word_set("wants needs agrees prefers thinks likes hates")),
     Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("the thing did", 2, re.compile(r"^[jl,.&]*d[tu][xTLKHA]{1,2}[jl]*[xCRH][jlz]*$"), unless=_WORLD_VERBS),
-    Sign("is it done", 2, re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}Bt)[jlz]*$|^Bs[jl]*x[jl]*$")),
+    Sign("is it done", 2, _IS_IT_DONE),
     Sign("what did it", 2, re.compile(r"(?:^|[.,])[jl&]*q[jl]*V"), word_set("won fixed worked helped solved")),
     Sign("was there", 2, re.compile(r"^[jl,.&]*Bj"), word_set("there")),
     Sign("who is with it", 2, re.compile(r"ob[jl]*p(?:[uMNW]|x[jl]*$)|ov[jl]*(?:s|t[LT])")),

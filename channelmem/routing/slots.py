@@ -13,7 +13,7 @@ from channelmem.routing.verbs import PLACES, STATES
 from channelmem.routing.world import SURNAMES
 
 _AUXILIARY = frozenset("dDbBv&f,")
-_VERBAL = frozenset("cCGKjxRv")
+_VERBAL = frozenset("cCGKjxRvn")
 _BE = frozenset("vBb")
 _BEFORE_SUBJECT = frozenset({"", ".", ",", "q"})
 _BEFORE_CLAUSE = word_set("if whether because ago yesterday today night morning afternoon evening week month earlier")

@@ -62,8 +62,8 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
         # "what is my dog called? told you once": the asker is only in "my".
         at = match.start() if letters[match.start()] in "iy" else letters.find("u")
         return (at, at + 1) if at >= 0 else (0, 0)
-    names = NAMES.search(letters)
-    if names is None and (asker := _I_DID.search(letters)):
+    names, asker = NAMES.search(letters), _I_DID.search(letters)
+    if asker and (names is None or asker.start() < names.start()):
         return asker.span()
     if names is None or not {"o", "W", "g"}.isdisjoint(letters[: names.start()]):
         return 0, 0
