@@ -108,10 +108,11 @@ class Backfill(commands.Cog):
     async def _once(self, guild: discord.Guild, run: Run) -> bool:
         """True if no gap is left."""
         try:
-            gaps = await self.memory.gaps(guild.id) if self._fills else []
-        except ChannelmemError:
+            gaps = await self.memory.gaps(guild.id)
+        except ChannelmemError as error:
+            log.warning("backfill postponed", guild_id=guild.id, problem=type(error).__name__)
             return False
-        left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in gaps}
+        left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in gaps if self._fills}
         wanted = [room for room in rooms(guild) if self._wanted(room) and room.id not in run.done]
         fine = await asyncio.gather(*(self._guarded(self.fill_room(room, left.get(room.id), run)) for room in wanted))
         return all(fine)

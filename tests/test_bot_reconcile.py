@@ -305,14 +305,16 @@ async def test_when_redis_is_away_at_the_start_it_is_done_when_redis_is_back(
         await before.remember_many([stored(scene, one) for one in (secret, said)])
     erase(scene, secret)
     own_server.kill()
-    async with (
-        Memory.open(settings, embedder=fake_embedder, patient=True) as memory,
-        start(scene, settings, memory),
-    ):
-        assert asked(scene) == 0
-        own_server.start()
-        await caught_up()
-        assert await held(scene, memory) == {"good morning"}
+    with capture_logs() as logs:
+        async with (
+            Memory.open(settings, embedder=fake_embedder, patient=True) as memory,
+            start(scene, settings, memory),
+        ):
+            await scene.server.until(lambda: any(line["event"] == "backfill postponed" for line in logs))
+            assert asked(scene) == 0
+            own_server.start()
+            await caught_up()
+            assert await held(scene, memory) == {"good morning"}
     assert asked(scene) == 1
 
 
