@@ -22,11 +22,13 @@ _ASKING_WORDS = word_set("any anything everything quote")
 _TAGS = word_set("right correct so huh no yeah")
 _ASKS = re.compile(
     r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)"
-    r"|[.,&zl][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+    r"|[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)"
+    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
 )
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
+_EXCLAIMED = re.compile(r"what an? ")
 _QUESTION = re.compile(r"[qoh]")
 _BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
 _TELLING = word_set("said told asked explained mentioned")
@@ -36,9 +38,11 @@ _READING = word_set("read saw heard watched")
 # A statement, then a question that is not about it: "Rose broke her arm, how long does it take to heal".
 _GENERAL_END = re.compile(
     r"^(?:[^qohdr.,]|(?<=[jl])[.,])*[a-zA-Z@](?:[.,]|(?<=z)(?=h))[jl&z]*"
-    r"(?:h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|q[bB][jl]*i|b[jl]*y|D[jl]*y(?![jl]*[RvC])|qt|(?P<sum>qbx)"
-    r"|CMt|(?P<task>(?:m[jl]*y[jl]*|l*)[xCR]))(?!.*[.,][jl]*[qohdbB])"
+    r"(?:h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|q[bB][jl]*i|q[bB][jl]*U|b[jl]*y|D[jl]*y(?![jl]*[RvC])|m[jl]*[se]"
+    r"|myC$|qt|(?P<sum>qbx)|CMt|(?P<true>(?:b[jl]*[ste]|ob)[jlx]*$)|(?P<task>(?:m[jl]*y[jl]*|l*)[xCR]))"
+    r"(?!.*[.,][jl]*[qohdbB])"
 )
+_TRUE = word_set("right wrong correct true")
 _DOABLE = TASKS - {"remind", "name"}
 _ANOTHER = word_set("a an another some")
 
@@ -50,6 +54,8 @@ def ends_generally(words: list[str], letters: str) -> bool:
         return False
     if match["task"]:
         return words[match.end() - 1] in _DOABLE
+    if match["true"]:
+        return words[-1] in _TRUE
     if match["sum"]:
         return words[match.end() - 1][0].isdigit()
     if match[0].endswith(("CMt", "qt")):
@@ -80,7 +86,12 @@ def _questioned(view: View) -> bool:
 
 def silent(view: View) -> bool:
     """Nothing is asked of us: a statement, a greeting, what "my teacher told me"."""
-    if view.shape.startswith("tb") or _outsider(view) or ends_generally(view.line.words, view.shape):
+    if (
+        view.shape.startswith("tb")
+        or _EXCLAIMED.match(" ".join(view.line.words))
+        or _outsider(view)
+        or ends_generally(view.line.words, view.shape)
+    ):
         return True
     if _ASKS.search(view.shape) or _questioned(view) or not view.words.isdisjoint(_ASKING_WORDS):
         return False

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
+from channelmem.routing.grounds import subject_of, verb_of
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
-from channelmem.routing.proofs import CHECKS, subject_of, verb_of
+from channelmem.routing.proofs import CHECKS
 from channelmem.routing.recap import Recap, recap
 from channelmem.routing.refusals import refused
 from channelmem.routing.weigh import THRESHOLD, weigh

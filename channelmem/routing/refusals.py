@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from channelmem.routing.asking import TASKS
+from channelmem.routing.grounds import PRESENT_GROUP
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
-from channelmem.routing.proofs import PRESENT_GROUP
 from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.view import first_word
 from channelmem.routing.world import LANGUAGES
@@ -48,12 +48,16 @@ _THEIR_WORDS = re.compile(r"P[jxz]*[KL]|N[jz]*c")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 
+_NOTICES = word_set("psa fyi note update reminder announcement warning tip")
+_FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
 # Who begins with these gives no order.
 _QUESTION_HEADS = frozenset("qohdBv")
 
 
 def refused(line: Line) -> str:
     """Why a line is not for us, "" if it may be."""
+    if any(each.span.end is not None and each.span.end < _FIRST_CHANNELS_TS for each in line.times):
+        return "a time before there were such channels"
     if line.letters[0] in _QUESTION_HEADS:
         return _of_words(line) or _whenever(line) or _advice(line)
     first = first_word(line.words, line.letters)
@@ -95,8 +99,10 @@ def _whenever(line: Line) -> str:
 def _ordered(line: Line, first: str) -> str:
     """Something to be said or done."""
     letters, words = line.letters, line.words
-    if words[0] == "let" and letters[1:2] == "N":
+    if any(word == "let" and letters[i + 1 : i + 2] in {"N", "g"} for i, word in enumerate(words)):
         return "something to be passed on"
+    if words[1:2] == [":"] and words[0] in _NOTICES:
+        return "a notice"
     if first in _ORDERS or words[:2] == ["never", "mind"] or words[:3] == ["remind", "me", "to"]:
         return "an order"
     if words[0] == "say" and "again" not in words:
