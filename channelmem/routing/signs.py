@@ -74,7 +74,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("for or against", 2, re.compile(r"(?:o|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
     Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),
     Sign("advice is asked", -3, re.compile(r"[qh][xjLKT]{0,2}[jl]*(?:m[jl]*[iWy]|D[jl]*[iWy](?![jl]*R))")),
-    Sign("an opinion is asked", -3, re.compile(r"o|&"), _OPINIONS),
+    Sign("an opinion is asked", -3, re.compile(r"o|^[jl]*q[xLKT]?b"), _OPINIONS),
     Sign("who wants it", 2, re.compile(r"o[jl]*[xC]"), word_set("wants needs agrees prefers thinks likes hates")),
     Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("the thing did", 2, re.compile(r"^[jl,.&]*d[tu][xTLKHA]{1,2}[jl]*[xCRH][jlz]*$"), unless=_WORLD_VERBS),
