@@ -22,7 +22,7 @@ _ASKING_WORDS = word_set("any anything everything quote")
 _TAGS = word_set("right correct so huh no yeah")
 _ASKS = re.compile(
     r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)"
-    r"|[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)"
+    r"|[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)|[.,][jl]*Cs[jl]*$"
     r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
 )
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
@@ -31,6 +31,7 @@ _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,
 _EXCLAIMED = re.compile(r"what an? ")
 _QUESTION = re.compile(r"[qoh]")
 _BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
+_BEFORE_WANTED = frozenset({"", ".", ",", "&", "R", "r", "b", "B", "p", "x"})
 _TELLING = word_set("said told asked explained mentioned")
 _READING = word_set("read saw heard watched")
 
@@ -84,6 +85,14 @@ def _questioned(view: View) -> bool:
     return False
 
 
+def _wanting(view: View) -> bool:
+    """Any, anything at the head of a clause; not "you told me everything"."""
+    if view.words.isdisjoint(_ASKING_WORDS):
+        return False
+    at = (i for i, word in enumerate(view.line.words) if word in _ASKING_WORDS)
+    return any(view.shape[:i].rstrip("jlzk")[-1:] in _BEFORE_WANTED for i in at)
+
+
 def silent(view: View) -> bool:
     """Nothing is asked of us: a statement, a greeting, what "my teacher told me"."""
     if (
@@ -93,7 +102,7 @@ def silent(view: View) -> bool:
         or ends_generally(view.line.words, view.shape)
     ):
         return True
-    if _ASKS.search(view.shape) or _questioned(view) or not view.words.isdisjoint(_ASKING_WORDS):
+    if _ASKS.search(view.shape) or _questioned(view) or _wanting(view):
         return False
     if outcome(view) or fragment(view) or first_word(view.line.words, view.shape) in LOOKS:
         return False

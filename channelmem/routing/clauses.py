@@ -61,7 +61,7 @@ CLAUSES: tuple[Form, ...] = (
     _form("perfect", "v", f"v_{_SUBJECT}_(?P<verb>[cGCK])"),
     _form("perfect", "n", f"v_{_SUBJECT}_n_(?P<verb>G)"),
     _form("continuous", "G", f"[bB]_{_SUBJECT}_(?:n_)?(?P<verb>G)"),
-    _form("anyone", "g", r"^[l,.]*(?P<subject>g)_(?P<verb>[CK])"),
+    _form("anyone", "g", r"(?:^|(?<=[.,z]))[lj,.]*(?P<subject>g)_(?P<verb>[CK])"),
     # who said, who was it that said, whose idea
     _form("who", "o", r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])"),
     _form("who", "h", r"h(?P<subject>x)_(?P<verb>c)"),

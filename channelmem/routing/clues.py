@@ -7,7 +7,7 @@ the recap that is asked for. Tense carries most of it: what somebody *said* is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
 from channelmem.routing.grounds import subject_of, verb_of
@@ -92,6 +92,8 @@ def _clause(line: Line) -> Finding | None:
 
 def _main_clause(line: Line, finding: Finding) -> Finding:
     """How did Ann feel when somebody wrote to her: the question is about Ann, not about somebody."""
+    if subject_of(line, finding) == "i" and (answer := line.letters.find("dy", finding.end)) >= 0:
+        return replace(finding, subject=(answer + 1, answer + 2))  # "I asked you for a list, what did you put on it"
     match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.signs import POINTING, TOLD, WHO_DID
+from channelmem.routing.signs import POINTING, TOLD, WHO_DID, YOU_GAVE
 from channelmem.routing.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES
 from channelmem.routing.view import View, first_word, going_on
@@ -124,6 +124,8 @@ def _general(view: View) -> bool:
         return True
     if _GENERAL.search(view.shape) is None or (view.known and view.moving) or "P" in view.shape:
         return False
+    if YOU_GAVE.search(view.shape):
+        return False
     return not (outcome(view) or "again" in view.words or _absent(view) or _affair_alone(view))
 
 
@@ -157,7 +159,7 @@ _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
 
 def _bot(view: View) -> bool:
     itself = _BOT.search(view.shape) is not None or ("U" in view.shape and not view.talk)
-    return itself and TOLD.search(view.shape) is None
+    return itself and TOLD.search(view.shape) is None and YOU_GAVE.search(view.shape) is None
 
 
 _SAID = re.compile("[dBc]")

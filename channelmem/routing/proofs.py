@@ -84,11 +84,20 @@ def _at_some_place(line: Line, finding: Finding) -> bool:
     return match is not None and line.words[match.end() - 1] not in _IDIOMS | AFFAIRS | TALK_NOUNS
 
 
+def _asked(line: Line, finding: Finding) -> bool:
+    """Did they ever explain in Lost: people whom nobody named, at some other place."""
+    unnamed = subject_of(line, finding) in {"e", "g"} and not line.persons
+    return sure(line, finding) and not (unnamed and _at_some_place(line, finding))
+
+
 def _passive(line: Line, finding: Finding) -> bool:
     if _at_some_place(line, finding):
         return False
     if "m" in line.letters[max(0, finding.start - 2) : finding.start]:
         return False  # "what could have been said"
+    between = line.letters[finding.start + 1 : finding.verb[0]]
+    if between.rstrip("x")[-1:] == "s" and between[-1:] == "x" and "thing" in line.words:
+        return False  # "the last thing somebody unknown said"
     if line.letters[finding.start] == "t" and line.words[finding.start] not in {"any", "no"}:
         return False
     named = line.letters[finding.verb[0] - 1] == "p"  # "a synonym for said"
@@ -141,6 +150,8 @@ def _opinion(line: Line, finding: Finding) -> bool:
         return line.words[finding.subject[0]] == "the"
     if verb_of(line, finding) in {"agree", "disagree"}:
         return True
+    if verb_of(line, finding) in {"say", "tell"} and not WORLD.isdisjoint(line.words):
+        return False  # "what does Rose say to Jack in Titanic"
     here = "k" in line.letters[finding.start : finding.end + 1]
     return here or "g" not in subject_of(line, finding) or not PRESENT_GROUP.isdisjoint(words)
 
@@ -149,14 +160,17 @@ def _meaning(line: Line, finding: Finding) -> bool:
     return verb_of(line, finding) == "mean"
 
 
+_UNKNOWN_SAID = re.compile(r"x{1,3}[jv]*c")
+
+
 def _last(line: Line, finding: Finding) -> bool:
     rest = line.letters[finding.end :]
     if line.letters[0] == "x" and finding.start > 0:
         return False  # an order: "delete the last message"
     if "ever" in line.words or (rest[:1] == "." and rest.strip("lj.")):
         return False
-    if rest[:1] == "y" and rest[1:2] not in {"c", "G", "j"}:
-        return False  # "the last thing you learned"
+    if (rest[:1] == "y" and rest[1:2] not in {"c", "G", "j"}) or _UNKNOWN_SAID.match(rest):
+        return False  # "the last thing you learned", "the last thing Steve Jobs said"
     return line.words[finding.start] in _LAST and verb_of(line, finding) in _LATEST_OF
 
 
@@ -223,8 +237,8 @@ def _present(line: Line, finding: Finding) -> bool:
     if any(each.span.clue is Clue.FUTURE for each in line.times) or "going" in line.words:
         return False
     subject, after = subject_of(line, finding), line.letters[finding.end : finding.end + 1]
-    if after == "t" and line.letters[0] == "b":
-        return False  # "is Ann a common name"
+    if (after == "t" and line.letters[0] == "b") or (after == "C" and not WORLD.isdisjoint(line.words)):
+        return False  # "is Ann a common name", "what does Rose say in Titanic"
     if subject == "e":
         return not {"he", "she"}.isdisjoint(line.words)
     if subject in {"g", "H"}:
@@ -235,7 +249,7 @@ def _present(line: Line, finding: Finding) -> bool:
 
 
 CHECKS: dict[str, Callable[[Line, Finding], bool]] = {
-    "asked": sure, "perfect": sure, "continuous": sure, "anyone": _anyone, "who": _who, "whose": _who,
+    "asked": _asked, "perfect": sure, "continuous": sure, "anyone": _anyone, "who": _who, "whose": _who,
     "told": told, "passive": _passive, "raised": _raised, "owned": _owned, "own": _own, "sent": _sent,
     "according": _according, "heard": _heard, "between": _between, "quoted": _quoted, "opinion": _opinion,
     "meaning": _meaning, "last": _last, "messages": _messages, "noun": _noun, "remembered": _remembered,

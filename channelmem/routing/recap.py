@@ -31,7 +31,7 @@ _SURE = (
     r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
     r"where (?:were|are) we|where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
     r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
-    r"repeat that|come again|what did i (?:just )?(?:read|walk into)",
+    r"(?:repeat|say) that(?: again)?|come again|what did i (?:just )?(?:read|walk into)",
 )
 # Summaries: of what decides.
 _SUM = (
@@ -87,7 +87,7 @@ def recap(line: Line) -> Recap | None:
 
 _HINTS = word_set(
     """catch fill loop clue speed date miss missed update where online around active talking here backlog recap
-    summary summarize summarise tldr rundown gist highlights digest overview sum key bullet version repeat
+    summary summarize summarise tldr rundown gist highlights digest overview sum key bullet version repeat say
     come read walk going
     happening happened happen went new latest news cooking there interesting important exciting noteworthy
     urgent updates developments drama up tea situation status context consensus conclusion outcome verdict

@@ -108,6 +108,8 @@ def _ordered(line: Line, first: str) -> str:
     if words[0] == "say" and "again" not in words:
         return "words to be said"
     at = words.index(first) if first else 0
+    if words[at : at + 3] == ["say", "that", "again"]:
+        return ""
     told = letters[at] == "C" and _TOLD_WHAT.match(letters, at + 1) is None
     ordered = told and not _EXPLAINED.match(" ".join(words[at:]))
     noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)

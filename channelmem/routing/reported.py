@@ -10,6 +10,7 @@ import re
 from channelmem.routing.asking import ends_generally
 from channelmem.routing.clauses import Finding
 from channelmem.routing.grounds import MINDED, PLAINLY_SAID, asks, subject_of, sure, verb_of
+from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.verbs import WONDERING
 from channelmem.routing.world import WORLD
@@ -29,9 +30,11 @@ def told(line: Line, finding: Finding) -> bool:
     says_something = _WISHED.match(letters[: finding.start]) is None and (
         (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
     )
-    return (says_something or asks(line, beside)) and sure(line, finding)
+    either = subject == "W" and "or" in line.words[finding.end :]  # "we agreed on Thai or Korean"
+    return (says_something or either or asks(line, beside)) and sure(line, finding)
 
 
+_ACCOUNTS = word_set("resume version list transcript log account record report")
 _WISHED = re.compile(r"[jl,.]*i[jm]*[xC]")
 _THE_THING = re.compile(r"[tuw][jx]*[sLK]$")
 _LIKED = re.compile(r"[jl,.]*i[jmvD]*[xV]")
@@ -49,6 +52,8 @@ def _wanted(line: Line, finding: Finding) -> bool:
     before = lead[:-1].rstrip("jlzk")
     if len(before) > 1 and line.words[len(before) - 1] in {"of", "on", "about"}:
         before = before[:-1]
+        if line.words[len(before) - 1] in _ACCOUNTS:
+            return True
     return not before or before[-1] in ".,&RrMC" or line.words[len(before) - 1] in WONDERING
 
 

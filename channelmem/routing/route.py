@@ -186,6 +186,8 @@ def _told(each: Found, start: float | None, end: float | None, now: float) -> tu
 def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:
     if finding is None:
         names = NAMES.search(line.letters)
+        if names is None and "U" in line.letters:
+            return (scene.bot,)
         at = range(*names.span()) if names else range(0)
         return tuple(person for i in at for person in line.persons.get(i, ()))
     found: list[Person] = []

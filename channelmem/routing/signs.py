@@ -19,6 +19,7 @@ TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK
 POINTING = word_set("it this that these those")
 _SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
 _IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}Bt)[jlz]*$|^Bs[jl]*x[jl]*$")
+YOU_GAVE = re.compile(r"(?<=[xLKTs])y[jv]*[Vc](?!M)")
 _OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WORLD_VERBS = word_set(
     """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
@@ -70,6 +71,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
+    Sign("what you gave", 3, YOU_GAVE),
     Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
     Sign("for or against", 2, re.compile(r"(?:o|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
     Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),

@@ -20,10 +20,10 @@ _BEFORE_CLAUSE = word_set("if whether because ago yesterday today night morning 
 _AFTER_OBJECT = frozenset({"", ".", ",", "&", "z"})
 _WITH = word_set("to with at against")
 _HELPING = word_set("help go come try start stop dare bother last tonight once")
-_TIMES = frozenset({*MONTHS, *WEEKDAYS}) | word_set(
+TIMES = frozenset({*MONTHS, *WEEKDAYS}) | word_set(
     "today yesterday tomorrow night day time summer spring winter autumn"
 )
-_NO_SURNAME = _HELPING | _TIMES
+_NO_SURNAME = _HELPING | TIMES
 _BEFORE_SPEAKER = frozenset({"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"})
 
 
@@ -52,16 +52,16 @@ def in_name_slot(tokens: list[Token], words: list[str], codes: list[str], i: int
     if before in _AUXILIARY and words[at] != "got":
         return _between(words, i, before, after)
     if before == "p":
-        return after in _AFTER_OBJECT and words[at] in _WITH and words[i] not in _TIMES
+        return after in _AFTER_OBJECT and words[at] in _WITH and words[i] not in TIMES
     if after in _BE and (before in _BEFORE_SUBJECT or words[at] in _BEFORE_CLAUSE):
         has = after == "v" and words[i + 1 : i + 2] != ["have"]
-        return has or (after != "v" and words[i] not in _TIMES)
+        return has or (after != "v" and words[i] not in TIMES)
     return after in {"c", "G"} and before in _BEFORE_SPEAKER
 
 
 def _between(words: list[str], i: int, before: str, after: str) -> bool:
     """Between auxiliary and verb: "did Rose like it"; but "when does summer start"."""
-    if before == "D" and after == "x" and words[i] in _TIMES:
+    if before == "D" and after == "x" and words[i] in TIMES:
         return False
     liked = before in "dD" and words[i + 1 : i + 2] == ["like"]
     return liked or after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from channelmem.routing.asking import silent, task
 from channelmem.routing.evidence import CLUES
 from channelmem.routing.naming import Line
-from channelmem.routing.signs import TOLD, signs
+from channelmem.routing.signs import TOLD, YOU_GAVE, signs
 from channelmem.routing.verbs import shape
 from channelmem.routing.view import view_of
 
@@ -62,6 +62,8 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
         # "what is my dog called? told you once": the asker is only in "my".
         at = match.start() if letters[match.start()] in "iy" else letters.find("u")
         return (at, at + 1) if at >= 0 else (0, 0)
+    if given := YOU_GAVE.search(letters):
+        return given.start(), given.start() + 1
     names, asker = NAMES.search(letters), _I_DID.search(letters)
     if asker and (names is None or asker.start() < names.start()):
         return asker.span()
