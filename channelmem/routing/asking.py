@@ -9,7 +9,7 @@ import re
 
 from channelmem.routing.evidence import LOOKS, fragment, outcome
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.verbs import WONDERING
+from channelmem.routing.verbs import STATES, WONDERING
 from channelmem.routing.view import View, first_word
 
 TASKS = word_set(
@@ -28,6 +28,8 @@ _ASKS = re.compile(
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
+_EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah|again$)(?!\S)")
+_STATE = re.compile(r"[jl,.]*N[jlx]{1,2}$")
 _EXCLAIMED = re.compile(r"what an? ")
 _QUESTION = re.compile(r"[qoh]")
 _BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
@@ -104,14 +106,22 @@ def silent(view: View) -> bool:
         return True
     if _ASKS.search(view.shape) or _questioned(view) or _wanting(view):
         return False
+    if _EITHER.search(" ".join(view.line.words)) or (_STATE.match(view.shape) and not STATES.isdisjoint(view.words)):
+        return False
     if outcome(view) or fragment(view) or first_word(view.line.words, view.shape) in LOOKS:
         return False
     return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
 
 
+def _sought(view: View, first: str) -> bool:
+    """A task only by its word: "count the votes", "remind me who", "translate what Ann said", "name of the bar"."""
+    if first in {"count", "remind"} and not {"h", "q", "o"}.isdisjoint(view.shape):
+        return True
+    named = first == "name" and view.line.words[1:2] == ["of"]
+    return named or (first == "count" and view.talk) or (first == "translate" and view.known)
+
+
 def task(view: View) -> bool:
     """Something is to be made or done, not found."""
     first = first_word(view.line.words, view.shape)
-    counted = first in {"count", "remind"} and not {"h", "q", "o"}.isdisjoint(view.shape)
-    counted = counted or (first == "translate" and view.known) or " ".join(view.line.words).startswith("name of ")
-    return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None
+    return (first in TASKS and not _sought(view, first)) or _ONE_OF.search(" ".join(view.line.words)) is not None

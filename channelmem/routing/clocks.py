@@ -45,7 +45,10 @@ CLOCK = (
 CLOCK_MINUTES = rf"(?:{_AT} )?(?P<hour>\d{{1,2}}):(?P<minute>\d\d)"
 CLOCK_BARE = rf"(?:{_AT} )(?P<hour>{_HOUR}){_ENDS}"
 CLOCK_SPOKEN = rf"(?:{_AT} )?(?P<share>half|quarter|ten|twenty|five) (?P<side>past|to|after|till) (?P<hour>{_HOUR})"
-POINT = rf"(?:{_AT}|over|during|right (?:after|before)) (lunch|lunchtime|noon|midday|midnight|breakfast|dinner)"
+POINT = (
+    r"(?:at|around|by|since|after|before|until|till|over|during|right (?:after|before))"
+    r" (lunch|lunchtime|noon|midday|midnight|breakfast|dinner)"
+)
 _SHARES = {"half": 30.0, "quarter": 15.0, "ten": 10.0, "twenty": 20.0, "five": 5.0}
 
 

@@ -16,8 +16,9 @@ from channelmem.routing.view import View, first_word, going_on
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _FRAGMENT_WORDS = 8
+_SHORT = 7
 _IN_A_STATE = STATES | PLACES
-LOOKS = word_set("read search scroll explain repost resend")
+LOOKS = word_set("read search scroll explain repost resend count")
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
 _ABSENT = word_set("afk unread backlog scrollback brb lurking")
 
@@ -65,6 +66,13 @@ def _all(view: View) -> bool:
 
 def _speaking(view: View) -> bool:
     return not view.words.isdisjoint({"i", "my", "they", "people"}) and ("c" in view.shape or "G" in view.shape)
+
+
+def _again(view: View) -> bool:
+    """ "What time again", "name of the bar again"."""
+    words = view.line.words
+    short = len(words) <= _SHORT and words[len(view.shape.rstrip("l.,")) - 1] == "again"
+    return short and (view.shape.lstrip("jl,.&")[:1] in {"q", "o", "h"} or words[0] in {"name", "time"})
 
 
 def _where(view: View) -> bool:
@@ -129,11 +137,14 @@ def _general(view: View) -> bool:
     return not (outcome(view) or "again" in view.words or _absent(view) or _affair_alone(view))
 
 
-_MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
+_MODAL = re.compile(r"m[jl]*[NPWiet]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
 
 
 def _modal(view: View) -> bool:
-    return _MODAL.search(view.shape) is not None or any(each.span.clue is Clue.FUTURE for each in view.line.times)
+    if _MODAL.search(view.shape):
+        return True
+    # "What is the plan for tomorrow" asks what was agreed.
+    return not outcome(view) and any(each.span.clue is Clue.FUTURE for each in view.line.times)
 
 
 _OF_THE_WORLD = WORLD | FAMOUS | MANKIND
@@ -176,7 +187,7 @@ def _name_as_word(view: View) -> bool:
     return called or not view.words.isdisjoint(_OF_NAMES) or _NAME_KIND.search(" ".join(words)) is not None
 
 
-_AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]")
+_AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]|^[jl,.&]*[bBdv][xA]|x[xA](?=[bB])")
 
 
 def _affair(view: View) -> bool:
@@ -207,6 +218,7 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("something of the talk", 2, _talk_noun),
     ("how the talk ended", 3, outcome),
     ("a summary or a quote", 2, _summary),
+    ("once again", 2, _again),
     ("where or which it is", 1, _where),
     ("alone, a thing of the talk", 3, fragment),
     ("a past time", 1, _past_time),

@@ -103,7 +103,7 @@ def _passive(line: Line, finding: Finding) -> bool:
     named = line.letters[finding.verb[0] - 1] == "p"  # "a synonym for said"
     if named or verb_of(line, finding) not in _SAID or "most" in line.words or elsewhere(line):
         return False
-    return finding.start == 0 or asks(line, line.letters)
+    return not line.letters[: finding.start].strip("jtl") or asks(line, line.letters)
 
 
 def _raised(line: Line, finding: Finding) -> bool:

@@ -76,6 +76,8 @@ def _made_up(line: Line, first: str) -> str:
 def _to_be_done(line: Line, first: str) -> bool:
     at = line.words.index(first)
     named = first == "name" and line.words[at + 1 : at + 2] == ["of"]
+    if first == "count" and not TALK_NOUNS.isdisjoint(line.words):
+        return False
     if first == "translate" and _THEIR_WORDS.search(line.letters):
         return False  # "translate what Yuki said"
     return line.letters[at] == "x" and not named and {"q", "o", "h"}.isdisjoint(line.letters)
@@ -105,7 +107,7 @@ def _ordered(line: Line, first: str) -> str:
         return "a notice"
     if first in _ORDERS or words[:2] == ["never", "mind"] or words[:3] == ["remind", "me", "to"]:
         return "an order"
-    if words[0] == "say" and "again" not in words:
+    if words[0] == "say" and "again" not in words and letters[1:2] != "M":
         return "words to be said"
     at = words.index(first) if first else 0
     if words[at : at + 3] == ["say", "that", "again"]:

@@ -30,7 +30,7 @@ def told(line: Line, finding: Finding) -> bool:
     says_something = _WISHED.match(letters[: finding.start]) is None and (
         (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
     )
-    either = subject == "W" and "or" in line.words[finding.end :]  # "we agreed on Thai or Korean"
+    either = ("W" in subject or "e" in subject) and "or" in line.words[finding.end :]  # "we agreed on Thai or Korean"
     return (says_something or either or asks(line, beside)) and sure(line, finding)
 
 

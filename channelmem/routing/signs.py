@@ -18,8 +18,9 @@ WHO_DID = re.compile(
 TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 POINTING = word_set("it this that these those")
 _SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
-_IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}Bt)[jlz]*$|^Bs[jl]*x[jl]*$")
+_IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}B[st])[jlz]*$|^Bs[jl]*x[jl]*$")
 YOU_GAVE = re.compile(r"(?<=[xLKTs])y[jv]*[Vc](?!M)")
+_IN_A_STATE = re.compile(r"^[jl,.]*N[jlx]{1,2}$|^[jl,.]*s[lx]?pN|b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]")
 _OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WORLD_VERBS = word_set(
     """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
@@ -53,7 +54,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("this place", 2, re.compile(r"[tpfy][xj]?H|k")),
     Sign("who", 1, None, word_set("who whom whose"), unless_known=True),
     Sign("who did it", 2, WHO_DID),
-    Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bB]"), word_set("whose")),
+    Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bBVc]"), word_set("whose")),
     Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")),
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
     Sign("something there was", 3, re.compile(r"[bB]js[jxG]?[ap]")),
@@ -67,13 +68,13 @@ SIGNS: tuple[Sign, ...] = (
     Sign("to me", 1, re.compile(r"[dBVc].*M"), word_set("me")),
     Sign("about whom", 1, re.compile(r"N.*[pa][jl]*$")),
     Sign("anything I", 2, re.compile(r"^[jl,.&]*s[jl]*i")),
-    Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wg]|q[bB]j"), word_set("why")),
+    Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wgs]|q[bB]j"), word_set("why")),
     Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
     Sign("what you gave", 3, YOU_GAVE),
     Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
-    Sign("for or against", 2, re.compile(r"(?:o|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
+    Sign("for or against", 3, re.compile(r"(?:o|hx|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
     Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),
     Sign("advice is asked", -3, re.compile(r"[qh][xjLKT]{0,2}[jl]*(?:m[jl]*[iWy]|D[jl]*[iWy](?![jl]*R))")),
     Sign("an opinion is asked", -3, re.compile(r"o|^[jl]*q[xLKT]?b"), _OPINIONS),
@@ -98,7 +99,10 @@ SIGNS: tuple[Sign, ...] = (
     Sign("what else", 2, re.compile(r"[qos]j"), word_set("else")),
     Sign("is it still", 1, re.compile(r"^[jl,.&]*b[xA]j"), word_set("still")),
     Sign("how was it", 2, re.compile(r"hBs|qVp[st][jl]*$")),
-    Sign("somebody's state", 2, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
+    Sign("yes or no", 1, re.compile(r"x&[xj]"), word_set("yes not")),
+    Sign("is it over", 3, re.compile(r"^[jl,.&]*bs[jl]*[pj][jl]*$"), word_set("over on off up down")),
+    Sign("who was first to", 2, re.compile(r"o[bB][jl]*p[CK]")),
+    Sign("somebody's state", 2, _IN_A_STATE, STATES),
     Sign("where somebody is", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpkj]$|[Ng]b[jl]*[xpkj]$"), PLACES),
     Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
     Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True, unless=TALK_NOUNS),

@@ -70,5 +70,5 @@ def _between(words: list[str], i: int, before: str, after: str) -> bool:
 def _is_asked_of(words: list[str], verb: int, i: int) -> bool:
     """ "Why is Rose", "is Rose mad"; but "what is rose gold", "is hope lost"."""
     asked = verb > 0 and words[verb - 1] in {"why", "where", "when", "how"}
-    placed = i + 1 < len(words) and words[-1] in PLACES
+    placed = i + 1 < len(words) and (words[-1] in PLACES or (words[i + 1] in PLACES and words[i + 2] in {"for", "or"}))
     return asked or placed or not STATES.isdisjoint(words[i + 1 : i + 3])

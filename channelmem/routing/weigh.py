@@ -18,6 +18,7 @@ from channelmem.routing.view import view_of
 
 THRESHOLD = 3
 _JUST = re.compile(r"(?<=[NWyeogts])j(?=[VcBA])")
+_YOURS = re.compile(r"^[^NP]*U[jx]*[KLT]")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
@@ -64,6 +65,9 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
         return (at, at + 1) if at >= 0 else (0, 0)
     if given := YOU_GAVE.search(letters):
         return given.start(), given.start() + 1
+    if _YOURS.search(letters):
+        at = letters.index("U")
+        return at, at + 1
     names, asker = NAMES.search(letters), _I_DID.search(letters)
     if asker and (names is None or asker.start() < names.start()):
         return asker.span()
