@@ -1,8 +1,11 @@
-"""Cog: fetches what was missed. In: a guild that appears (start, join, reconnect). Out: remembered messages.
+"""Cog: catches up with Discord. In: a guild that appears (start, join, reconnect). Out: a memory in line with it.
 
 Only the gap is fetched: from the first message heard in this session (or the newest there is) down to the newest
 that was stored before, newest first so that it is useful at once, within a budget per channel. A gap is noted in
 the memory before its first page and shrinks with every page, so that an interrupted one is closed later.
+
+Every page is also compared with what was stored before (`reconcile`). A channel without a gap, but with stored
+messages, is asked for its newest page to that end: one request, and no more.
 """
 
 from __future__ import annotations
@@ -19,15 +22,13 @@ import structlog
 from discord.ext import commands
 
 from bot.access import Room, may_read, remembered, rooms
-from bot.names import nick_names
-from bot.text import is_command, to_message
+from bot.pages import PAGE, Page, fetch, values
+from bot.reconcile import Known, Reconcile
 from channelmem.errors import ChannelmemError
-from channelmem.types import Message
 
 if TYPE_CHECKING:
     from bot.client import Bot
 
-PAGE = 100
 AT_ONCE = 2
 """Channels fetched at the same time, over all guilds: live answers come first on Discord's rate limits."""
 RETRIES_S = (0.0, 30.0, 120.0, 600.0)
@@ -69,6 +70,9 @@ class Backfill(commands.Cog):
         self.bot = bot
         self.memory = bot.memory
         self.settings = bot.settings
+        self._fills = bot.settings.backfill and bot.settings.backfill_messages > 0
+        """Without, nothing new is fetched; what is stored has to follow edits and deletes all the same."""
+        self._reconcile = Reconcile(bot)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._running: dict[int, asyncio.Task[None]] = {}
 
@@ -82,8 +86,6 @@ class Backfill(commands.Cog):
 
     def start(self, guild: discord.Guild) -> None:
         """One run per guild: a newer session knows more than the one before, so it takes over."""
-        if not self.settings.backfill or not self.settings.backfill_messages:
-            return
         if (running := self._running.pop(guild.id, None)) is not None:
             running.cancel()
         task = self._running[guild.id] = asyncio.create_task(self.fill(guild), name=f"backfill {guild.id}")
@@ -106,9 +108,11 @@ class Backfill(commands.Cog):
     async def _once(self, guild: discord.Guild, run: Run) -> bool:
         """True if no gap is left."""
         try:
-            left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in await self.memory.gaps(guild.id)}
-        except ChannelmemError:
+            gaps = await self.memory.gaps(guild.id)
+        except ChannelmemError as error:
+            log.warning("backfill postponed", guild_id=guild.id, problem=type(error).__name__)
             return False
+        left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in gaps if self._fills}
         wanted = [room for room in rooms(guild) if self._wanted(room) and room.id not in run.done]
         fine = await asyncio.gather(*(self._guarded(self.fill_room(room, left.get(room.id), run)) for room in wanted))
         return all(fine)
@@ -127,23 +131,30 @@ class Backfill(commands.Cog):
             return True
 
     async def fill_room(self, room: Room, left: Stretch | None, run: Run) -> None:
-        """What was missed just now, then what an earlier run left open."""
-        fresh = None if room.id in run.noted else await self._fresh(room)
+        """What was missed just now, then what an earlier run left open; what changed is noticed on the way."""
+        known = await self._reconcile.known(room)
+        fresh = await self._fresh(room) if self._fills and room.id not in run.noted else None
         stretches = _apart(fresh, left)
         if stretches:
-            await self._fill(room, stretches, run)
+            await self._fill(room, stretches, known, run)
+        from_the_top = fresh is not None or any(stretch.newest is None for stretch in stretches)
+        if known and not from_the_top:
+            await self._reconcile.compare(room, known, await fetch(room, None))
         run.done.add(room.id)
 
-    async def _fill(self, room: Room, stretches: list[Stretch], run: Run) -> None:
+    async def _fill(self, room: Room, stretches: list[Stretch], known: Known, run: Run) -> None:
         guild_id, lowest = room.guild.id, min(stretch.oldest for stretch in stretches)
         await self.memory.note_gap(guild_id, room.id, stretches[0].newest, lowest)
         run.noted.add(room.id)
         count, budget = 0, self.settings.backfill_messages
         for stretch in stretches:
-            async for page in self.pages(room, stretch, budget - count):
-                await self.memory.remember_many(await self._values(room, page))
-                await self.memory.note_gap(guild_id, room.id, page[-1].id, lowest)
-                count += len(page)
+            async for page, missing in self.pages(room, stretch, budget - count):
+                await self._reconcile.compare(room, known, page)
+                if missing:
+                    found = await values(self.bot, room, missing)
+                    await self.memory.remember_many([value for value in found if value.content])
+                    await self.memory.note_gap(guild_id, room.id, missing[-1].id, lowest)
+                count += len(missing)
         await self.memory.close_gap(guild_id, room.id)
         self.bot.metrics.backfilled.inc(count)
         log.info("backfilled", guild_id=guild_id, channel_id=room.id, count=count)
@@ -155,23 +166,17 @@ class Backfill(commands.Cog):
             return None  # nothing was said since: no request needed
         return Stretch(first, stored or 0)
 
-    async def pages(self, room: Room, stretch: Stretch, budget: int) -> AsyncIterator[list[discord.Message]]:
-        """Pages of a stretch, newest first, until its lower end, the budget, or what is too old to be kept."""
+    async def pages(
+        self, room: Room, stretch: Stretch, budget: int
+    ) -> AsyncIterator[tuple[Page, list[discord.Message]]]:
+        """Pages, newest first, each with what it has of a stretch: until the stretch's lower end, the budget, or
+        what is too old to be kept."""
         before, too_old = stretch.newest, time.time() - self.settings.lifetime_s
         while budget > 0:
-            size = min(PAGE, budget)
-            start = discord.Object(before) if before else None
-            fetched = [m async for m in room.history(limit=size, before=start, oldest_first=False)]
-            page = [m for m in fetched if m.id > stretch.oldest and m.created_at.timestamp() > too_old]
-            if page:
-                yield page
-            if len(page) < size:
+            page = await fetch(room, before)
+            inside = [m for m in page.messages if m.id > stretch.oldest and m.created_at.timestamp() > too_old]
+            missing = inside[:budget]
+            yield page, missing
+            if len(missing) < PAGE:
                 return
-            before, budget = page[-1].id, budget - size
-
-    async def _values(self, room: Room, page: list[discord.Message]) -> list[Message]:
-        """Oldest first, as they were said."""
-        names = await nick_names(room.guild, (m.author.id for m in page if not m.author.bot))
-        values = (to_message(message, self.bot.me, names) for message in reversed(page))
-        prefixes = self.settings.command_prefixes
-        return [v for v in values if v and v.content and (v.own or not is_command(v.content, prefixes))]
+            before, budget = missing[-1].id, budget - PAGE

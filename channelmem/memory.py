@@ -243,6 +243,10 @@ class Memory:
         """The newest stored message."""
         return await self._store.last_seen(guild_id, channel_id)
 
+    async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
+        """The newest so many stored messages with their revisions."""
+        return await self._store.known(guild_id, channel_id, newest)
+
     async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
         """Remembers that a stretch of a channel's past is still to be fetched."""
         await self._bookmarks.note(guild_id, Gap(channel_id, newest_id, oldest_id))

@@ -28,7 +28,7 @@ from rich.progress import track
 from channelmem.recalling.links import FEATURES, SPAN, Floats, Linker, Weights
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
-TARGET = Path(__file__).parent.parent / "channelmem" / "links.npz"
+TARGET = Path(__file__).parent.parent / "channelmem" / "recalling" / "links.npz"
 ATTRIBUTION = (
     "Learned from #ubuntu IRC annotated by Kummerfeld et al., A Large-Scale Corpus for Conversation "
     "Disentanglement, ACL 2019, github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0."

@@ -60,9 +60,16 @@ async def test_only_what_is_missing_is_fetched(scene: Scene, recorder: Recorder)
     assert recorder.texts[1:] == [f"line {n}" for n in range(50, 60)]
 
 
-async def test_nothing_new_means_no_request(scene: Scene, recorder: Recorder) -> None:
+async def test_nothing_new_means_nothing_is_fetched_but_the_page_to_compare(scene: Scene, recorder: Recorder) -> None:
     old = lines(scene, 0, 5)
     recorder.messages[old[-1]] = stored(scene, old[-1])
+    async with start(scene, recorder):
+        await scene.server.ask(scene.general, scene.mark, "ready?")
+    assert len(scene.server.calls("GET", r"/messages$")) == 1
+    assert recorder.named("note_gap") == []
+
+
+async def test_a_silent_channel_of_which_nothing_is_stored_needs_no_request(scene: Scene, recorder: Recorder) -> None:
     async with start(scene, recorder):
         await scene.server.ask(scene.general, scene.mark, "ready?")
     assert scene.server.calls("GET", r"/messages$") == []

@@ -17,12 +17,17 @@ def _at_least(figures: dict[str, object], name: str, least: float) -> None:
     assert value >= least, f"{name} is {value}"
 
 
-# The sets that rules are written against must stay at the target. The final half is the honest figure: it was measured
-# at 96.7 % (speakers 96.7 %, windows 97.8 %), a little short of the 97 % we want, and must at least not get worse.
+# The sets that rules are written against must stay at the target. The final half is the honest figure: nobody who
+# writes rules has read it. It was measured at 97.5 % (speakers 96.7 %, windows 100 %).
+_TARGET = {"route": 0.97, "speakers": 0.95, "windows": 0.95}
 LEAST = {
-    "routing_dev.jsonl": {"rows": 120, "route": 0.97, "speakers": 0.95, "windows": 0.95},
-    "routing_more.jsonl": {"rows": 160, "route": 0.97, "speakers": 0.95, "windows": 0.95},
-    "routing_final.jsonl": {"rows": 120, "route": 0.966, "speakers": 0.966, "windows": 0.977},
+    "routing_dev.jsonl": {"rows": 120, **_TARGET},
+    "routing_more.jsonl": {"rows": 160, **_TARGET},
+    "routing_third.jsonl": {"rows": 110, **_TARGET},
+    "routing_fourth.jsonl": {"rows": 156, **_TARGET},
+    "routing_fifth.jsonl": {"rows": 157, **_TARGET},
+    "routing_sixth.jsonl": {"rows": 155, **_TARGET},
+    "routing_final.jsonl": {"rows": 120, **_TARGET},
 }
 
 

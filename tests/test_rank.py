@@ -10,7 +10,8 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.rank import SHIPPED, Ask, Pool, asking, distinct, order, rank
+from channelmem.recalling.lines import asking
+from channelmem.recalling.rank import SHIPPED, Ask, Pool, distinct, order, rank
 from channelmem.types import Message, Window
 
 FILLER = "nothing of that sort came up around here today"

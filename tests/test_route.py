@@ -334,6 +334,71 @@ def test_without_a_known_form_the_evidence_decides(text: str, kind: Kind) -> Non
     assert ask(text).kind is kind
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i agree with what bob said",
+        "alice broke her arm yesterday, how long does it take to heal",
+        "my teacher told us yesterday about mitosis, can you explain it",
+        "delete what i just wrote",
+        "make up a story where bob and alice argue",
+        "what did bob marley sing about",
+        "did mark twain write huckleberry finn",
+        "is the name alice more common than carol",
+        "how many people said yes to brexit",
+        "what was agreed in the treaty of versailles",
+        "what did people talk about before smartphones",
+        "what would you have said",
+        "when someone says that, what do they mean",
+        "what were people saying about it in 1999",
+        "let bob know i'm late",
+        "print('what did bob say') why is this wrong",
+    ],
+)
+def test_what_is_only_mentioned_told_or_ordered_is_none(text: str) -> None:
+    assert ask(text).kind is Kind.NONE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "did the meeting get moved",
+        "who's against the idea",
+        "any blockers mentioned",
+        "what's left to decide",
+        "how many said no",
+        "final headcount?",
+        "was that ever resolved",
+        "i'd like to know whether carol ever replied",
+        "main points of the discussion",
+        "whats the third option you listed",
+        "translate what alice said",
+        "is alice for or against moving it",
+    ],
+)
+def test_terse_and_indirect_questions_are_the_channels(text: str) -> None:
+    assert ask(text).kind is Kind.CHANNEL
+
+
+@pytest.mark.parametrize(
+    ("text", "speakers"),
+    [
+        ("what did bob hear from alice", (ALICE,)),
+        ("according to alice, when is the deadline", (ALICE,)),
+        ("what was bob's and alice's take", (BOB, ALICE)),
+        ("what was your answer to alice's question", (BOT,)),
+        ("did people like alice's idea", ()),
+        ("does bob like alice's idea", (BOB,)),
+        ("find my message about the car", (MARK,)),
+        ("i asked you for a list, what did you put on it", (BOT,)),
+        ("is will mad at me", (WILL,)),
+        ("what did will and alice agree on", (WILL, ALICE)),
+    ],
+)
+def test_whose_words_are_meant_where_several_are_named(text: str, speakers: tuple[Person, ...]) -> None:
+    assert ask(text).speakers == speakers
+
+
 def test_the_evidence_is_told_in_words() -> None:
     assert "who did it +2" in ask("who broke the build").why[0]
     assert "a deed of history -3" in ask("who painted the mona lisa").why[0]

@@ -64,6 +64,28 @@ def window(text: str, moment: Moment | None = None) -> tuple[float | None, float
         ("in the last 20 minutes", "2026-03-18T15:10", "2026-03-18T15:30"),
         ("past 3 days", "2026-03-15T15:30", "2026-03-18T15:30"),
         ("last 2h", "2026-03-18T13:30", "2026-03-18T15:30"),
+        ("in the last hour and a half", "2026-03-18T14:00", "2026-03-18T15:30"),
+        ("between 2 and 3pm", "2026-03-18T14:00", "2026-03-18T15:00"),
+        ("between 13:10 and 13:40", "2026-03-18T13:10", "2026-03-18T13:40"),
+        ("between noon and 2", "2026-03-18T12:00", "2026-03-18T14:00"),
+        ("at half past two", "2026-03-18T13:45", "2026-03-18T15:15"),
+        ("around 9 last night", "2026-03-17T20:15", "2026-03-17T21:45"),
+        ("at 3 in the morning", "2026-03-18T02:15", "2026-03-18T03:45"),
+        ("before lunch", "2026-03-18T00:00", "2026-03-18T12:00"),
+        ("before 9 this morning", "2026-03-18T00:00", "2026-03-18T09:00"),
+        ("the weekend before last", "2026-03-06T18:00", "2026-03-09T00:00"),
+        ("tuesday last week", "2026-03-10T00:00", "2026-03-11T00:00"),
+        ("between monday and wednesday last week", "2026-03-09T00:00", "2026-03-12T00:00"),
+        ("two fridays ago", "2026-03-06T00:00", "2026-03-07T00:00"),
+        ("yesterday or the day before", "2026-03-16T00:00", "2026-03-18T00:00"),
+        ("on the first of march", "2026-03-01T00:00", "2026-03-02T00:00"),
+        ("on 3/10", "2026-03-10T00:00", "2026-03-11T00:00"),
+        ("on 14/03", "2026-03-14T00:00", "2026-03-15T00:00"),
+        ("in q4", "2025-10-01T00:00", "2026-01-01T00:00"),
+        ("in summer 2025", "2025-06-01T00:00", "2025-09-01T00:00"),
+        ("at christmas", "2025-12-23T00:00", "2025-12-28T00:00"),
+        ("on new year eve", "2025-12-31T00:00", "2026-01-01T00:00"),
+        ("all day", "2026-03-18T00:00", "2026-03-18T15:30"),
     ],
 )
 def test_words_become_the_span_that_people_mean(text: str, start: str, end: str) -> None:
@@ -81,6 +103,12 @@ def test_words_become_the_span_that_people_mean(text: str, start: str, end: str)
         ("a few days ago", [2 * DAY, 4 * DAY], [60, 30 * DAY]),
         ("an hour and a half ago", [1.5 * HOUR], [60]),
         ("5m ago", [300], [HOUR]),
+        ("1h30 ago", [1.5 * HOUR], [600]),
+        ("2 or 3 days ago", [2 * DAY, 3 * DAY], [HOUR, 6 * DAY]),
+        ("an hour or so ago", [HOUR], [600, DAY]),
+        ("four and a half hours ago", [4.5 * HOUR], [600]),
+        ("at the start of the week", [1.5 * DAY], [5 * DAY]),
+        ("in the first week of march", [14 * DAY], [DAY, 40 * DAY]),
         ("the other day", [2 * DAY, 6 * DAY], [60, 90 * DAY]),
         ("a while back", [2 * DAY, 60 * DAY], [60]),
         ("lately", [DAY, 7 * DAY], [60 * DAY]),
@@ -109,7 +137,19 @@ def test_recent_words_are_recent(text: str) -> None:
     assert found.span.end == NOW
 
 
-@pytest.mark.parametrize("text", ["what did bob say", "we went", "the second point", "mark said may be", "march on"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "around 9 people",
+        "the 2nd tip",
+        "rate it 3/10",
+        "what did bob say",
+        "we went",
+        "the second point",
+        "mark said may be",
+        "march on",
+    ],
+)
 def test_no_time_is_read_into_other_words(text: str) -> None:
     assert find(text.split(), Moment(NOW)) == []
 
@@ -133,6 +173,14 @@ def test_before_i_joined_ends_when_the_asker_joined() -> None:
 
 def test_while_i_was_away_begins_when_the_asker_last_spoke() -> None:
     assert window("while i was away", Moment(NOW, last_spoke_ts=NOW - HOUR)) == (NOW - HOUR, NOW)
+
+
+def test_an_absence_reaches_back_as_long_as_it_lasted() -> None:
+    assert window("i was on a call for 20 minutes") == (NOW - 1_200, NOW)
+
+
+def test_after_that_runs_to_now() -> None:
+    assert window("my phone died 15 minutes ago what was said after that")[1] == NOW
 
 
 def test_the_running_weekend_counts_but_the_last_one_is_the_one_before() -> None:

@@ -17,18 +17,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.recalling.lines import Line, read, tells
+from channelmem.recalling.replies import Replies
+from channelmem.recalling.said import THREAD, SaidWeights, Scene, Words, columns, worth
 from channelmem.recalling.words import stem, stems
 from channelmem.types import Message, Window
 
 Floats = NDArray[np.float64]
 
-_SENTENCE: Final = re.compile(r"[^.!?]+[.!?]*")
 _TIME: Final = re.compile(
     r"\b(?:yesterday|today|tomorrow|tonight|last|next|ago|weeks?|weekend|months?|years?|recently|\d{4}|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|"
@@ -42,6 +43,8 @@ _MONTH_NAMES: Final = "january february march april may june july august septemb
 _MONTHS: Final = tuple(map(stem, _MONTH_NAMES.split()))
 SESSION_S: Final = 3_600.0
 """A longer silence ends a stretch of talk: what came before it is no neighbour."""
+THREAD_EVIDENCE: Final = 0.5
+"""Somebody who takes part in a thread probably speaks of what it is about; less surely than by answering it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,16 @@ class Weights:
     """A month or year in the topic that is the date of the message."""
     question: float = 0.1
     question_for_fact: float = 0.2
-    """A message that is only a question: the answer after it is wanted, all the more by one who asks for a fact."""
+    """A message that is only a question: the answer after it is wanted, all the more by one who asks for a fact.
+    Somebody's own question is as good as another line of theirs."""
     fragment: float = 0.2
     """A message of fewer than three words quotes badly."""
     answer_kind: float = 0.1
     """"When" finds a time, "how many" an amount."""
     relative: float = 0.3
     """How far coverage is measured against the best candidate instead of the whole topic."""
+    said: SaidWeights | None = SaidWeights()  # noqa: RUF009  (frozen)
+    """What is added where somebody's own words are wanted."""
 
 
 SHIPPED: Final = Weights()
@@ -112,7 +118,7 @@ class Scores:
 
     rank: Floats
     evidence: Floats
-    """The coverage plus half the cosine: comparable between questions."""
+    """The coverage, or half of what the speaker's thread covers, plus half the cosine: comparable between questions."""
     coverage: Floats
     """Share of the topic in the message and in what it answers. Neighbours order, but are no evidence: the line after a
     mention is no mention."""
@@ -121,20 +127,33 @@ class Scores:
 def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     """Score every message of the pool."""
     topic = tuple(dict.fromkeys(stems(ask.topic)))
-    lines = [_line(message.content) for message in pool.messages]
-    present = _present(lines, topic)
-    share = _shares(pool, topic, present)
-    own = _own(pool.messages, topic, present, weights)
-    cosine = np.nan_to_num(np.maximum(pool.cosines, 0.0))
-    near = _Near(_stretches(pool.messages), _near_share(pool.messages, weights))
+    lines = [read(message.content) for message in pool.messages]
+    present, literal = _present(lines, ask.topic, topic)
+    found = Words(present, literal, _rarity(pool, topic, present))
+    share = found.rarity / found.rarity.sum() if topic else found.rarity
+    replies = Replies.among(pool.messages)
+    own = _own(pool.messages, topic, present, weights.parent * np.minimum(replies.above(present), 1.0), weights)
+    cosine = np.fmax(pool.cosines, 0.0)  # 0 without a vector
+    people = len({message.author_id for message in pool.messages})
+    near = _Near(_stretches(pool.messages), _near_share(people, weights))
     wide = (1.0 - (1.0 - own) * (1.0 - near.words(present, weights))) @ share
     score = weights.words * wide / (weights.relative * wide.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
     score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * (
         cosine + weights.cosine_near * near.cosine(cosine)
     )
     score += _situation(pool.messages, lines, ask, weights)
-    coverage = own @ share
-    return Scores(score, coverage + 0.5 * cosine, coverage)
+    coverage = evidence = own @ share
+    if weights.said is not None and _wants_words(ask):
+        mine = np.array([message.author_id in ask.speakers for message in pool.messages], dtype=bool)
+        seen = columns(found, Scene(lines, mine, replies, cosine, people))
+        score += worth(weights.said, seen)
+        evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
+    return Scores(score, evidence + 0.5 * cosine, coverage)
+
+
+def _wants_words(ask: Ask) -> bool:
+    """Whether it is somebody's own lines that are compared with each other."""
+    return bool(ask.speakers) and not ask.wants_fact
 
 
 def order(pool: Pool, scores: Scores) -> list[int]:
@@ -156,37 +175,30 @@ def distinct(messages: Sequence[Message], indexes: Sequence[int]) -> list[int]:
     return kept
 
 
-def _present(lines: Sequence[_Line], topic: Sequence[str]) -> Floats:
-    """1 where a message has a word of the topic."""
-    present = np.zeros((len(lines), len(topic)))
+def _present(lines: Sequence[Line], asked: str, topic: Sequence[str]) -> tuple[Floats, Floats]:
+    """1 where a message has a word of the topic, in any form; and 1 where it has the very form that was asked for."""
+    typed: dict[str, set[str]] = {}
+    for form in read(asked).forms:
+        typed.setdefault(stem(form), set()).add(form)
+    present, literal = np.zeros((2, len(lines), len(topic)))
+    place = {word: column for column, word in enumerate(topic)}
     wanted = frozenset(topic)
     for row, line in enumerate(lines):
         for word in wanted & line.stems:
-            present[row, topic.index(word)] = 1.0
-    return present
+            present[row, place[word]] = 1.0
+            literal[row, place[word]] = not line.forms.isdisjoint(typed.get(word, ()))
+    return present, literal
 
 
-def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, weights: Weights) -> Floats:
+def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, above: Floats, weights: Weights) -> Floats:
     """Per message and word of the topic: the chance that it or what it answers is about it, or that its date is."""
-    covered = 1.0 - (1.0 - present) * (1.0 - weights.parent * _in_parents(messages, present))
+    covered = 1.0 - (1.0 - present) * (1.0 - above)
     dated = _dated(messages, topic)
     return covered if dated is None else np.maximum(covered, weights.date * dated)
 
 
-def _in_parents(messages: Sequence[Message], present: Floats) -> Floats:
-    """The chance that what a message answers has the word."""
-    having = {messages[row].id: present[row] for row in np.flatnonzero(present.any(axis=1)).tolist()}
-    chances = np.zeros_like(present)
-    for row, message in enumerate(messages):
-        for parent, chance in message.parents:
-            words = having.get(parent)
-            if words is not None:
-                chances[row] += chance * words
-    return np.minimum(chances, 1.0)
-
-
-def _near_share(messages: Sequence[Message], weights: Weights) -> float:
-    crowd = min(1.0, 2.0 / max(1, len({message.author_id for message in messages})))
+def _near_share(people: int, weights: Weights) -> float:
+    crowd = min(1.0, 2.0 / max(1, people))
     return weights.near_crowd + (weights.near_alone - weights.near_crowd) * crowd
 
 
@@ -221,15 +233,15 @@ def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(breaks, dtype=np.int64)])
 
 
-def _shares(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
-    """What each word is of the topic: inverse document frequencies as in BM25, together 1."""
+def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
+    """What each word of the topic counts: inverse document frequencies as in BM25."""
     frequency = present.sum(axis=0)
     total = max(pool.total, len(pool.messages))
     if pool.counts is not None:
         counted = np.array([pool.counts.get(word, 0) for word in topic], dtype=float)
         frequency = np.minimum(np.maximum(frequency, counted), total)
     rarity: Floats = np.log1p((total - frequency + 0.5) / (frequency + 0.5))
-    return rarity / rarity.sum() if topic else rarity
+    return rarity
 
 
 def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
@@ -247,9 +259,9 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
     return dated
 
 
-def _situation(messages: Sequence[Message], lines: Sequence[_Line], ask: Ask, weights: Weights) -> Floats:
+def _situation(messages: Sequence[Message], lines: Sequence[Line], ask: Ask, weights: Weights) -> Floats:
     """What speaks for a message apart from its words: who, when, and what kind of line it is."""
-    question = weights.question_for_fact if ask.wants_fact else weights.question
+    question = weights.question_for_fact if ask.wants_fact else 0.0 if ask.speakers else weights.question
     score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])
     if len(ask.speakers) == 1:
         score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
@@ -257,33 +269,5 @@ def _situation(messages: Sequence[Message], lines: Sequence[_Line], ask: Ask, we
         score += [weights.window if ask.window.contains(message.ts) else 0.0 for message in messages]
     for wanted, pattern in ((ask.wants_time, _TIME), (ask.wants_amount, _AMOUNT)):
         if wanted:
-            score += [weights.answer_kind if _tells(message.content, pattern) else 0.0 for message in messages]
+            score += [weights.answer_kind if tells(message.content, pattern) else 0.0 for message in messages]
     return score
-
-
-class _Line(NamedTuple):
-    """What depends on a text alone."""
-
-    stems: frozenset[str]
-    asking: float
-    is_fragment: bool
-
-
-@lru_cache(maxsize=16_384)
-def _line(text: str) -> _Line:
-    found = stems(text)
-    return _Line(frozenset(found), asking(text), len(found) < 3)
-
-
-@lru_cache(maxsize=16_384)
-def _tells(text: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.search(text) is not None
-
-
-def asking(text: str) -> float:
-    """Share of a text that is questions."""
-    if "?" not in text:
-        return 0.0
-    sentences = [sentence.strip() for sentence in _SENTENCE.findall(text)]
-    asked = sum(len(sentence) for sentence in sentences if sentence.endswith("?"))
-    return asked / max(1, sum(map(len, sentences)))

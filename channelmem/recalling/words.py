@@ -80,6 +80,16 @@ def stems(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def forms(text: str) -> frozenset[str]:
+    """The words as written (lower case), with the parts of "perl-base5.10" and the "wifi" of "Wi-Fi"."""
+    found: set[str] = set()
+    for word in _WORD.findall(text.lower()):
+        found.add(word)
+        if not word.isalpha():
+            found.update((*_PARTS.findall(word), word.replace("-", "")))
+    return frozenset(found)
+
+
 def words(text: str) -> tuple[str, ...]:
     """The words as written (lower case) that have a stem, each once: what a full-text index is asked for."""
     return tuple(dict.fromkeys(word for word in _WORD.findall(text.lower()) if stem(word)))

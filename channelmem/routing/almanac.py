@@ -26,15 +26,19 @@ _FEASTS = {
     "new year": (1, 1, 1), "new years": (1, 1, 1), "new year eve": (12, 31, 0), "new years eve": (12, 31, 0),
     "nye": (12, 31, 0), "new year day": (1, 1, 0), "halloween": (10, 31, 1), "valentine": (2, 14, 0),
     "valentine day": (2, 14, 0), "valentines day": (2, 14, 0), "valentines": (2, 14, 0), "easter": (0, 0, 3),
-    "thanksgiving": (11, 0, 2),
+    "thanksgiving": (11, 0, 2), "st patrick day": (3, 17, 0), "st patricks day": (3, 17, 0), "april fools": (4, 1, 0),
 }  # fmt: skip
-FEAST_WORDS = frozenset(word for name in _FEASTS for word in name.split()) - {"day", "new", "year", "years", "eve"}
+_PLAIN_WORDS = frozenset({"day", "new", "year", "years", "eve", "st", "april"})
+FEAST_WORDS = frozenset(word for name in _FEASTS for word in name.split()) - _PLAIN_WORDS
 
 WEEKDAY = (
     r"(?:(?:back )?on |the |earlier )?(?:(?P<which>last|past|previous|this past|this|next|coming) )?"
     rf"(?P<name>{_DAY_NAMES})(?: (?:in the |at )?{_PART})?"
 )
 WEEKDAYS_AGO = rf"(?P<count>two|three|four|2|3|4) (?P<name>{_DAY_NAMES})s ago"
+WEEKDAY_RANGE = (
+    rf"(?:between |from )?(?P<first>{_DAY_NAMES}) (?:and|to|till|until|-) (?P<name>{_DAY_NAMES})(?P<back> last week)?"
+)
 OF_LAST_WEEK = (
     rf"(?:on )?(?P<name>{_DAY_NAMES})(?: of)? (?:last|the previous) week|last week (?:on )?(?P<after>{_DAY_NAMES})"
 )
@@ -45,14 +49,18 @@ EDGE = (
     r" of (?P<which>the|this|last) (?P<unit>week|month|year)"
     r"|(?P<early>early|earlier|later|late|mid) (?:on )?in the (?P<of>week|month|year)"
 )
+MONTH_PART = (
+    r"(?:in |at |during |since |around |towards )?(?:the )?(?P<edge>first (?:week|half|days)|last week|second half"
+    rf"|start|beginning|end|middle) of (?P<name>{_MONTH_NAMES})"
+)
 MONTH = (
     r"(?P<which>(?:back |early |late |mid |sometime |earlier )?"
-    r"(?:in|during|since|of|last|this past|around|early|mid|late|until|till|before|after))"
+    r"(?:in|during|since|of|last|this past|around|early|mid|late|until|till|before|after|throughout|all of))"
     rf"(?: early| late| mid)? (?P<name>{_MONTH_NAMES})(?: (?:of )?(?P<year>\d{{4}}))?"
 )
 SEASON = (
-    r"(?:back )?(?:in |during )?(?:(?P<which>last|previous|this past|past|this)|(?:in|during|over|since) the) "
-    rf"(?P<name>{'|'.join(_SEASONS)})"
+    r"(?:back )?(?:in |during )?(?:(?P<which>last|previous|this past|past|this)|(?:in|during|over|since)(?: the)?) "
+    rf"(?P<name>{'|'.join(_SEASONS)})(?: (?:of )?(?P<year>\d{{4}}))?"
 )
 QUARTER = r"(?:in |during |back in )?(?:q(?P<number>[1-4])|(?P<last>last quarter(?! of| hour)))"
 FEAST = (
@@ -88,7 +96,16 @@ def weekdays_ago(match: re.Match[str], moment: Moment) -> Span:
 
 def of_last_week(match: re.Match[str], moment: Moment) -> Span:
     monday = moment.today - timedelta(days=moment.today.weekday() + 7)
-    return spans.whole_day(moment, monday + timedelta(days=WEEKDAYS[match["name"] or match["after"]]))
+    name = match["name"] or match["after"]
+    return spans.whole_day(moment, monday + timedelta(days=WEEKDAYS[name]))
+
+
+def weekday_range(match: re.Match[str], moment: Moment) -> Span:
+    """From one day to the other, both of the same week where that can be."""
+    last = of_last_week(match, moment) if match["back"] else spans.weekday(moment, WEEKDAYS[match["name"]])
+    day = last.day or moment.today
+    back = (day.weekday() - WEEKDAYS[match["first"]]) % 7
+    return Span(moment.at(day - timedelta(days=back)), last.end)
 
 
 def weekend(match: re.Match[str], moment: Moment) -> Span:
@@ -111,14 +128,19 @@ def edge(match: re.Match[str], moment: Moment) -> Span:
     """The start, the middle or the end of a week, a month or a year."""
     unit, side = match["unit"] or match["of"], match["edge"] or match["early"]
     begin, end = _whole(moment, unit, back=match["which"] == "last")
-    if side in {"end", "late", "later"} and begin + (end - begin) * 0.6 > moment.now:
+    if side in _LATE and begin + (end - begin) * 0.6 > moment.now:
         begin, end = _whole(moment, unit, back=True)
+    return _share(begin, end, side)
+
+
+_LATE = frozenset({"end", "late", "later", "last week", "second half"})
+
+
+def _share(begin: float, end: float, side: str) -> Span:
     length = end - begin
     if side in {"middle", "mid"}:
         return Span(begin + length * 0.25, begin + length * 0.75)
-    if side in {"end", "late", "later"}:
-        return Span(begin + length * 0.6, end)
-    return Span(begin, begin + length * 0.4)
+    return Span(begin + length * 0.6, end) if side in _LATE else Span(begin, begin + length * 0.4)
 
 
 def _whole(moment: Moment, unit: str, *, back: bool) -> tuple[float, float]:
@@ -133,6 +155,11 @@ def _whole(moment: Moment, unit: str, *, back: bool) -> tuple[float, float]:
     return moment.at(date(today.year - back, 1, 1)), moment.at(date(today.year + 1 - back, 1, 1))
 
 
+def month_part(match: re.Match[str], moment: Moment) -> Span:
+    found = spans.named_month(moment, MONTHS[match["name"]])
+    return _share(found.start or 0.0, found.end or 0.0, match["edge"])
+
+
 def month(match: re.Match[str], moment: Moment) -> Span:
     number = MONTHS[match["name"]]
     if match["year"]:
@@ -141,6 +168,9 @@ def month(match: re.Match[str], moment: Moment) -> Span:
 
 
 def season(match: re.Match[str], moment: Moment) -> Span:
+    if match["year"]:
+        first = date(int(match["year"]), _SEASONS[match["name"]], 1)
+        return Span(moment.at(first), moment.at(spans.month_start(first.year, first.month + 3)))
     return spans.season(moment, _SEASONS[match["name"]], previous=match["which"] in {"last", "previous"})
 
 
@@ -220,6 +250,10 @@ def day_word(match: re.Match[str], moment: Moment) -> Span:
     back = {"today": 0, "yesterday": 1, "previous day": 1}.get(match["word"], 2)
     day = moment.today - timedelta(days=back)
     return spans.part_of_day(moment, day, PARTS[match["part"]]) if match["part"] else spans.whole_day(moment, day)
+
+
+def two_days(_match: re.Match[str], moment: Moment) -> Span:
+    return Span(moment.at(moment.today - timedelta(days=2)), moment.at(moment.today))
 
 
 def other_day(match: re.Match[str], moment: Moment) -> Span:

@@ -30,7 +30,7 @@ NUM = rf"(?:\d{{1,4}}(?:\.\d)?|{'|'.join(sorted(NUMBERS, key=len, reverse=True))
 UNIT = "(?:second|minute|hour|day|night|week|fortnight|month|year|decade)"
 _SHORT_UNIT = "(?:s|m|h|d|w|mins?|hrs?|secs?|days?|hours?|minutes?)"
 AMOUNT = (
-    rf"(?:(?:(?P<n>{NUM})(?: (?:or|to|-) (?P<to>{NUM}))?(?P<half> and a half)? )?(?P<unit>{UNIT})s?"
+    rf"(?:(?:(?P<n>{NUM})(?: (?:or|to|-) (?P<to>{NUM}))?(?P<half> and a half)? )?(?P<unit>{UNIT})(?P<many>s)?"
     rf"(?P<half_more> and a half)?(?: (?:and )?(?P<rest>{NUM}) (?P<rest_unit>{UNIT})s?)?(?P<so> or (?:so|two|three))?"
     rf"|(?P<short>\d{{1,4}}(?:\.\d)?) ?(?P<short_unit>{_SHORT_UNIT})(?: ?(?P<short_rest>\d{{1,2}}) ?{_SHORT_UNIT}?)?)"
 )
@@ -59,7 +59,7 @@ def amount(match: re.Match[str]) -> Amount:
     if match["short"]:
         return _short(match)
     said, unit_s = match["n"], UNITS[match["unit"]]
-    least = _number(said) if said else 1.0
+    least = _number(said) if said else 2.0 if match["many"] else 1.0
     if match["half"] or match["half_more"]:
         least += 0.5
     if match["rest"]:
@@ -67,7 +67,7 @@ def amount(match: re.Match[str]) -> Amount:
     most = _number(match["to"]) if match["to"] else least
     if match["so"] in {" or two", " or three"}:
         most = 3.0 if match["so"].endswith("three") else 2.0
-    loose = said in _LOOSE or match["so"] == " or so"
+    loose = said in _LOOSE or match["so"] == " or so" or (said is None and match["many"] is not None)
     return Amount(min(least, most), max(least, most), unit_s, loose, said is None)
 
 

@@ -9,7 +9,7 @@ import re
 
 from channelmem.routing.evidence import LOOKS, fragment, outcome
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.verbs import WONDERING
+from channelmem.routing.verbs import STATES, WONDERING
 from channelmem.routing.view import View, first_word
 
 TASKS = word_set(
@@ -22,13 +22,18 @@ _ASKING_WORDS = word_set("any anything everything quote")
 _TAGS = word_set("right correct so huh no yeah")
 _ASKS = re.compile(
     r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)"
-    r"|[.,&zl][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+    r"|[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)|[.,][jl]*Cs[jl]*$"
+    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
 )
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
+_EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah|again$)(?!\S)")
+_STATE = re.compile(r"[jl,.]*N[jlx]{1,2}$")
+_EXCLAIMED = re.compile(r"what an? ")
 _QUESTION = re.compile(r"[qoh]")
 _BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
+_BEFORE_WANTED = frozenset({"", ".", ",", "&", "R", "r", "b", "B", "p", "x"})
 _TELLING = word_set("said told asked explained mentioned")
 _READING = word_set("read saw heard watched")
 
@@ -36,9 +41,11 @@ _READING = word_set("read saw heard watched")
 # A statement, then a question that is not about it: "Rose broke her arm, how long does it take to heal".
 _GENERAL_END = re.compile(
     r"^(?:[^qohdr.,]|(?<=[jl])[.,])*[a-zA-Z@](?:[.,]|(?<=z)(?=h))[jl&z]*"
-    r"(?:h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|q[bB][jl]*i|b[jl]*y|D[jl]*y(?![jl]*[RvC])|qt|(?P<sum>qbx)"
-    r"|CMt|(?P<task>(?:m[jl]*y[jl]*|l*)[xCR]))(?!.*[.,][jl]*[qohdbB])"
+    r"(?:h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|q[bB][jl]*i|q[bB][jl]*U|b[jl]*y|D[jl]*y(?![jl]*[RvC])|m[jl]*[se]"
+    r"|myC$|qt|(?P<sum>qbx)|CMt|(?P<true>(?:b[jl]*[ste]|ob)[jlx]*$)|(?P<task>(?:m[jl]*y[jl]*|l*)[xCR]))"
+    r"(?!.*[.,][jl]*[qohdbB])"
 )
+_TRUE = word_set("right wrong correct true")
 _DOABLE = TASKS - {"remind", "name"}
 _ANOTHER = word_set("a an another some")
 
@@ -50,6 +57,8 @@ def ends_generally(words: list[str], letters: str) -> bool:
         return False
     if match["task"]:
         return words[match.end() - 1] in _DOABLE
+    if match["true"]:
+        return words[-1] in _TRUE
     if match["sum"]:
         return words[match.end() - 1][0].isdigit()
     if match[0].endswith(("CMt", "qt")):
@@ -78,20 +87,41 @@ def _questioned(view: View) -> bool:
     return False
 
 
+def _wanting(view: View) -> bool:
+    """Any, anything at the head of a clause; not "you told me everything"."""
+    if view.words.isdisjoint(_ASKING_WORDS):
+        return False
+    at = (i for i, word in enumerate(view.line.words) if word in _ASKING_WORDS)
+    return any(view.shape[:i].rstrip("jlzk")[-1:] in _BEFORE_WANTED for i in at)
+
+
 def silent(view: View) -> bool:
     """Nothing is asked of us: a statement, a greeting, what "my teacher told me"."""
-    if view.shape.startswith("tb") or _outsider(view) or ends_generally(view.line.words, view.shape):
+    if (
+        view.shape.startswith("tb")
+        or _EXCLAIMED.match(" ".join(view.line.words))
+        or _outsider(view)
+        or ends_generally(view.line.words, view.shape)
+    ):
         return True
-    if _ASKS.search(view.shape) or _questioned(view) or not view.words.isdisjoint(_ASKING_WORDS):
+    if _ASKS.search(view.shape) or _questioned(view) or _wanting(view):
+        return False
+    if _EITHER.search(" ".join(view.line.words)) or (_STATE.match(view.shape) and not STATES.isdisjoint(view.words)):
         return False
     if outcome(view) or fragment(view) or first_word(view.line.words, view.shape) in LOOKS:
         return False
     return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
 
 
+def _sought(view: View, first: str) -> bool:
+    """A task only by its word: "count the votes", "remind me who", "translate what Ann said", "name of the bar"."""
+    if first in {"count", "remind"} and not {"h", "q", "o"}.isdisjoint(view.shape):
+        return True
+    named = first == "name" and view.line.words[1:2] == ["of"]
+    return named or (first == "count" and view.talk) or (first == "translate" and view.known)
+
+
 def task(view: View) -> bool:
     """Something is to be made or done, not found."""
     first = first_word(view.line.words, view.shape)
-    counted = first == "count" and "h" in view.shape
-    counted = counted or " ".join(view.line.words).startswith("name of ")
-    return (first in TASKS and not counted) or _ONE_OF.search(" ".join(view.line.words)) is not None
+    return (first in TASKS and not _sought(view, first)) or _ONE_OF.search(" ".join(view.line.words)) is not None

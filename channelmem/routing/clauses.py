@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _GAP = "[jzlk]*"
 _AND = "(?:,&?|&)j?"
@@ -42,53 +43,69 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text.replace("_", _GAP))
 
 
-CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
+class Form(NamedTuple):
+    """A form of asking. Where none of the letters in `needs` is there, the pattern need not be tried."""
+
+    name: str
+    needs: frozenset[str]
+    pattern: re.Pattern[str]
+
+
+def _form(name: str, needs: str, text: str) -> Form:
+    return Form(name, frozenset(needs), _pattern(text))
+
+
+CLAUSES: tuple[Form, ...] = (
     # did Ann say, has anyone mentioned, what is Bob talking about
-    ("asked", _pattern(f"d_{_SUBJECT}_(?P<verb>[CcKGH])")),
-    ("perfect", _pattern(f"v_{_SUBJECT}_(?P<verb>[cGCK])")),
-    ("perfect", _pattern(f"v_{_SUBJECT}_n_(?P<verb>G)")),
-    ("continuous", _pattern(f"[bB]_{_SUBJECT}_(?:n_)?(?P<verb>G)")),
-    ("anyone", _pattern(r"^[l,.]*(?P<subject>g)_(?P<verb>[CK])")),
+    _form("asked", "d", f"d_{_SUBJECT}_(?P<verb>[CcKGH])"),
+    _form("perfect", "v", f"v_{_SUBJECT}_(?P<verb>[cGCK])"),
+    _form("perfect", "n", f"v_{_SUBJECT}_n_(?P<verb>G)"),
+    _form("continuous", "G", f"[bB]_{_SUBJECT}_(?:n_)?(?P<verb>G)"),
+    _form("anyone", "g", r"(?:^|(?<=[.,z]))[lj,.]*(?P<subject>g)_(?P<verb>[CK])"),
     # who said, who was it that said, whose idea
-    ("who", _pattern(r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])")),
-    ("who", _pattern(r"h(?P<subject>x)_(?P<verb>c)")),
-    ("whose", _pattern(r"(?P<subject>o)_(?P<verb>[KL])")),
+    _form("who", "o", r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])"),
+    _form("who", "h", r"h(?P<subject>x)_(?P<verb>c)"),
+    _form("whose", "o", r"(?P<subject>o)_(?P<verb>[KL])"),
     # was I mentioned, has Ann been quoted
-    ("passive", _pattern(r"(?P<subject>)(?:B_[iNyeW]_|v_[iNyeW]_n_)(?P<verb>c)")),
+    _form("passive", "c", r"(?P<subject>)(?:B_[iNyeW]_|v_[iNyeW]_n_)(?P<verb>c)"),
     # what Ann said; Ann said something, what was it
-    ("told", _pattern(f"{_SUBJECT}_(?:[vBb]_)?(?:n_)?(?P<verb>[cG])")),
+    _form("told", "cG", f"{_SUBJECT}_(?:[vBb]_)?(?:n_)?(?P<verb>[cG])"),
     # what was said, was redis mentioned, anything said about; did redis come up
-    ("passive", _pattern(r"(?P<subject>)[Bnvbd]_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)")),
-    ("passive", _pattern(r"(?P<subject>)[sKL]_(?P<verb>c)")),
-    ("passive", _pattern(r"^[l,.]*(?P<subject>)tx{1,2}_(?P<verb>c)")),
-    ("raised", _pattern(r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])")),
+    _form("passive", "c", r"(?P<subject>)[Bnvbd]_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)"),
+    _form("passive", "c", r"(?P<subject>)[sKL]_(?P<verb>c)"),
+    _form("passive", "c", r"^[l,.]*(?P<subject>)tx{1,2}_(?P<verb>c)"),
+    _form("raised", "Cc", r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])"),
     # Ann's message, my last question, a link from Ann, the argument between Ann and Bob, quote Ann
-    ("own", _pattern(r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])")),
-    ("owned", _pattern(r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGH])")),
-    ("sent", _pattern(f"(?P<verb>[KLs])_f_{_SUBJECT}")),
-    ("sent", _pattern(f"(?P<verb>x)_[fp]_{_NAMED}")),
+    _form("own", "uU", r"(?P<subject>[uU])_(?:x_)?(?P<verb>[KL])"),
+    _form("owned", "P", r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGHC])"),
+    _form("sent", "f", f"(?P<verb>[KLs])_f_{_SUBJECT}"),
+    _form("sent", "N", f"(?P<verb>x)_[fp]_{_NAMED}"),
     # according to Ann; what did Bob hear from Ann
-    ("according", _pattern(f"(?P<verb>x)_p_{_NAMED}")),
-    ("heard", _pattern(f"(?P<verb>[xBR])_f_{_NAMED}")),
-    ("between", _pattern(f"(?P<verb>[KLH])_[fp]_{_NAMED}")),
-    ("quoted", _pattern(f"(?P<verb>K)_{_NAMED}")),
+    _form("according", "N", f"(?P<verb>x)_p_{_NAMED}"),
+    _form("heard", "N", f"(?P<verb>[xBR])_f_{_NAMED}"),
+    _form("between", "fp", f"(?P<verb>[KLH])_[fp]_{_NAMED}"),
+    _form("quoted", "N", f"(?P<verb>K)_{_NAMED}"),
     # what does Ann think, what do you mean
-    ("opinion", _pattern(f"D_(?P<subject>{_NAMES}|e|t?[gH])_(?P<verb>[CK])")),
-    ("opinion", _pattern("qD_(?P<subject>g)_(?P<verb>[xR])")),
-    ("opinion", _pattern(f"q_{_NAMED}_(?P<verb>C)")),
-    ("meaning", _pattern(r"qD_(?P<subject>y)_(?P<verb>C)")),
+    _form("opinion", "D", f"D_(?P<subject>{_NAMES}|e|t?[gH])_(?P<verb>[CK])"),
+    _form("opinion", "D", "qD_(?P<subject>g)_(?P<verb>[xR])"),
+    _form("opinion", "N", f"q_{_NAMED}_(?P<verb>C)"),
+    _form("meaning", "D", r"qD_(?P<subject>y)_(?P<verb>C)"),
     # the last message, messages about, any mention of; do you remember my
-    ("last", _pattern(r"(?P<subject>)x_(?:x_)?(?P<verb>[KLs])")),
-    ("messages", _pattern(r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)")),
-    ("messages", _pattern(r"(?P<subject>)t_(?P<verb>C)_[pa]")),
-    ("noun", _pattern(r"(?P<subject>)qB_t_(?:x_)?(?P<verb>[KL])")),
-    ("remembered", _pattern(r"(?P<verb>R)_(?P<subject>u)")),
+    _form("last", "KLs", r"(?P<subject>)x_(?:x_)?(?P<verb>[KLs])"),
+    _form("messages", "KL", r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)"),
+    _form("messages", "C", r"(?P<subject>)t_(?P<verb>C)_[pa]"),
+    _form("noun", "B", r"(?P<subject>)qB_t_(?:x_)?(?P<verb>[KL])"),
+    _form("remembered", "R", r"(?P<verb>R)_(?P<subject>u)"),
     # when did Ann go, where was Ann, what does Ann own, is Ann here
-    ("past", _pattern(f"[dv]_{_SUBJECT}_(?P<verb>[xvRDn]?)")),
-    ("past", _pattern(f"B_(?P<subject>{_NAMES}|e|W)(?P<verb>)")),
-    ("present", _pattern(f"D_(?P<subject>{_NAMES}|e)(?P<verb>)")),
-    ("present", _pattern(f"(?<=q)(?:[xLK]|_){{0,3}}b_(?P<subject>{_NAMES}|t?[gH]|e)(?P<verb>)(?![NP])")),
-    ("present", _pattern(f"^[l,.j]*b_{_NAMED}(?P<verb>)")),
-    ("present", _pattern(f"qb_(?:x_)?p_{_NAMED}(?P<verb>)")),
+    _form("past", "dv", f"[dv]_{_SUBJECT}_(?P<verb>[xvRDn]?)"),
+    _form("past", "B", f"B_(?P<subject>{_NAMES}|e|W)(?P<verb>)"),
+    _form("present", "D", f"D_(?P<subject>{_NAMES}|e)(?P<verb>)"),
+    Form(
+        "present",
+        frozenset("b"),
+        _pattern(f"(?<=q)(?:[xLK]|_){{0,3}}b_(?P<subject>{_NAMES}|t?[gH]|e)(?P<verb>)(?![NP])"),
+    ),
+    _form("present", "b", f"^[l,.j]*b_{_NAMED}(?P<verb>)"),
+    _form("present", "b", f"qb_(?:x_)?p_{_NAMED}(?P<verb>)"),
 )
-LIFE_QUESTION = _pattern(f"[dv]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDn]?)")
+LIFE_QUESTION = _pattern(f"[dvD]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDnp]?)")

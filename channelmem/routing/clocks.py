@@ -23,6 +23,7 @@ _POINTS = {
 }  # fmt: skip
 _HOURS = "one two three four five six seven eight nine ten eleven twelve"
 _HOUR_WORDS = {word: number for number, word in enumerate(_HOURS.split(), 1)}
+_BETWEEN = rf"{'|'.join(_HOUR_WORDS)}|noon|midnight|\d{{1,2}}"
 _HOUR = rf"\d{{1,2}}|{'|'.join(_HOUR_WORDS)}"
 PART = "(?:morning|afternoon|evening|night)"
 _AT = "(?:at|around|by|about|since|after|before|until|till|like|past)"
@@ -33,8 +34,8 @@ _ENDS = (
     r"about|local|sharp|\w+day)(?!\S))"
 )
 CLOCKS = (
-    rf"(?:(?:between|from) (?P<first>{_HOUR})(?::(?P<first_minute>\d\d))? ?(?P<first_half>{_HALF})?"
-    rf" (?:and|to|till|until|-) (?P<last>{_HOUR})(?::(?P<last_minute>\d\d))?"
+    rf"(?:(?:between|from) (?P<first>{_BETWEEN})(?::(?P<first_minute>\d\d))? ?(?P<first_half>{_HALF})?"
+    rf" (?:and|to|till|until|-) (?P<last>{_BETWEEN})(?::(?P<last_minute>\d\d))?"
     rf" ?(?P<last_half>{_HALF})?)(?! (?!this )(?:\w+s|people)(?!\S))"
 )
 CLOCK = (
@@ -44,7 +45,10 @@ CLOCK = (
 CLOCK_MINUTES = rf"(?:{_AT} )?(?P<hour>\d{{1,2}}):(?P<minute>\d\d)"
 CLOCK_BARE = rf"(?:{_AT} )(?P<hour>{_HOUR}){_ENDS}"
 CLOCK_SPOKEN = rf"(?:{_AT} )?(?P<share>half|quarter|ten|twenty|five) (?P<side>past|to|after|till) (?P<hour>{_HOUR})"
-POINT = rf"(?:{_AT}|over|during|right (?:after|before)) (lunch|lunchtime|noon|midday|midnight|breakfast|dinner)"
+POINT = (
+    r"(?:at|around|by|since|after|before|until|till|over|during|right (?:after|before))"
+    r" (lunch|lunchtime|noon|midday|midnight|breakfast|dinner)"
+)
 _SHARES = {"half": 30.0, "quarter": 15.0, "ten": 10.0, "twenty": 20.0, "five": 5.0}
 
 
@@ -88,7 +92,7 @@ def clocks(match: re.Match[str], moment: Moment) -> Span | None:
     """Between nine and ten, today or, if that is still to come, yesterday."""
     first = _hour(match["first"]) + int(match["first_minute"] or 0) / 60
     last = _hour(match["last"]) + int(match["last_minute"] or 0) / 60
-    half = (match["last_half"] or match["first_half"] or "").replace(".", "")
+    half = (match["last_half"] or match["first_half"] or _NAMED_HALF.get(match["first"]) or "").replace(".", "")
     if max(first, last) > 24 or first == last:
         return None
     if half:
@@ -99,7 +103,12 @@ def clocks(match: re.Match[str], moment: Moment) -> Span | None:
     return Span(begin, begin + length * HOUR, nominal=begin, hours=(first, first + length), either_half=either)
 
 
+_NAMED_HALF = {"noon": "pm", "midnight": "am"}
+
+
 def _hour(text: str) -> int:
+    if text in _NAMED_HALF:
+        return 12
     return _HOUR_WORDS[text] if text in _HOUR_WORDS else int(text)
 
 

@@ -7,12 +7,13 @@ the recap that is asked for. Tense carries most of it: what somebody *said* is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
+from channelmem.routing.grounds import subject_of, verb_of
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
-from channelmem.routing.proofs import CHECKS, subject_of, verb_of
+from channelmem.routing.proofs import CHECKS
 from channelmem.routing.recap import Recap, recap
 from channelmem.routing.refusals import refused
 from channelmem.routing.weigh import THRESHOLD, weigh
@@ -76,8 +77,9 @@ def _weighed(line: Line) -> Judged:
 
 
 def _clause(line: Line) -> Finding | None:
-    for name, pattern in CLAUSES:
-        if pattern.search(line.letters) is None:
+    letters = frozenset(line.letters)
+    for name, needs, pattern in CLAUSES:
+        if needs.isdisjoint(letters) or pattern.search(line.letters) is None:
             continue
         matches = (Finding.of(name, match) for match in pattern.finditer(line.letters))
         fit = [each for each in matches if CHECKS[name](line, each)]
@@ -90,6 +92,8 @@ def _clause(line: Line) -> Finding | None:
 
 def _main_clause(line: Line, finding: Finding) -> Finding:
     """How did Ann feel when somebody wrote to her: the question is about Ann, not about somebody."""
+    if subject_of(line, finding) == "i" and (answer := line.letters.find("dy", finding.end)) >= 0:
+        return replace(finding, subject=(answer + 1, answer + 2))  # "I asked you for a list, what did you put on it"
     match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding
@@ -98,7 +102,9 @@ def _main_clause(line: Line, finding: Finding) -> Finding:
 
 def _recalled(words: list[str]) -> bool:
     """ "Remember when", "remember the"."""
-    return any(word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1]))
+    return "remember" in words and any(
+        word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1])
+    )
 
 
 def _told_before(line: Line, finding: Finding) -> bool:

@@ -30,7 +30,7 @@ _SPELLED = "|".join(sorted(_ORDINALS, key=len, reverse=True))
 # A day and a month in figures; only after "on", for 3/10 may be a mark.
 SHORT_DATE = r"\d{1,2}[/.]\d{1,2}"
 WRITTEN_DATE = (
-    r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
     rf"|(?:{_NAMES}) (?:the )?{_NTH}(?:(?: ,)? \d{{4}})?|{_NTH} (?:of )?(?:{_NAMES})(?:(?: ,)? \d{{4}})?"
     rf"|(?:{_SPELLED}) of (?:{_NAMES})|(?:{_NAMES}) the (?:{_SPELLED})"
 )
@@ -52,7 +52,7 @@ def written_date(phrase: str, today: date) -> date | None:
         try:
             day: date = dateutil_parser.parse(plain, default=_first(today), dayfirst=day_first).date()
         except (ValueError, OverflowError):
-            return None
+            continue
         if day > today and str(day.year) not in plain:
             day = _year_before(day)
         if day <= today:

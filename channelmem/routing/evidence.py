@@ -9,15 +9,16 @@ import re
 from collections.abc import Callable
 
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.signs import POINTING, TOLD, WHO_DID
+from channelmem.routing.signs import POINTING, TOLD, WHO_DID, YOU_GAVE
 from channelmem.routing.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES
 from channelmem.routing.view import View, first_word, going_on
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _FRAGMENT_WORDS = 8
+_SHORT = 7
 _IN_A_STATE = STATES | PLACES
-LOOKS = word_set("read search scroll explain repost resend")
+LOOKS = word_set("read search scroll explain repost resend count")
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
 _ABSENT = word_set("afk unread backlog scrollback brb lurking")
 
@@ -65,6 +66,13 @@ def _all(view: View) -> bool:
 
 def _speaking(view: View) -> bool:
     return not view.words.isdisjoint({"i", "my", "they", "people"}) and ("c" in view.shape or "G" in view.shape)
+
+
+def _again(view: View) -> bool:
+    """ "What time again", "name of the bar again"."""
+    words = view.line.words
+    short = len(words) <= _SHORT and words[len(view.shape.rstrip("l.,")) - 1] == "again"
+    return short and (view.shape.lstrip("jl,.&")[:1] in {"q", "o", "h"} or words[0] in {"name", "time"})
 
 
 def _where(view: View) -> bool:
@@ -124,14 +132,19 @@ def _general(view: View) -> bool:
         return True
     if _GENERAL.search(view.shape) is None or (view.known and view.moving) or "P" in view.shape:
         return False
+    if YOU_GAVE.search(view.shape):
+        return False
     return not (outcome(view) or "again" in view.words or _absent(view) or _affair_alone(view))
 
 
-_MODAL = re.compile(r"m[jl]*[NPWiegt]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
+_MODAL = re.compile(r"m[jl]*[NPWiet]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
 
 
 def _modal(view: View) -> bool:
-    return _MODAL.search(view.shape) is not None or any(each.span.clue is Clue.FUTURE for each in view.line.times)
+    if _MODAL.search(view.shape):
+        return True
+    # "What is the plan for tomorrow" asks what was agreed.
+    return not outcome(view) and any(each.span.clue is Clue.FUTURE for each in view.line.times)
 
 
 _OF_THE_WORLD = WORLD | FAMOUS | MANKIND
@@ -146,6 +159,8 @@ def _deed(view: View) -> bool:
     if match is None:
         return False
     at = match.start("deed")
+    if not view.shape[at + 1 :].strip("jlz.,"):
+        return False  # "who is hosting": nothing of the world is named
     generic = view.line.words[at] == "decided" and not {"a", "an"}.isdisjoint(view.line.words[at + 1 : at + 3])
     return generic or view.line.words[at] in DEEDS
 
@@ -155,7 +170,7 @@ _BOT = re.compile(r"[dDbBv]j*y(?!j*R)|^y")
 
 def _bot(view: View) -> bool:
     itself = _BOT.search(view.shape) is not None or ("U" in view.shape and not view.talk)
-    return itself and TOLD.search(view.shape) is None
+    return itself and TOLD.search(view.shape) is None and YOU_GAVE.search(view.shape) is None
 
 
 _SAID = re.compile("[dBc]")
@@ -172,7 +187,7 @@ def _name_as_word(view: View) -> bool:
     return called or not view.words.isdisjoint(_OF_NAMES) or _NAME_KIND.search(" ".join(words)) is not None
 
 
-_AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]")
+_AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]|^[jl,.&]*[bBdv][xA]|x[xA](?=[bB])")
 
 
 def _affair(view: View) -> bool:
@@ -203,6 +218,7 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("something of the talk", 2, _talk_noun),
     ("how the talk ended", 3, outcome),
     ("a summary or a quote", 2, _summary),
+    ("once again", 2, _again),
     ("where or which it is", 1, _where),
     ("alone, a thing of the talk", 3, fragment),
     ("a past time", 1, _past_time),

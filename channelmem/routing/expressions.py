@@ -35,6 +35,11 @@ def _rolling(match: re.Match[str], moment: Moment) -> Span:
     return spans.rolling(moment, _reach_s(amount(match)))
 
 
+def _last_minutes(match: re.Match[str], moment: Moment) -> Span:
+    """The last 15: what else is counted so."""
+    return spans.rolling(moment, float(match["count"]) * MINUTE)
+
+
 def _reach_s(said: Amount) -> float:
     return said.most * said.unit_s * (2 if said.loose else 1)
 
@@ -105,7 +110,8 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(
         _away,
         r"(?:while|when) (?:i|i am|i was|we were|i have|me) (?:\w+ ){0,2}(?:away|gone|asleep|sleeping|afk|out|offline"
-        r"|busy|working|eating|in class|at work|driving|off|not here|cooking)(?: for lunch)?",
+        r"|busy|working|eating|in class|at work|driving|off|not here|cooking|slept|worked|ate|drove|showered)"
+        r"(?: for lunch)?",
         r"since i (?:\w+ )?(?:left|went|logged off|spoke|posted|wrote|checked|looked)"
         r"(?: (?:away|last|afk|offline|to \w+))?",
         r"since i was (?:last )?(?:here|on|online|around)(?: last)?|since my last (?:message|post|visit)",
@@ -125,6 +131,7 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
         r"just now|right now|at the moment|this (?:very )?(?:moment|minute|second)|at present|this instant",
         r"(?:a )?little (?:bit )?(?:while )?ago|the last (?:little )?(?:bit|while)",
     ),
+    _rule(_recent, r"not (?:too |so |that |very )?long ago"),
     _rule(
         _while_back,
         r"(?:(?:quite |for )?a (?:long |good |little )?)?while (?:ago|back)",
@@ -140,9 +147,14 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     _rule(almanac.other_day, r"(?:the )?other (?P<unit>day|night|week|morning|evening)"),
     _rule(almanac.before_last, almanac.BEFORE_LAST),
     _rule(clocks.night_before_last, r"(?:the )?night before last"),
+    _rule(almanac.weekday_range, almanac.WEEKDAY_RANGE),
+    _rule(almanac.two_days, r"yesterday (?:or|and) the day before(?: that| yesterday)?"),
     _rule(almanac.of_last_week, almanac.OF_LAST_WEEK),
     _rule(almanac.weekdays_ago, almanac.WEEKDAYS_AGO),
     _rule(almanac.edge, almanac.EDGE),
+    _rule(almanac.month_part, almanac.MONTH_PART),
+    _rule(_last_minutes, r"(?:in|over|for|from|of) the last (?P<count>\d{1,3})(?=$| [,.?!])"),
+    _rule(_rolling, rf"(?:in |over |during )these {AMOUNT}"),
     _rule(_rolling, rf"{_DURING}(?:the |these |this )(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)"),
     _rule(
         almanac.last_unit,

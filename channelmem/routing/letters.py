@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from channelmem.routing import when
+from channelmem.routing.dates import MONTHS, WEEKDAYS
 from channelmem.routing.lexicon import CODES, word_set
 from channelmem.routing.naming import Known, Line, name
 from channelmem.routing.reading import QUOTED, Token
@@ -87,6 +88,8 @@ _SOME_OF = {
 
 def _unnamed(words: list[str], codes: list[str]) -> list[str]:
     """The words with names blanked, so that April who wrote is no month."""
+    if "N" not in codes and "P" not in codes and "Z" not in codes:
+        return words
     return [QUOTED if code in "NPZ" else word for word, code in zip(words, codes, strict=True)]
 
 
@@ -98,7 +101,7 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
         return False
     if each.first and each.span.day is not None and each.span.hours is None and _picked(each, codes, words):
         return False
-    if _planned(each, codes, words):
+    if _planned(each, codes, words) or _offered(each, words) or _intended(each, codes, words):
         return False
     before = each.first
     if before > 1 and words[before - 1] in {"this", "that"} and codes[before - 2] == "a":
@@ -113,6 +116,23 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
 
 
+def _offered(each: Found, words: list[str]) -> bool:
+    """ "Friday or Saturday": two days to choose from."""
+    names = {*WEEKDAYS, *MONTHS}
+    after = words[each.last : each.last + 1] == ["or"] and not names.isdisjoint(words[each.last + 1 : each.last + 3])
+    before = words[max(0, each.first - 1) : each.first] == ["or"] and not names.isdisjoint(words[: each.first])
+    return (after or before) and not names.isdisjoint(words[each.first : each.last])
+
+
+def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
+    """ "Did Ann say if she can come on Friday": the day of the visit, not of the saying."""
+    if (each.span.day is None and each.span.hours is None) or not _AHEAD.isdisjoint(words[each.first : each.last]):
+        return False
+    said = next((i for i in range(each.first) if codes[i] in "Cc"), each.first)
+    return "m" in codes[said : each.first]
+
+
+_AHEAD = word_set("last past previous yesterday today this night ago")
 _PLANNING = re.compile(r"[jl,.&]*b[^dBcGnvCqoz]*$")
 
 

@@ -65,7 +65,8 @@ _GROUPS: dict[str, str] = {
         proposal proposals plans recommendation recommendations quotes announcement announcements updates statement
         statements story complaint complaints decision decisions stance view views verdict advice excuse feedback
         explanation objection objections concern concerns remark remarks words reaction reactions snippet mentions
-        doc song songs recipe requests offers promises notes note theory side request votes article invite rule""",
+        doc song songs recipe requests offers promises notes note theory side request votes article invite rule
+        sentence sentences""",
     "a": "about regarding re concerning",
     "f": "from by between",
     "p": "to of for with in at on into onto over as like than against toward towards during",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from channelmem.routing.lexicon import AMBIGUOUS
 from channelmem.routing.people import Roster, fold
 from channelmem.routing.reading import Token
-from channelmem.routing.slots import goes_on, in_name_slot
+from channelmem.routing.slots import TIMES, goes_on, in_name_slot
 from channelmem.routing.when import Found
 from channelmem.types import Person
 
@@ -50,6 +50,9 @@ def name(line: Line, codes: list[str], known: Known) -> None:
     words, i = line.words, 0
     bot_name = fold(known.bot.name)
     while i < len(words):
+        if codes[i] not in "x@" and words[i] not in known.roster.first_words and words[i] != bot_name:
+            i += 1  # a word of grammar that is nobody's name
+            continue
         people, length = _person_at(line, codes, i, known, bot_name)
         if people:
             possessive = line.tokens[i + length - 1].possessive
@@ -66,8 +69,7 @@ def name(line: Line, codes: list[str], known: Known) -> None:
 def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster) -> None:
     """ "bobs opinion": the apostrophe is the first thing that chat drops."""
     for i, word in enumerate(line.words[:-1]):
-        owner = word[:-1]
-        if codes[i] != "x" or not word.endswith("s") or not roster.find([owner], 0)[1]:
+        if codes[i] != "x" or not word.endswith("s") or not roster.find([owner := word[:-1]], 0)[1]:
             continue
         if codes[i + 1] in "KL" or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
             line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
@@ -88,11 +90,20 @@ def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str
     if not people and length == 0 and codes[i] == "x" and _stands_alone(codes, i):
         people, length = known.roster.part(words[i]), 1
     if people:
-        plain = length == 1 and words[i] in AMBIGUOUS and not called
-        return (people, length) if not plain or in_name_slot(line.tokens, codes, i) else ((), 1)
-    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or in_name_slot(line.tokens, codes, i)):
+        plain = length == 1 and words[i] in AMBIGUOUS and not called and not _listed(words, codes, i, known.roster)
+        return (people, length) if not plain or in_name_slot(line.tokens, words, codes, i) else ((), 1)
+    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or in_name_slot(line.tokens, words, codes, i)):
         return known.roster.guess(words[i]), 1
     return (), 1
+
+
+def _listed(words: list[str], codes: list[str], i: int, roster: Roster) -> bool:
+    """Beside a person only a person is listed: "Iris and Hugo"; but "in May and June"."""
+    if words[i] in TIMES:
+        return False
+    before = i > 1 and codes[i - 1] in "&," and codes[i - 2] in "NP"
+    after = i + 2 < len(words) and codes[i + 1] == "&" and words[i + 2] in roster.first_words
+    return before or after
 
 
 def _stands_alone(codes: list[str], i: int) -> bool:

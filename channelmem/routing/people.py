@@ -39,7 +39,7 @@ def name_words(name: str) -> tuple[str, ...]:
 class Roster:
     """People of a channel. Building costs a few microseconds per name; asking does not grow with their number."""
 
-    __slots__ = ("_by_id", "_first_words", "_full", "_parts", "_sorted", "longest", "people", "single_words")
+    __slots__ = ("_by_id", "_full", "_parts", "_sorted", "first_words", "longest", "people", "single_words")
 
     def __init__(self, people: Iterable[Person] = ()) -> None:
         self.people: tuple[Person, ...] = tuple(people)
@@ -51,7 +51,7 @@ class Roster:
                 self._add(person, name_words(name))
         self._sorted: list[str] = sorted(self._parts)
         self.single_words: frozenset[str] = frozenset(words[0] for words in self._full if len(words) == 1)
-        self._first_words = frozenset(words[0] for words in self._full)
+        self.first_words: frozenset[str] = frozenset(words[0] for words in self._full)
         self.longest: int = max(map(len, self._full), default=0)
 
     def _add(self, person: Person, words: tuple[str, ...]) -> None:
@@ -69,7 +69,7 @@ class Roster:
 
     def find(self, words: Sequence[str], start: int) -> tuple[tuple[Person, ...], int]:
         """The persons with the full name that begins at `start`, and how many words it takes; longest first."""
-        if words[start] not in self._first_words:
+        if words[start] not in self.first_words:
             return (), 0
         for length in range(min(self.longest, len(words) - start), 0, -1):
             found = self._full.get(tuple(words[start : start + length]))

@@ -29,13 +29,14 @@ _SURE = (
     r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
     r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?",
     r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
-    r"where (?:were|are) we|(?:where|what) did we leave off|read (?:me )?the backlog",
+    r"where (?:were|are) we|where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
     r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
-    r"repeat that|come again|what did i (?:just )?(?:read|walk into)",
+    r"(?:repeat|say) that(?: again)?|come again|what did i (?:just )?(?:read|walk into)",
 )
 # Summaries: of what decides.
 _SUM = (
-    r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|key points|short version|context",
+    r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
+    r"short version|context",
     r"sum(?: it| this| that| things)? up",
 )
 # News: ours when nothing else is named.
@@ -86,7 +87,8 @@ def recap(line: Line) -> Recap | None:
 
 _HINTS = word_set(
     """catch fill loop clue speed date miss missed update where online around active talking here backlog recap
-    summary summarize summarise tldr rundown gist highlights digest overview sum key version repeat come read walk going
+    summary summarize summarise tldr rundown gist highlights digest overview sum key bullet version repeat say
+    come read walk going
     happening happened happen went new latest news cooking there interesting important exciting noteworthy
     urgent updates developments drama up tea situation status context consensus conclusion outcome verdict
     decision agreement funny conversation chat channel thread discussion about topic subject vibe mood

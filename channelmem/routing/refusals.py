@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from channelmem.routing.asking import TASKS
+from channelmem.routing.grounds import PRESENT_GROUP
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
-from channelmem.routing.proofs import PRESENT_GROUP
 from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.view import first_word
 from channelmem.routing.world import LANGUAGES
@@ -29,8 +29,10 @@ _PROGRAMS = word_set(
     """regex sql python git bash excel css html javascript js java rust linux docker select insert curl npm sudo kubectl
     def import const"""
 )
+_MAKING = TASKS | {"tell", "give"}
+_WORDS = word_set("word term synonym antonym phrase expression adjective idiom")
 _WORDING = re.compile(
-    r"(?<!\S)(?:an?|the|another|what|good) (?:word|term|synonym|antonym|phrase|expression|adjective|idiom)"
+    rf"(?<!\S)(?:an?|the|another|what|good) (?:{'|'.join(_WORDS)})"
     r" (?:for|that means)(?!\S)"
 )
 _WHENEVER = re.compile(r"(?:when|if) (?:someone|somebody|people|you|a \w+|she|he) (?:says?|tells?|asks?)(?!\S)")
@@ -41,46 +43,76 @@ _ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
 _EXPLAINED = re.compile(
     rf"explain (?:the|that|this) (?:{'|'.join(sorted(TALK_NOUNS))})(?!\S)(?! (?:between|of|in|from) )"
 )
+_TOLD_WHAT = re.compile(r"M|p?[qo]")
+_THEIR_WORDS = re.compile(r"P[jxz]*[KL]|N[jz]*c")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
+
+
+_NOTICES = word_set("psa fyi note update reminder announcement warning tip")
+_FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
+# Who begins with these gives no order.
+_QUESTION_HEADS = frozenset("qohdBv")
 
 
 def refused(line: Line) -> str:
     """Why a line is not for us, "" if it may be."""
+    if any(each.span.end is not None and each.span.end < _FIRST_CHANNELS_TS for each in line.times):
+        return "a time before there were such channels"
+    if line.letters[0] in _QUESTION_HEADS:
+        return _of_words(line) or _whenever(line) or _advice(line)
     first = first_word(line.words, line.letters)
-    return _made_up(line, first) or _of_words(line) or _ordered(line, first) or _advice(line)
+    return _made_up(line, first) or _of_words(line) or _whenever(line) or _ordered(line, first) or _advice(line)
 
 
 def _made_up(line: Line, first: str) -> str:
     words = line.words
-    if first in _PRETENCE or (first in TASKS | {"tell", "give"} and not _FICTION.isdisjoint(words[:7])):
+    if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])):
         return "something to be made up"
-    programmed = words[0] in _PROGRAMS and line.letters[0] == "x"
-    asks = {"q", "o", "h"} & set(line.letters)
-    named = first == "name" and words[words.index(first) + 1 :][:1] == ["of"]
-    task = first in TASKS and not named and line.letters[words.index(first)] == "x" and not asks
-    return "a task" if task or programmed or words[:2] in _ADVISE else ""
+    if (words[0] in _PROGRAMS and line.letters[0] == "x") or words[:2] in _ADVISE:
+        return "a task"
+    return "a task" if first in TASKS and _to_be_done(line, first) else ""
+
+
+def _to_be_done(line: Line, first: str) -> bool:
+    at = line.words.index(first)
+    named = first == "name" and line.words[at + 1 : at + 2] == ["of"]
+    if first == "count" and not TALK_NOUNS.isdisjoint(line.words):
+        return False
+    if first == "translate" and _THEIR_WORDS.search(line.letters):
+        return False  # "translate what Yuki said"
+    return line.letters[at] == "x" and not named and {"q", "o", "h"}.isdisjoint(line.letters)
 
 
 def _of_words(line: Line) -> str:
     words = line.words
-    foreign = not LANGUAGES.isdisjoint(words)
     translated = words[0] == "translate" and not line.persons
-    if foreign and (translated or not {"mean", "speak", "speaks"}.isdisjoint(words)):
+    if not LANGUAGES.isdisjoint(words) and (translated or not {"mean", "speak", "speaks"}.isdisjoint(words)):
         return "a question about a language"
-    return "a question about a word" if _WORDING.search(" ".join(words)) else ""
+    asked = not _WORDS.isdisjoint(words) and _WORDING.search(" ".join(words))
+    return "a question about a word" if asked else ""
+
+
+def _whenever(line: Line) -> str:
+    """What people mean when they say so: a rule of talk, nobody's words."""
+    asked = line.words[0] in {"when", "if"} and _WHENEVER.match(" ".join(line.words))
+    return "asks what such words mean in general" if asked else ""
 
 
 def _ordered(line: Line, first: str) -> str:
     """Something to be said or done."""
     letters, words = line.letters, line.words
-    if (words[0] == "let" and letters[1:2] == "N") or _WHENEVER.match(" ".join(words)):
-        return "something to be passed on, or a rule of talk"
+    if any(word == "let" and letters[i + 1 : i + 2] in {"N", "g"} for i, word in enumerate(words)):
+        return "something to be passed on"
+    if words[1:2] == [":"] and words[0] in _NOTICES:
+        return "a notice"
     if first in _ORDERS or words[:2] == ["never", "mind"] or words[:3] == ["remind", "me", "to"]:
         return "an order"
-    if words[0] == "say" and "again" not in words:
+    if words[0] == "say" and "again" not in words and letters[1:2] != "M":
         return "words to be said"
     at = words.index(first) if first else 0
-    told = letters[at] == "C" and letters[at + 1 : at + 2] not in {"M", "q", "o"}
+    if words[at : at + 3] == ["say", "that", "again"]:
+        return ""
+    told = letters[at] == "C" and _TOLD_WHAT.match(letters, at + 1) is None
     ordered = told and not _EXPLAINED.match(" ".join(words[at:]))
     noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)
     return "an order to say or do something" if (ordered or noted) and not _ANOTHER_QUESTION.search(letters) else ""

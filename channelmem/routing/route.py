@@ -63,7 +63,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("a command")
     moment = Moment(scene.now, scene.tz, scene.horizon_s, scene.last_spoke_ts, scene.joined_ts)
     tokens = address.without(reading.read(text, scene.roster.single_words), scene.bot)
-    if address.has_payload(tokens) and force is None:
+    if force is None and ":" in text and address.has_payload(tokens):
         return _none("a task with its material")
     line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
     if not line.letters:
@@ -186,6 +186,8 @@ def _told(each: Found, start: float | None, end: float | None, now: float) -> tu
 def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:
     if finding is None:
         names = NAMES.search(line.letters)
+        if names is None and "U" in line.letters:
+            return (scene.bot,)
         at = range(*names.span()) if names else range(0)
         return tuple(person for i in at for person in line.persons.get(i, ()))
     found: list[Person] = []

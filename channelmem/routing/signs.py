@@ -1,6 +1,6 @@
 """The clues that one pattern over a line's shape and one set of words can tell, each with its weight.
 
-Enters: a `View`. Leaves: `SIGNS` and `holds`. The clues that need more of a look are in `evidence`.
+Enters: a `View`. Leaves: `signs`, those of the table `SIGNS` that hold. Clues that need more of a look: `evidence`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.verbs import PLACES, STATES
+from channelmem.routing.verbs import PLACES, STATES, TALK_NOUNS
 from channelmem.routing.view import PAST, View
 
 WHO_DID = re.compile(
@@ -17,12 +17,16 @@ WHO_DID = re.compile(
 )
 TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 POINTING = word_set("it this that these those")
-_SUPERLATIVE = word_set("ever best worst biggest largest tallest fastest oldest most richest longest highest average")
+_SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
+_IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}B[st])[jlz]*$|^Bs[jl]*x[jl]*$")
+YOU_GAVE = re.compile(r"(?<=[xLKTs])y[jv]*[Vc](?!M)")
+_IN_A_STATE = re.compile(r"^[jl,.]*N[jlx]{1,2}$|^[jl,.]*s[lx]?pN|b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]")
 _OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WORLD_VERBS = word_set(
     """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
     raise drop rain snow ban land survive mean"""
 )
+_LEFT = word_set("left open missing pending")
 _WHO_IS = word_set("in out up down on off free available game")
 
 
@@ -44,12 +48,13 @@ SIGNS: tuple[Sign, ...] = (
     Sign("something of theirs", 1, re.compile("P")),
     Sign("we", 2, None, word_set("we us our ours")),
     Sign("he or she", 1, None, word_set("he she him her hers his")),
-    Sign("I or people", 1, None, word_set("i my they people")),
+    Sign("I or they", 1, None, word_set("i my they")),
+    Sign("people", 1, PAST, word_set("people")),
     Sign("in the past", 1, PAST),
     Sign("this place", 2, re.compile(r"[tpfy][xj]?H|k")),
     Sign("who", 1, None, word_set("who whom whose"), unless_known=True),
     Sign("who did it", 2, WHO_DID),
-    Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bB]"), word_set("whose")),
+    Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bBVc]"), word_set("whose")),
     Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")),
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
     Sign("something there was", 3, re.compile(r"[bB]js[jxG]?[ap]")),
@@ -63,41 +68,66 @@ SIGNS: tuple[Sign, ...] = (
     Sign("to me", 1, re.compile(r"[dBVc].*M"), word_set("me")),
     Sign("about whom", 1, re.compile(r"N.*[pa][jl]*$")),
     Sign("anything I", 2, re.compile(r"^[jl,.&]*s[jl]*i")),
-    Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wg]|q[bB]j"), word_set("why")),
+    Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wgs]|q[bB]j"), word_set("why")),
     Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
+    Sign("what you gave", 3, YOU_GAVE),
     Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
-    Sign("for or against", 2, re.compile(r"(?:o|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
+    Sign("for or against", 3, re.compile(r"(?:o|hx|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
     Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),
     Sign("advice is asked", -3, re.compile(r"[qh][xjLKT]{0,2}[jl]*(?:m[jl]*[iWy]|D[jl]*[iWy](?![jl]*R))")),
-    Sign("an opinion is asked", -3, re.compile(r"o|&"), _OPINIONS),
+    Sign("an opinion is asked", -3, re.compile(r"o|^[jl]*q[xLKT]?b"), _OPINIONS),
     Sign("who wants it", 2, re.compile(r"o[jl]*[xC]"), word_set("wants needs agrees prefers thinks likes hates")),
     Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("the thing did", 2, re.compile(r"^[jl,.&]*d[tu][xTLKHA]{1,2}[jl]*[xCRH][jlz]*$"), unless=_WORLD_VERBS),
-    Sign("is it done", 2, re.compile(r"^[jl,.&]*(?:[bBv]s[jl]*n?[jl]*V|Bt[xLKT]|qx{1,2}Bt)[jlz]*$")),
+    Sign("is it done", 2, _IS_IT_DONE),
     Sign("what did it", 2, re.compile(r"(?:^|[.,])[jl&]*q[jl]*V"), word_set("won fixed worked helped solved")),
     Sign("was there", 2, re.compile(r"^[jl,.&]*Bj"), word_set("there")),
     Sign("who is with it", 2, re.compile(r"ob[jl]*p(?:[uMNW]|x[jl]*$)|ov[jl]*(?:s|t[LT])")),
     Sign("once more", 2, re.compile(r"^[jl,.&]*i?[jl]*R[jl]*t[xLKT]{1,2}j"), word_set("again")),
     Sign("why all that", 3, re.compile(r"^[jl,.&]*q[jl]*t?[xLKT]{1,3}[jl]*$"), word_set("why")),
-    Sign("what I did", 1, re.compile(r"qx?di")),
-    Sign("what I am to do", 2, re.compile(r"qb[jl]*i[jl]*[AVG]")),
+    Sign("what I did", 1, re.compile(r"qx?di"), unless=word_set("do wrong")),
+    Sign("what I am to do", 2, re.compile(r"qb[jl]*i[jl]*[AVG]"), unless=word_set("doing")),
     Sign("owed", 2, None, word_set("owe owed owes")),
     Sign("anything for me", 3, re.compile(r"^[jl,.&]*s[jl]*pM[jl]*$")),
-    Sign("somebody's state", 2, re.compile(r"b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]"), STATES),
+    Sign("what is this about", 3, re.compile(r"q[bB]ta[jl]*[NPtuWMegx]"), word_set("this that")),
+    Sign("where we are", 1, re.compile(r"[qh][xj]*b[jl]*W[jlp]*$")),
+    Sign(
+        "what is left", 3, re.compile(r"^[jl,.&]*qb[jl]*[xVj](?:[jlz]*$|p[CxR])"), word_set("left open missing pending")
+    ),
+    Sign("what else", 2, re.compile(r"[qos]j"), word_set("else")),
+    Sign("is it still", 1, re.compile(r"^[jl,.&]*b[xA]j"), word_set("still")),
+    Sign("how was it", 2, re.compile(r"hBs|qVp[st][jl]*$")),
+    Sign("yes or no", 1, re.compile(r"x&[xj]"), word_set("yes not")),
+    Sign("is it over", 3, re.compile(r"^[jl,.&]*bs[jl]*[pj][jl]*$"), word_set("over on off up down")),
+    Sign("who was first to", 2, re.compile(r"o[bB][jl]*p[CK]")),
+    Sign("somebody's state", 2, _IN_A_STATE, STATES),
     Sign("where somebody is", 1, re.compile(r"b[jl]*[NgeW][jl]*[xpkj]$|[Ng]b[jl]*[xpkj]$"), PLACES),
     Sign("it got done", 2, re.compile(r"^[jl,.&]*d[tuw][xATLKHC]{1,3}(?:R|x)?V"), word_set("get")),
-    Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True),
+    Sign("a superlative", -2, None, _SUPERLATIVE, unless_known=True, unless=TALK_NOUNS),
+    Sign("ever", -2, None, word_set("ever"), unless_known=True, unless=word_set("it that this we")),
     Sign("a quotation", -3, re.compile("Z"), unless_known=True),
 )
 
 
-def holds(sign: Sign, view: View) -> bool:
-    if sign.unless_known and view.known:
+def _by_word() -> dict[str, tuple[Sign, ...]]:
+    words = frozenset().union(*(sign.words for sign in SIGNS))
+    return {word: tuple(sign for sign in SIGNS if word in sign.words) for word in words}
+
+
+# Most signs need a word that is not there: only those whose word is found are tried.
+_ALWAYS = tuple(sign for sign in SIGNS if not sign.words)
+_BY_WORD = _by_word()
+
+
+def signs(view: View) -> list[Sign]:
+    """The signs that hold, each once."""
+    tried = [sign for word in view.words if word in _BY_WORD for sign in _BY_WORD[word]]
+    return [sign for sign in (*_ALWAYS, *dict.fromkeys(tried)) if _holds(sign, view)]
+
+
+def _holds(sign: Sign, view: View) -> bool:
+    if sign.pattern is not None and sign.pattern.search(view.shape) is None:
         return False
-    if sign.unless and not sign.unless.isdisjoint(view.words):
-        return False
-    if sign.words and sign.words.isdisjoint(view.words):
-        return False
-    return sign.pattern is None or sign.pattern.search(view.shape) is not None
+    return not (sign.unless_known and view.known) and (not sign.unless or sign.unless.isdisjoint(view.words))

@@ -36,7 +36,8 @@ _SLANG = """
     wensday wednesday, wendsday wednesday, realy really, shoulda should, coulda could, woulda would, imo opinion,
     discusion discussion, wrk work, mtg meeting, didja did you, didya did you, whaddya what do you,
     whatcha what are you, watcha what are you, wassup what is up, whatsup what is up, wazzup what is up,
-    iirc remember, dafuq what, sry sorry, srry sorry, every-one everyone, any-one anyone, latst latest,
+    iirc remember, dafuq what, sry sorry, srry sorry, every-one everyone, any-one anyone, latst latest, lil little,
+    ystd yesterday, yst yesterday, ystday yesterday,
     mssg message
 """
 _KEY_WORDS = """

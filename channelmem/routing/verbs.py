@@ -53,12 +53,13 @@ AFFAIRS = word_set(
     raid trip event order delivery package parcel booking reservation ticket tickets deadline schedule sprint bug pr
     merge groceries homework assignment bill rent payment invoice refund appointment interview dinner barbecue bbq
     potluck picnic carpool venue playlist roster signup tournament scrim practice rehearsal hike campaign budget
-    raffle quiz contest giveaway bet meetup meet-up gig dates"""
+    raffle quiz contest giveaway bet meetup meet-up gig dates prod
+    production staging website"""
 )
 OUTCOMES = word_set(
     """verdict decision consensus conclusion outcome agreement plan plans vote status update updates eta poll result
     results reply replies response responses objections word progress choices options headcount tally takeaways
-    takeaway items todos"""
+    takeaway items todos feeling sentiment opinion"""
 )
 
 

@@ -14,10 +14,12 @@ from channelmem.routing.naming import Line
 from channelmem.routing.verbs import TALK_NOUNS
 
 PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")
-_NOW = re.compile(r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|N[jx]?[AG]|bt[TLKHC][AG]")
+_NOW = re.compile(
+    r"b[jzlk]*(?:[NPWegy&,][jzlk]*)*n?[AG]|[NWeg][jzlk]*b[jzlk]*[AG]|b[jzlk]*g[jzlk]*v|N[jx]?[AG]|bt[TLKHC][AG]"
+)
 _DOES = re.compile(r"Nj*x(?=.)")
 _DEFINITE = re.compile(r"(?:[tPuUwqz]|hx|jx)[jx]{0,2}p?(?P<noun>[KLTHC])")
-_POLITE = word_set("can could would will you please just go let to help me us kindly")
+_POLITE = word_set("can could would will you please just go let to help me us kindly somebody someone anyone anybody")
 
 
 class View(NamedTuple):
@@ -44,6 +46,7 @@ def view_of(line: Line, shape: str) -> View:
     known = "N" in shape or "P" in shape
     moving = PAST.search(shape) is not None or going_on(line.words, shape)
     talk = any(line.words[match.start("noun")] in TALK_NOUNS for match in _DEFINITE.finditer(shape))
+    talk = talk or any(word == "all" and line.words[i + 1] in TALK_NOUNS for i, word in enumerate(line.words[:-1]))
     return View(line, shape, frozenset(line.words), known, moving, talk)
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from channelmem.routing.asking import silent, task
 from channelmem.routing.evidence import CLUES
 from channelmem.routing.naming import Line
-from channelmem.routing.signs import SIGNS, TOLD, holds
+from channelmem.routing.signs import TOLD, YOU_GAVE, signs
 from channelmem.routing.verbs import shape
 from channelmem.routing.view import view_of
 
 THRESHOLD = 3
 _JUST = re.compile(r"(?<=[NWyeogts])j(?=[VcBA])")
+_YOURS = re.compile(r"^[^NP]*U[jx]*[KLT]")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
@@ -43,10 +44,10 @@ def weigh(line: Line) -> Weighed:
     """The sum of all clues; a text that asks nothing of the conversation is not weighed at all."""
     view = view_of(line, shape(line.words, line.letters))
     if silent(view):
-        return Weighed(0, ("nothing is asked",))
+        return Weighed(0, ("nothing is asked of the conversation",))
     if task(view):
         return Weighed(0, ("a task",))
-    found = {sign.name: sign.weight for sign in SIGNS if holds(sign, view)}
+    found = {sign.name: sign.weight for sign in signs(view)}
     found |= {name: weight for name, weight, tells in CLUES if tells(view)}
     told = "told before" in found
     bare = "an absence" in found and found.keys().isdisjoint({"somebody known", "who did it"})
@@ -62,8 +63,13 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
         # "what is my dog called? told you once": the asker is only in "my".
         at = match.start() if letters[match.start()] in "iy" else letters.find("u")
         return (at, at + 1) if at >= 0 else (0, 0)
-    names = NAMES.search(letters)
-    if names is None and (asker := _I_DID.search(letters)):
+    if given := YOU_GAVE.search(letters):
+        return given.start(), given.start() + 1
+    if _YOURS.search(letters):
+        at = letters.index("U")
+        return at, at + 1
+    names, asker = NAMES.search(letters), _I_DID.search(letters)
+    if asker and (names is None or asker.start() < names.start()):
         return asker.span()
     if names is None or not {"o", "W", "g"}.isdisjoint(letters[: names.start()]):
         return 0, 0

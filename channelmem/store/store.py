@@ -120,6 +120,12 @@ class Store(Privacy):
         values = (guild_id, repr(self.buckets.clock()))
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
 
+    async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
+        """Revisions of the newest messages by id, those of people who opted out too: they may come back."""
+        arguments = (room(guild_id, channel_id), newest)
+        flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
+        return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
+
     async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
         # The moment of the call, not of its arrival: messages sent while Redis was away stay.
         values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)

@@ -64,6 +64,10 @@ class Recorder:
         ids = [m.id for m in self.messages.values() if m.channel_id == channel_id]
         return max(ids, default=None)
 
+    async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
+        held = sorted((m for m in self.messages.values() if m.channel_id == channel_id), key=lambda m: -m.id)
+        return {m.id: m.revision for m in held[:newest]}
+
     async def gaps(self, guild_id: int) -> list[Gap]:
         return list(self.open_gaps.values())
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ class Rest:
         self.violations: list[str] = []
         self.interactions = Interactions(self.world, self.dispatch)
         self.delay_s: dict[str, float] = {}
+        self.on_the_way: dict[str, Callable[[], Awaitable[None]]] = {}
+        """By path: what happens once, after the next answer was made and before it arrives."""
         self.token = "loopback-token"
         self._slots: dict[int, tuple[int, float]] = {}
 
@@ -103,12 +106,17 @@ class Rest:
             assert isinstance(made, web.Response)
             response = made
             self._check_response(request.method, path, made)
+        await self._meanwhile(path)
         self.calls.append(Call(request.method, path, body, response.status, time.time()))
         self.loopback.changed()
         return response
 
     def _delay(self, path: str) -> float:
         return max((s for pattern, s in self.delay_s.items() if re.search(pattern, path)), default=0.0)
+
+    async def _meanwhile(self, path: str) -> None:
+        for pattern in [pattern for pattern in self.on_the_way if re.search(pattern, path)]:
+            await self.on_the_way.pop(pattern)()
 
     def _fault(self, method: str, path: str) -> web.Response | None:
         for fault in self.faults:

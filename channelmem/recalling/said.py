@@ -1,0 +1,93 @@
+"""What speaks for a line when somebody's own words are wanted ("what did Ann say about grub?"), beside the formula.
+
+Enters: what `rank` knows of the pool. Leaves: a number per message to add to its score. The formula asks how much of
+the topic a line covers. People answer without repeating the topic, and are asked for with words from all over the
+exchange, so here the rest of the thread counts as well, and which of the speaker's lines a word singles out.
+
+The weights are fitted by scripts/train_rank.py to questions made from #ubuntu and four other IRC channels (Kummerfeld
+et al., ACL 2019; Gouravajhala et al., ALTA 2023; CC BY 4.0). None is negative: no evidence speaks against a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.recalling.lines import Line
+from channelmem.recalling.replies import Replies
+
+Floats = NDArray[np.float64]
+
+LONG: Final = 8
+"""A line of so many words is as good as a longer one."""
+OLD: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SaidWeights:
+    """What each is worth beside a wholly covered topic, which is 1."""
+
+    literal: float = 0.31
+    """The topic's word exactly as it was typed: who asks about "connection" does not mean "I can connect"."""
+    unique: float = 0.16
+    """A word that no other line of the speaker has."""
+    rarest: float = 0.30
+    """The rarest word of the topic rather than many common ones."""
+    thread: float = 0.79
+    """Words that are missing here, but said in the same thread. Counts in company: a talk of two is all one thread."""
+    parent_cosine: float = 0.45
+    """What it answers is near the topic."""
+    length: float = 0.30
+    """A few words tell little, unless they are the topic's."""
+    age: float = 0.20
+    """Off for each fifty messages that came later."""
+
+
+class Words(NamedTuple):
+    """A topic's words and where they are."""
+
+    present: Floats
+    """Message by word: 1 where it is."""
+    literal: Floats
+    rarity: Floats
+
+
+class Scene(NamedTuple):
+    """The pool around the words."""
+
+    lines: Sequence[Line]
+    mine: NDArray[np.bool_]
+    """Which lines are the speaker's."""
+    replies: Replies
+    cosine: Floats
+    people: int
+
+
+def columns(words: Words, scene: Scene) -> Floats:
+    """A row per field of `SaidWeights`, a column per message."""
+    share = words.rarity / max(float(words.rarity.sum()), 1e-9)
+    alone = share * (words.present[scene.mine].sum(axis=0) == 1)
+    company = 1.0 - min(1.0, 2.0 / max(1, scene.people))
+    rarest = (words.present * words.rarity).max(axis=1, initial=0.0) / words.rarity.max(initial=1e-9)
+    found = np.empty((len(_FIELDS), len(scene.lines)))
+    found[0] = words.literal @ share
+    found[1] = words.present @ alone
+    found[2] = rarest * rarest
+    found[3] = company * (((1.0 - words.present) * scene.replies.around(words.present)) @ share)
+    found[4] = scene.replies.chances @ scene.cosine.astype(np.float32)
+    found[5] = np.maximum([min(1.0, line.length / LONG) for line in scene.lines], words.present @ share)
+    found[6] = np.maximum(np.arange(1 - len(scene.lines), 1), -OLD) / OLD
+    return found
+
+
+def worth(weights: SaidWeights, seen: Floats) -> Floats:
+    value: Floats = np.array([getattr(weights, name) for name in _FIELDS]) @ seen
+    return value
+
+
+_FIELDS: Final = tuple(field.name for field in fields(SaidWeights))
+THREAD: Final = _FIELDS.index("thread")

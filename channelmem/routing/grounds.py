@@ -1,0 +1,68 @@
+"""What the proofs of several forms ask: whose clause it is, whether a question stands beside it, whether it is here.
+
+Enters: a `Line` and a `Finding`. Leaves: the words of its subject and verb, and the tests that forms share.
+"""
+
+from __future__ import annotations
+
+import re
+
+from channelmem.routing.clauses import Finding
+from channelmem.routing.lexicon import word_set
+from channelmem.routing.naming import Line
+from channelmem.routing.world import MEDIA
+
+# Groups that are this channel's people.
+PRESENT_GROUP = word_set("everyone everybody yall you chat others")
+MINDED = word_set("thought think feel felt picked")
+_NOT_OF_BOT = MINDED | word_set("laugh joking freaking writing plan")
+PLAINLY_SAID = word_set(
+    """say mention talk discuss ask post share link answer reply said mentioned mentioning saying talked talking asked
+    asking posted posting brought bringing"""
+)
+_ASKED_FOR = word_set("name title link url source details")
+OURS = frozenset("NiyWP")
+# A question beside a statement: at the start of a clause, "what was it" anywhere, or at the very end.
+_ASKING = re.compile(
+    r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvRr]|m(?=[jl]*[yNWiegtsR]))|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R|[.,][jlz]*yj*[vR]|i[jm]*p{0,2}R"
+)
+
+
+def subject_of(line: Line, finding: Finding) -> str:
+    return line.letters[finding.subject[0] : finding.subject[1]]
+
+
+def verb_of(line: Line, finding: Finding) -> str:
+    """The verb's word; some forms end with the subject."""
+    return line.words[finding.verb[0]] if finding.verb[0] < len(line.words) else ""
+
+
+def asks(line: Line, letters: str) -> bool:
+    last = line.words[len(line.letters.rstrip("lj.,")) - 1]
+    return _ASKING.search(letters) is not None or last in _ASKED_FOR
+
+
+def elsewhere(line: Line) -> bool:
+    """Words of a book or a show are not words of the channel."""
+    if MEDIA.isdisjoint(line.words) or "k" in line.letters:
+        return False
+    return any(word in MEDIA and "p" in line.letters[max(0, i - 2) : i] for i, word in enumerate(line.words))
+
+
+# People of another time: "before smartphones", "in the 80s".
+_OTHER_TIMES = re.compile(r"\d0s$|^ages$|^medieval$|^ancient$")
+
+
+def _of_old(line: Line) -> bool:
+    words = line.words
+    later = any(word == "before" and line.letters[i + 1] == "x" for i, word in enumerate(words[:-1]))
+    return later or any(_OTHER_TIMES.search(word) for word in words)
+
+
+def sure(line: Line, finding: Finding) -> bool:
+    subject = subject_of(line, finding)
+    if subject == "g" and line.words[finding.subject[0]] == "people" and _of_old(line):
+        return False
+    if subject == "y" and verb_of(line, finding) in _NOT_OF_BOT:
+        return False
+    return not OURS.isdisjoint(subject) or not elsewhere(line)
