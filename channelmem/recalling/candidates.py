@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from channelmem.embedding.embed import Embedder
 from channelmem.recalling.links import Linker, Weights
-from channelmem.recalling.rank import Ask, Pool, order, rank
+from channelmem.recalling.rank import SHIPPED, Ask, Pool, Reading, order, rank, read_pool
+from channelmem.recalling.rank import Weights as RankWeights
 from channelmem.recalling.words import stem, words
 from channelmem.settings import Settings
 from channelmem.store.search import Found, Query, Search, View
@@ -37,19 +38,22 @@ Vector = NDArray[np.float32]
 class Gathered:
     pool: Pool
     looked: Looked
+    reading: Reading | None = None
+    """Of the pool, where it was read while the model was at work."""
 
 
 class Candidates:
-    def __init__(self, search: Search, embedder: Embedder, settings: Settings) -> None:
-        self._search, self._embedder, self._settings = search, embedder, settings
+    def __init__(self, search: Search, embedder: Embedder, settings: Settings, weights: RankWeights = SHIPPED) -> None:
+        self._search, self._embedder, self._settings, self._weights = search, embedder, settings, weights
 
     async def of_buffer(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
         """The whole view of the channel: one round trip, and everybody's words."""
         query = Query(question.guild_id, channels(question), flagged=route.to_bot)
         view = await self._search.view(query)
         if view is not None:
+            reading = read_pool(Pool(view.messages, np.empty(0)), ask, self._weights)
             pool = await self._compared(view, await topic)
-            return Gathered(pool, Looked(Source.BUFFER, view.total, view.oldest_ts))
+            return Gathered(pool, Looked(Source.BUFFER, view.total, view.oldest_ts), reading)
         vector = await topic
         found = await self._search.nearest(replace(query, vector=vector, words=words(ask.topic), limit=CANDIDATES))
         return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))

@@ -124,8 +124,36 @@ class Scores:
     mention is no mention."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a pool before any vector is compared: a question's embedding takes longer than this."""
+
+    score: Floats
+    coverage: Floats
+    evidence: Floats
+    near: _Near
+    replies: Replies
+    cosine: float
+    """What the cosine counts for this topic."""
+    weights: Weights
+    said: SaidWeights | None
+
+    def scores(self, cosines: Floats) -> Scores:
+        """With the cosines, NaN for a message without a vector."""
+        cosine = np.fmax(cosines, 0.0)
+        score = self.score + self.cosine * (cosine + self.weights.cosine_near * self.near.cosine(cosine))
+        if self.said is not None:
+            score += self.said.parent_cosine * (self.replies.chances @ cosine.astype(np.float32))
+        return Scores(score, self.evidence + 0.5 * cosine, self.coverage)
+
+
 def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     """Score every message of the pool."""
+    return read_pool(pool, ask, weights).scores(pool.cosines)
+
+
+def read_pool(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Reading:
+    """Everything but the cosines, which may still be on their way."""
     topic = tuple(dict.fromkeys(stems(ask.topic)))
     lines = [read(message.content) for message in pool.messages]
     present, literal = _present(lines, ask.topic, topic)
@@ -133,22 +161,20 @@ def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
     share = found.rarity / found.rarity.sum() if topic else found.rarity
     replies = Replies.among(pool.messages)
     own = _own(pool.messages, topic, present, weights.parent * np.minimum(replies.above(present), 1.0), weights)
-    cosine = np.fmax(pool.cosines, 0.0)  # 0 without a vector
     people = len({message.author_id for message in pool.messages})
     near = _Near(_stretches(pool.messages), _near_share(people, weights))
     wide = (1.0 - (1.0 - own) * (1.0 - near.words(present, weights))) @ share
     score = weights.words * wide / (weights.relative * wide.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
-    score += min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1)) * (
-        cosine + weights.cosine_near * near.cosine(cosine)
-    )
     score += _situation(pool.messages, lines, ask, weights)
     coverage = evidence = own @ share
-    if weights.said is not None and _wants_words(ask):
+    said = weights.said if _wants_words(ask) else None
+    if said is not None:
         mine = np.array([message.author_id in ask.speakers for message in pool.messages], dtype=bool)
-        seen = columns(found, Scene(lines, mine, replies, cosine, people))
-        score += worth(weights.said, seen)
+        seen = columns(found, Scene(lines, mine, replies, np.zeros(len(lines)), people))
+        score += worth(said, seen)
         evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
-    return Scores(score, evidence + 0.5 * cosine, coverage)
+    counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1))
+    return Reading(score, coverage, evidence, near, replies, counts, weights, said)
 
 
 def _wants_words(ask: Ask) -> bool:

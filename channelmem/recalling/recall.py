@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.recalling.candidates import Candidates, Gathered, channels, flagged, linked, narrowed
-from channelmem.recalling.rank import SHIPPED, Ask, Pool, Scores, Weights, distinct, order, rank
+from channelmem.recalling.rank import SHIPPED, Ask, Pool, Scores, Weights, distinct, order, read_pool
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
 from channelmem.types import History, Hit, Kind, Looked, Message, Mode, Question, Route, Source, Window
@@ -91,7 +91,7 @@ class Recall:
     ) -> None:
         self._search, self._embedder, self._settings = search, embedder, settings
         self._clock, self._history, self._weights = clock, history, weights
-        self._candidates = Candidates(search, embedder, settings)
+        self._candidates = Candidates(search, embedder, settings, weights)
 
     async def __call__(self, question: Question, route: Route) -> Recalled:
         started = time.perf_counter()
@@ -200,7 +200,8 @@ class Recall:
         pool = gathered.pool
         if not pool.messages:
             return ()
-        scores = rank(pool, trip.ask, self._weights)
+        reading = gathered.reading or read_pool(pool, trip.ask, self._weights)
+        scores = reading.scores(pool.cosines)
         allowed = _allowed(pool.messages, trip)
         best = [i for i in order(pool, scores) if allowed[i]]
         enough = needed(self._settings.semantic_threshold, len(best))
