@@ -17,8 +17,8 @@ def _at_least(figures: dict[str, object], name: str, least: float) -> None:
     assert value >= least, f"{name} is {value}"
 
 
-# The sets that rules are written against must stay at the target. The final half is the honest figure: nobody who
-# writes rules has read it. It was measured at 97.5 % (speakers 96.7 %, windows 100 %).
+# The sets that rules are written against must stay at the target. Two are the honest figures, since nobody who writes
+# rules has read them: the final half (97.5 %, speakers 96.7 %, windows 100 %) and the unread set (97.7, 97.9, 100 %).
 _TARGET = {"route": 0.97, "speakers": 0.95, "windows": 0.95}
 LEAST = {
     "routing_dev.jsonl": {"rows": 120, **_TARGET},
@@ -28,12 +28,13 @@ LEAST = {
     "routing_fifth.jsonl": {"rows": 157, **_TARGET},
     "routing_sixth.jsonl": {"rows": 155, **_TARGET},
     "routing_final.jsonl": {"rows": 120, **_TARGET},
+    "routing_unread.jsonl": {"rows": 390, **_TARGET},
 }
 
 
 @pytest.mark.parametrize("file", LEAST)
 def test_routes_are_right_on_our_own_questions(file: str) -> None:
-    # Only the figures: a message with rows of the final half would make it known.
+    # Only the figures: a message with rows of the unread sets would make them known.
     figures = as_json(judge(read(DATA / file)))
     assert figures["rows"] == LEAST[file]["rows"]
     for name in ("route", "speakers", "windows"):
