@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from channelmem.routing.evidence import LOOKS, fragment, outcome
+from channelmem.routing.evidence import EITHER, LOOKS, fragment, outcome
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.verbs import STATES, WONDERING
 from channelmem.routing.view import View, first_word
@@ -28,7 +28,6 @@ _ASKS = re.compile(
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
-_EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah|again$)(?!\S)")
 _STATE = re.compile(r"[jl,.]*N[jlx]{1,2}$")
 _EXCLAIMED = re.compile(r"what an? ")
 _QUESTION = re.compile(r"[qoh]")
@@ -106,7 +105,11 @@ def silent(view: View) -> bool:
         return True
     if _ASKS.search(view.shape) or _questioned(view) or _wanting(view):
         return False
-    if _EITHER.search(" ".join(view.line.words)) or (_STATE.match(view.shape) and not STATES.isdisjoint(view.words)):
+    if (
+        EITHER.search(" ".join(view.line.words))
+        or view.line.words[-1] == "again"
+        or (_STATE.match(view.shape) and not STATES.isdisjoint(view.words))
+    ):
         return False
     if outcome(view) or fragment(view) or first_word(view.line.words, view.shape) in LOOKS:
         return False

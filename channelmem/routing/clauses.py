@@ -71,7 +71,7 @@ CLAUSES: tuple[Form, ...] = (
     # what Ann said; Ann said something, what was it
     _form("told", "cG", f"{_SUBJECT}_(?:[vBb]_)?(?:n_)?(?P<verb>[cG])"),
     # what was said, was redis mentioned, anything said about; did redis come up
-    _form("passive", "c", r"(?P<subject>)[Bnvbd]_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)"),
+    _form("passive", "c", r"(?P<subject>)(?:[Bnvd]|b_n)_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)"),
     _form("passive", "c", r"(?P<subject>)[sKL]_(?P<verb>c)"),
     _form("passive", "c", r"^[l,.]*(?P<subject>)tx{1,2}_(?P<verb>c)"),
     _form("raised", "Cc", r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])"),

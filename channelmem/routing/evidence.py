@@ -16,7 +16,7 @@ from channelmem.routing.view import View, first_word, going_on
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _FRAGMENT_WORDS = 8
-_SHORT = 7
+_SHORT, _LONG = 7, 22
 _IN_A_STATE = STATES | PLACES
 LOOKS = word_set("read search scroll explain repost resend count")
 _GROUP = word_set("anyone anybody someone somebody everyone everybody nobody yall guys folks chat others noone you")
@@ -27,10 +27,14 @@ def _going_on(view: View) -> bool:
     return going_on(view.line.words, view.shape)
 
 
+_SOMEBODY = re.compile(r"g(?!px)")
+
+
 def _group(view: View) -> bool:
-    return (view.moving or not view.words.isdisjoint(_IN_A_STATE)) and any(
-        letter == "g" and word in _GROUP for letter, word in zip(view.shape, view.line.words, strict=True)
-    )
+    if not view.moving and view.words.isdisjoint(_IN_A_STATE):
+        return False
+    # "Everyone at work" is nobody here.
+    return any(view.line.words[match.start()] in _GROUP for match in _SOMEBODY.finditer(view.shape))
 
 
 _BACK = re.compile(
@@ -66,6 +70,13 @@ def _all(view: View) -> bool:
 
 def _speaking(view: View) -> bool:
     return not view.words.isdisjoint({"i", "my", "they", "people"}) and ("c" in view.shape or "G" in view.shape)
+
+
+EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah)(?!\S)")
+
+
+def _either(view: View) -> bool:
+    return EITHER.search(" ".join(view.line.words)) is not None
 
 
 def _again(view: View) -> bool:
@@ -105,6 +116,8 @@ _OUTCOME = re.compile(
 def outcome(view: View) -> bool:
     """The verdict, any decision; alone it asks by itself: "final headcount"."""
     for match in _OUTCOME.finditer(view.shape):
+        if match["bare"] and len(view.shape) > _FRAGMENT_WORDS:
+            continue
         asked = "q" not in match[0] or not view.words.isdisjoint({"the", "our"})
         if asked and view.line.words[match.end() - 1] in OUTCOMES:
             return True
@@ -115,6 +128,11 @@ def _summary(view: View) -> bool:
     if "r" not in view.shape and view.line.words[0] != "quote":
         return False
     return view.known or bool(view.line.times) or "H" in view.shape or "k" in view.shape
+
+
+def _long(view: View) -> bool:
+    """A story or a problem told at length gathers clues by its length alone."""
+    return len(view.shape) > _LONG
 
 
 def _past_time(view: View) -> bool:
@@ -187,12 +205,15 @@ def _name_as_word(view: View) -> bool:
     return called or not view.words.isdisjoint(_OF_NAMES) or _NAME_KIND.search(" ".join(words)) is not None
 
 
+_INDEFINITE = word_set("a an any no some every another")
 _AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]|^[jl,.&]*[bBdv][xA]|x[xA](?=[bB])")
 
 
 def _affair(view: View) -> bool:
     """The meeting, our trip: what a group has going."""
-    return any(view.line.words[match.end() - 1] in AFFAIRS for match in _AFFAIR.finditer(view.shape))
+    words = view.line.words
+    found = (match for match in _AFFAIR.finditer(view.shape) if words[match.start()] not in _INDEFINITE)
+    return any(words[match.end() - 1] in AFFAIRS for match in found)
 
 
 _AFFAIR_ALONE = re.compile(r"[tuw][jx]{0,2}[xA](?=[jlz]*$)")
@@ -200,7 +221,7 @@ _AFFAIR_ALONE = re.compile(r"[tuw][jx]{0,2}[xA](?=[jlz]*$)")
 
 def _affair_alone(view: View) -> bool:
     match = _AFFAIR_ALONE.search(view.shape)
-    return match is not None and view.line.words[match.end() - 1] in AFFAIRS
+    return match is not None and _affair(view) and view.line.words[match.end() - 1] in AFFAIRS
 
 
 def _affair_when(view: View) -> bool:
@@ -219,16 +240,18 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("how the talk ended", 3, outcome),
     ("a summary or a quote", 2, _summary),
     ("once again", 2, _again),
+    ("yes or no", 1, _either),
     ("where or which it is", 1, _where),
     ("alone, a thing of the talk", 3, fragment),
     ("a past time", 1, _past_time),
     ("an affair of ours", 2, _affair),
     ("when or where it is", 1, _affair_when),
     ("an affair, nothing else", 1, _affair_alone),
+    ("a long text", -2, _long),
     ("a general question", -3, _general),
     ("the future, or what may be", -3, _modal),
     ("the world at large", -3, _world),
-    ("a deed of history", -3, _deed),
+    ("a deed of history", -4, _deed),
     ("the bot itself", -3, _bot),
     ("a name as a word", -3, _name_as_word),
 )

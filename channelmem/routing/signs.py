@@ -19,8 +19,10 @@ TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK
 POINTING = word_set("it this that these those")
 _SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
 _IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}B[st])[jlz]*$|^Bs[jl]*x[jl]*$")
-YOU_GAVE = re.compile(r"(?<=[xLKTs])y[jv]*[Vc](?!M)")
+YOU_GAVE = re.compile(r"t[jx]{0,2}[xLKTs](?P<you>y)[jv]*[Vc](?!M)")
 _IN_A_STATE = re.compile(r"^[jl,.]*N[jlx]{1,2}$|^[jl,.]*s[lx]?pN|b[jl]*[NgeW][jl]*[xpk]|[Ng]b[jl]*[xpk]")
+# What is asked for anew: "any ideas for dinner".
+_FRESH = word_set("idea ideas suggestions recommendations advice thoughts tips")
 _OPINIONS = word_set("smarter better prettier cuter hotter funnier stronger dumber cooler nicer uglier taller worse")
 _WORLD_VERBS = word_set(
     """win lose beat play score release launch announce crash die sink fall rise discover invent come air premiere exist
@@ -57,7 +59,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("whose", 2, re.compile(r"o[xKLTH]{1,2}[bBVc]"), word_set("whose")),
     Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$")),
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
-    Sign("something there was", 3, re.compile(r"[bB]js[jxG]?[ap]")),
+    Sign("something there was", 3, re.compile(r"Bjs[jxG]?[ap]|bjs[jxG]?(?:a|k|p[kHN])")),
     Sign("there was", 2, re.compile(r"j[bB][jtCKLT]"), word_set("there")),
     Sign("it, this or that did", 2, re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s"), POINTING),
     Sign("that thing", 2, re.compile(r"t[xj]?sa")),
@@ -67,9 +69,9 @@ SIGNS: tuple[Sign, ...] = (
     Sign("which one did", 2, re.compile(r"^[jl,.&]*qx{1,2}V[jl]*$"), word_set("which")),
     Sign("to me", 1, re.compile(r"[dBVc].*M"), word_set("me")),
     Sign("about whom", 1, re.compile(r"N.*[pa][jl]*$")),
-    Sign("anything I", 2, re.compile(r"^[jl,.&]*s[jl]*i")),
+    Sign("anything I", 2, re.compile(r"^[jl,.&]*s[jl]*i"), unless=word_set("can could")),
     Sign("why are we", 1, re.compile(r"q[bB][jl]*[Wgs]|q[bB]j"), word_set("why")),
-    Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any")),
+    Sign("any of it", 2, re.compile(r"^[jl,.&]*(?:t[KLT]|Bjt)"), word_set("any"), unless=_FRESH),
     Sign("again or yet", 1, None, word_set("again yet still already")),
     Sign("told before", 3, TOLD),
     Sign("what you gave", 3, YOU_GAVE),
@@ -77,11 +79,12 @@ SIGNS: tuple[Sign, ...] = (
     Sign("for or against", 3, re.compile(r"(?:o|hx|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
     Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]")),
     Sign("advice is asked", -3, re.compile(r"[qh][xjLKT]{0,2}[jl]*(?:m[jl]*[iWy]|D[jl]*[iWy](?![jl]*R))")),
+    Sign("help is asked", -3, re.compile(r"[Dm][jl]*g"), word_set("know help"), unless_known=True),
     Sign("an opinion is asked", -3, re.compile(r"o|^[jl]*q[xLKT]?b"), _OPINIONS),
     Sign("who wants it", 2, re.compile(r"o[jl]*[xC]"), word_set("wants needs agrees prefers thinks likes hates")),
     Sign("what was it again", 3, re.compile(r"^[jl,.&]*[qo][bB]tj?[xLKTC]{1,2}j"), word_set("again")),
     Sign("the thing did", 2, re.compile(r"^[jl,.&]*d[tu][xTLKHA]{1,2}[jl]*[xCRH][jlz]*$"), unless=_WORLD_VERBS),
-    Sign("is it done", 2, _IS_IT_DONE),
+    Sign("is it done", 2, _IS_IT_DONE, unless=word_set("day date year time month")),
     Sign("what did it", 2, re.compile(r"(?:^|[.,])[jl&]*q[jl]*V"), word_set("won fixed worked helped solved")),
     Sign("was there", 2, re.compile(r"^[jl,.&]*Bj"), word_set("there")),
     Sign("who is with it", 2, re.compile(r"ob[jl]*p(?:[uMNW]|x[jl]*$)|ov[jl]*(?:s|t[LT])")),
@@ -99,7 +102,6 @@ SIGNS: tuple[Sign, ...] = (
     Sign("what else", 2, re.compile(r"[qos]j"), word_set("else")),
     Sign("is it still", 1, re.compile(r"^[jl,.&]*b[xA]j"), word_set("still")),
     Sign("how was it", 2, re.compile(r"hBs|qVp[st][jl]*$")),
-    Sign("yes or no", 1, re.compile(r"x&[xj]"), word_set("yes not")),
     Sign("is it over", 3, re.compile(r"^[jl,.&]*bs[jl]*[pj][jl]*$"), word_set("over on off up down")),
     Sign("who was first to", 2, re.compile(r"o[bB][jl]*p[CK]")),
     Sign("somebody's state", 2, _IN_A_STATE, STATES),

@@ -51,7 +51,7 @@ WONDERING = word_set(
 AFFAIRS = word_set(
     """meeting meetings call standup session deploy deployment build release rollout migration outage incident party
     raid trip event order delivery package parcel booking reservation ticket tickets deadline schedule sprint bug pr
-    merge groceries homework assignment bill rent payment invoice refund appointment interview dinner barbecue bbq
+    merge groceries homework assignment rent payment invoice refund appointment interview dinner barbecue bbq
     potluck picnic carpool venue playlist roster signup tournament scrim practice rehearsal hike campaign budget
     raffle quiz contest giveaway bet meetup meet-up gig dates prod
     production staging website"""

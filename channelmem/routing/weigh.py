@@ -18,6 +18,9 @@ from channelmem.routing.view import view_of
 
 THRESHOLD = 3
 _JUST = re.compile(r"(?<=[NWyeogts])j(?=[VcBA])")
+_CALLED = re.compile(r"[jl]*N[jl]*[.,]")
+_THEM = frozenset("eNP")
+_THEIRS = frozenset({"his", "her", "him", "their"})
 _YOURS = re.compile(r"^[^NP]*U[jx]*[KLT]")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
@@ -42,7 +45,11 @@ class Weighed:
 
 def weigh(line: Line) -> Weighed:
     """The sum of all clues; a text that asks nothing of the conversation is not weighed at all."""
-    view = view_of(line, shape(line.words, line.letters))
+    letters = shape(line.words, line.letters)
+    called = _CALLED.match(letters)
+    if called and _THEM.isdisjoint(letters[called.end() :]) and _THEIRS.isdisjoint(line.words):
+        letters = "l" * called.end() + letters[called.end() :]  # "Ann: is there a lock": she is only called
+    view = view_of(line, letters)
     if silent(view):
         return Weighed(0, ("nothing is asked of the conversation",))
     if task(view):
@@ -64,7 +71,7 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
         at = match.start() if letters[match.start()] in "iy" else letters.find("u")
         return (at, at + 1) if at >= 0 else (0, 0)
     if given := YOU_GAVE.search(letters):
-        return given.start(), given.start() + 1
+        return given.span("you")
     if _YOURS.search(letters):
         at = letters.index("U")
         return at, at + 1
