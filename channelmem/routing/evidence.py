@@ -55,13 +55,17 @@ def _this(view: View) -> bool:
     return any(view.line.words[match.start()] in POINTING for match in _THIS.finditer(view.shape))
 
 
+# "I need", "I see": no request.
+_FELT = word_set("need want see get got let wonder wondering check look looking")
 _LOOK = re.compile(r"(?:^|[.,l&]|m[jl]*y)[jlz]*R|iR")
 
 
 def _look(view: View) -> bool:
     if view.known:
         return False
-    return _LOOK.search(view.shape) is not None or first_word(view.line.words, view.shape) in LOOKS
+    if any(view.line.words[match.end() - 1] not in _FELT for match in _LOOK.finditer(view.shape)):
+        return True
+    return first_word(view.line.words, view.shape) in LOOKS
 
 
 def _all(view: View) -> bool:
