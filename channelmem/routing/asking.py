@@ -98,7 +98,7 @@ def silent(view: View) -> bool:
     """Nothing is asked of us: a statement, a greeting, what "my teacher told me"."""
     if (
         view.shape.startswith("tb")
-        or _EXCLAIMED.match(" ".join(view.line.words))
+        or _EXCLAIMED.match(view.text)
         or _outsider(view)
         or ends_generally(view.line.words, view.shape)
     ):
@@ -106,7 +106,7 @@ def silent(view: View) -> bool:
     if _ASKS.search(view.shape) or _questioned(view) or _wanting(view):
         return False
     if (
-        EITHER.search(" ".join(view.line.words))
+        EITHER.search(view.text)
         or view.line.words[-1] == "again"
         or (_STATE.match(view.shape) and not STATES.isdisjoint(view.words))
     ):
@@ -127,4 +127,4 @@ def _sought(view: View, first: str) -> bool:
 def task(view: View) -> bool:
     """Something is to be made or done, not found."""
     first = first_word(view.line.words, view.shape)
-    return (first in TASKS and not _sought(view, first)) or _ONE_OF.search(" ".join(view.line.words)) is not None
+    return (first in TASKS and not _sought(view, first)) or _ONE_OF.search(view.text) is not None

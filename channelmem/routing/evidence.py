@@ -45,7 +45,7 @@ _BACK = re.compile(
 
 
 def _absent(view: View) -> bool:
-    return not view.words.isdisjoint(_ABSENT) or _BACK.search(" ".join(view.line.words)) is not None
+    return not view.words.isdisjoint(_ABSENT) or _BACK.search(view.text) is not None
 
 
 _THIS = re.compile(r"t[jx]?[KLTH]")
@@ -80,7 +80,7 @@ EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah)(?!\S)")
 
 
 def _either(view: View) -> bool:
-    return EITHER.search(" ".join(view.line.words)) is not None
+    return EITHER.search(view.text) is not None
 
 
 def _again(view: View) -> bool:

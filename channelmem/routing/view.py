@@ -28,6 +28,7 @@ class View(NamedTuple):
     line: Line
     shape: str
     words: frozenset[str]
+    text: str
     known: bool
     """Somebody of the roster is named."""
     moving: bool
@@ -47,7 +48,7 @@ def view_of(line: Line, shape: str) -> View:
     moving = PAST.search(shape) is not None or going_on(line.words, shape)
     talk = any(line.words[match.start("noun")] in TALK_NOUNS for match in _DEFINITE.finditer(shape))
     talk = talk or any(word == "all" and line.words[i + 1] in TALK_NOUNS for i, word in enumerate(line.words[:-1]))
-    return View(line, shape, frozenset(line.words), known, moving, talk)
+    return View(line, shape, frozenset(line.words), " ".join(line.words), known, moving, talk)
 
 
 def going_on(words: list[str], shape: str) -> bool:
