@@ -20,11 +20,19 @@ TASKS = word_set(
 )
 _ASKING_WORDS = word_set("any anything everything quote")
 _TAGS = word_set("right correct so huh no yeah")
-_ASKS = re.compile(
-    r"[qoh][jlz.,]*$|^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)"
-    r"|[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)|[.,][jl]*Cs[jl]*$"
-    r"|^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])|^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$|[.,]+[jlz]*C$"
+_ASKING_FORMS = (
+    # at the head: what, did, is, find, summarize; have you; can you; I would like to know
+    r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)",
+    # behind a pause, or a time: "..., which one", "..., can you", "..., you have it", "..., send it"
+    r"[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)|[.,][jl]*Cs[jl]*$|[.,]+[jlz]*C$",
+    # at the end: "Bob said what"
+    r"[qoh][jlz.,]*$",
+    # an order that asks: "count how many", "explain the joke"
+    r"^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])",
+    # nothing but a thing: "Ann's opinion on this", "today's summary"
+    r"^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$",
 )
+_ASKS = re.compile("|".join(_ASKING_FORMS))
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
@@ -36,14 +44,16 @@ _BEFORE_WANTED = frozenset({"", ".", ",", "&", "R", "r", "b", "B", "p", "x"})
 _TELLING = word_set("said told asked explained mentioned")
 _READING = word_set("read saw heard watched")
 
-
 # A statement, then a question that is not about it: "Rose broke her arm, how long does it take to heal".
-_GENERAL_END = re.compile(
-    r"^(?:[^qohdr.,]|(?<=[jl])[.,])*[a-zA-Z@](?:[.,]|(?<=z)(?=h))[jl&z]*"
-    r"(?:h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|q[bB][jl]*i|q[bB][jl]*U|b[jl]*y|D[jl]*y(?![jl]*[RvC])|m[jl]*[se]"
-    r"|myC$|qt|(?P<sum>qbx)|CMt|(?P<true>(?:b[jl]*[ste]|ob)[jlx]*$)|(?P<task>(?:m[jl]*y[jl]*|l*)[xCR]))"
-    r"(?!.*[.,][jl]*[qohdbB])"
+_STATEMENT = r"^(?:[^qohdr.,]|(?<=[jl])[.,])*[a-zA-Z@](?:[.,]|(?<=z)(?=h))[jl&z]*"
+_GENERAL_FORMS = (
+    r"h[xj]?[jl]*[Dm]|[qh][xj]?[jl]*m|qD[jl]*[siy]|m[jl]*[se]",  # how do, what can, what does it, will it
+    r"q[bB][jl]*[iU]|b[jl]*y|D[jl]*y(?![jl]*[RvC])|myC$",  # why am I, what is your, are you, can you explain
+    r"qt|CMt",  # what a day; tell me another
+    r"(?P<sum>qbx)|(?P<true>(?:b[jl]*[ste]|ob)[jlx]*$)",  # what is 2+2; is she right
+    r"(?P<task>(?:m[jl]*y[jl]*|l*)[xCR])",  # can you order some
 )
+_GENERAL_END = re.compile(rf"{_STATEMENT}(?:{'|'.join(_GENERAL_FORMS)})(?!.*[.,][jl]*[qohdbB])")
 _TRUE = word_set("right wrong correct true")
 _DOABLE = TASKS - {"remind", "name"}
 _ANOTHER = word_set("a an another some")

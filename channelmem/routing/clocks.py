@@ -25,7 +25,6 @@ _HOURS = "one two three four five six seven eight nine ten eleven twelve"
 _HOUR_WORDS = {word: number for number, word in enumerate(_HOURS.split(), 1)}
 _BETWEEN = rf"{'|'.join(_HOUR_WORDS)}|noon|midnight|\d{{1,2}}"
 _HOUR = rf"\d{{1,2}}|{'|'.join(_HOUR_WORDS)}"
-PART = "(?:morning|afternoon|evening|night)"
 _AT = "(?:at|around|by|about|since|after|before|until|till|like|past)"
 _HALF = r"am|pm|a\.m|p\.m"
 # What may follow an hour that is nothing but a number: "around 9 people" is no time.
