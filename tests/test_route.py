@@ -437,3 +437,12 @@ def test_part_of_a_name_is_enough_unless_it_is_somebodys_uncle() -> None:
 
 def test_everyone_of_a_list_is_a_speaker_of_a_recap() -> None:
     assert ask("give me the gist of what bob and carol are discussing").speakers == (BOB, CAROL)
+
+
+def test_an_old_channel_is_asked_like_a_new_one() -> None:
+    """Replayed with its own clock; only a year that was written down is a time before there were channels."""
+    then = datetime.fromisoformat("2004-05-04T12:00:00+00:00").timestamp()
+    assert ask("earlier bob said something about grub, what was it?", now=then).kind is Kind.CHANNEL
+    assert ask("what did bob say yesterday?", now=then).kind is Kind.MEMORY
+    assert ask("what happened in 1998?", now=then).kind is Kind.NONE
+    assert ask("what happened in 1998?").kind is Kind.NONE

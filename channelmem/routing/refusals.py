@@ -13,6 +13,7 @@ from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.view import first_word
+from channelmem.routing.when import Found
 from channelmem.routing.world import LANGUAGES
 
 # What is made up when asked for; with a task it is no question about what was said.
@@ -50,18 +51,25 @@ _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 _NOTICES = word_set("psa fyi note update reminder announcement warning tip")
 _FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
+# "Earlier" is before 2010 as well where an old channel is replayed: only a written year says it.
+_YEAR = re.compile(r"\b\d{4}\b")
 # Who begins with these gives no order.
 _QUESTION_HEADS = frozenset("qohdBv")
 
 
 def refused(line: Line) -> str:
     """Why a line is not for us, "" if it may be."""
-    if any(each.span.end is not None and each.span.end < _FIRST_CHANNELS_TS for each in line.times):
+    if any(_before_channels(each) for each in line.times):
         return "a time before there were such channels"
     if line.letters[0] in _QUESTION_HEADS:
         return _of_words(line) or _whenever(line) or _advice(line)
     first = first_word(line.words, line.letters)
     return _made_up(line, first) or _of_words(line) or _whenever(line) or _ordered(line, first) or _advice(line)
+
+
+def _before_channels(time: Found) -> bool:
+    ended = time.span.end is not None and time.span.end < _FIRST_CHANNELS_TS
+    return ended and _YEAR.search(time.phrase) is not None
 
 
 def _made_up(line: Line, first: str) -> str:
