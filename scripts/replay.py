@@ -105,13 +105,19 @@ def _talk(name: str, channel_id: int, rows: list[Row]) -> Talk:
             id=id_of[row["id"]],
             author_id=author_of[row["author"].casefold()],
             author=row["author"],
-            content=row["text"],
+            content=_content(row),
             ts=float(row["ts"]),
         )
         for row in rows
     )
     name_of = {number: name for name, number in id_of.items()}
     return Talk(name, channel_id, tuple(rows), messages, id_of, name_of, author_of)
+
+
+def _content(row: Row) -> str:
+    """What the Discord adapter makes of a message: an image with a description is readable."""
+    image = f"[image: image.jpg ({row['image']})]" if row.get("image") else ""
+    return " ".join(filter(None, (row["text"], image)))
 
 
 def question(talk: Talk, text: str, number: int, ts: float, *, kind: Kind | None = None, asker: str = "") -> Question:
