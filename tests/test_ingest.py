@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import ModelError
-from channelmem.store.ingest import EMBEDDING, Worker
+from channelmem.store.ingest import EMBEDDING, SLICE, Worker
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -205,6 +205,23 @@ async def test_a_broken_model_ends_the_worker_with_its_own_error(store: Store, r
     with pytest.raises(ModelError, match="gone"):
         await asyncio.wait_for(Worker(store, BrokenEmbedder()).run(), 10)
     assert await store.pending() == 1
+
+
+class BreakingEmbedder(FakeEmbedder):
+    """Fails at once with the first texts; the next ones never come back."""
+
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.embedded += len(texts)
+        if self.embedded > SLICE:
+            await asyncio.Event().wait()
+        raise ModelError("The model is gone. Install it again.")
+
+
+async def test_a_broken_model_leaves_no_task_behind(store: Store) -> None:
+    await store.add([message(number) for number in range(1, 3 * SLICE)])
+    with pytest.raises(ModelError, match="gone"):
+        await asyncio.wait_for(Worker(store, BreakingEmbedder()).run(), 10)
+    assert not [task for task in asyncio.all_tasks() if "Worker." in repr(task.get_coro())]
 
 
 async def test_a_buckets_streams_are_all_read(redis: Redis, settings, clock, fake_embedder: FakeEmbedder) -> None:  # type: ignore[no-untyped-def]

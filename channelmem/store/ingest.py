@@ -144,7 +144,11 @@ class Worker:
             await asyncio.wait_for(self._stopping.wait(), pause_s)
 
     async def _embed(self) -> None:
-        await asyncio.gather(*(self._embed_slices() for _ in range(EMBEDDING)))
+        lanes = [asyncio.create_task(self._embed_slices()) for _ in range(EMBEDDING)]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            await end(lanes)  # where one fails, the other would wait for ever
         await self._embedded.put(None)
 
     async def _embed_slices(self) -> None:
