@@ -69,11 +69,12 @@ class Inspector:
         """Newest first."""
         query = Query(guild_id, (channel_id,), limit=limit, flagged=True, source=source)
         messages = await self._search.newest(query)
-        keys = self._buckets.keys(self._buckets.bucket(guild_id))
+        bucket = self._buckets.bucket(guild_id)
+        keys, field = self._buckets.keys(bucket), vector_field(await self._buckets.version(bucket))
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for message in messages:
                 key = keys.message(guild_id, channel_id, message.id)
-                pipe.hexists(key, vector_field(self._buckets.version(self._buckets.bucket(guild_id))))
+                pipe.hexists(key, field)
                 pipe.pttl(key)
             replies: list[Any] = await answered(pipe.execute())
         return [
@@ -83,8 +84,8 @@ class Inspector:
 
     async def near(self, guild_id: int, channel_id: int, message_id: int, limit: int) -> list[Hit] | None:
         """Nearest messages of the channel, the message itself first; None while it has no vector."""
-        keys = self._buckets.keys(self._buckets.bucket(guild_id))
-        field = vector_field(self._buckets.version(self._buckets.bucket(guild_id)))
+        bucket = self._buckets.bucket(guild_id)
+        keys, field = self._buckets.keys(bucket), vector_field(await self._buckets.version(bucket))
         blob: Any = await answered(self._buckets.redis.hget(keys.message(guild_id, channel_id, message_id), field))
         if blob is None:
             return None

@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import CHANNEL, GUILD, FakeEmbedder, message
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import ModelError
+from channelmem.settings import Settings
+from channelmem.store.buckets import Buckets
 from channelmem.store.ingest import EMBEDDING, SLICE, Worker
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
@@ -222,6 +224,19 @@ async def test_a_broken_model_leaves_no_task_behind(store: Store) -> None:
     with pytest.raises(ModelError, match="gone"):
         await asyncio.wait_for(Worker(store, BreakingEmbedder()).run(), 10)
     assert not [task for task in asyncio.all_tasks() if "Worker." in repr(task.get_coro())]
+
+
+async def test_buckets_that_nobody_used_yet_hold_up_nobody(
+    redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    buckets = Buckets(redis, settings.model_copy(update={"buckets": 4}), dims=32, identity="fake-hash-32", clock=clock)
+    store, worker = Store(buckets), Worker(Store(buckets), fake_embedder)
+    task = asyncio.create_task(worker.run())
+    await store.add([message(1)])
+    assert await store.flush(10)
+    assert worker.progress.errors == 0
+    await end([task])
+    await store.close()
 
 
 async def test_a_buckets_streams_are_all_read(redis: Redis, settings, clock, fake_embedder: FakeEmbedder) -> None:  # type: ignore[no-untyped-def]

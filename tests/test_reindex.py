@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from channelmem.errors import IndexMismatchError
 from channelmem.settings import Settings
+from channelmem.store.buckets import Buckets
 from channelmem.store.ingest import Worker
 from channelmem.store.reindex import reindex
 from channelmem.store.scripts import command
@@ -150,3 +151,20 @@ async def test_a_second_reindex_to_the_same_model_does_nothing(
 ) -> None:
     await fill(store, 5)
     assert await reindex(redis, settings, fake_embedder, clock=clock) == 0
+
+
+async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
+    redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    settings = settings.model_copy(update={"buckets": 4})
+    before = await open_store(redis, settings, clock)
+    guild = next(guild for guild in (number << 22 for number in range(1, 100)) if before.buckets.bucket(guild) == 3)
+    await before.add([message(1, guild_id=guild)])
+    await before.close()
+    other = OtherEmbedder()
+    assert await reindex(redis, settings, other, clock=clock) == 1
+    buckets = Buckets(redis, settings, dims=other.dims, identity=other.identity, clock=clock)
+    for source in (Source.BUFFER, Source.ARCHIVE):
+        query = Query(guild, (CHANNEL,), vector=other.vector("turtles"), source=source)
+        (hit,) = (await Search(buckets).nearest(query)).hits
+        assert hit.similarity is not None

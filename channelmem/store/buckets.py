@@ -86,9 +86,11 @@ class Buckets:
     def keys(self, bucket: int) -> Keys:
         return keys_of(self.settings.key_prefix, bucket)
 
-    def version(self, bucket: int) -> int:
-        """Which vector field of the bucket is current; raised by a reindex."""
-        return self._ready.get(bucket, 1)
+    async def version(self, bucket: int) -> int:
+        """Which vector field of the bucket is current; raised by a reindex. Makes the bucket before its first use."""
+        if bucket not in self._ready:
+            await self._make(bucket)
+        return self._ready[bucket]
 
     async def open(self) -> None:
         """Checks what is there against the settings; raises IndexMismatchError with the fix."""
@@ -96,8 +98,7 @@ class Buckets:
 
     async def run(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         """Runs a script; makes the bucket before its first use, and again where its index was lost."""
-        if bucket not in self._ready:
-            await self._make(bucket)
+        await self.version(bucket)
         keys = self.keys(bucket)
         try:
             return await self._scripts.run(name, keys, arguments)

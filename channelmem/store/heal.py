@@ -16,10 +16,9 @@ MOST = 1_000_000
 
 async def repair(buckets: Buckets, bucket: int) -> bool:
     """False: not now, because the index still reads documents or the stream has entries to embed first."""
-    keys = buckets.keys(bucket)
+    keys, version = buckets.keys(bucket), await buckets.version(bucket)
     if await buckets.redis.xlen(keys.one("ingest")) or not await buckets.indexed(bucket):
         return False
-    version = buckets.version(bucket)
     reply = await command(
         buckets.redis,
         *(

@@ -226,7 +226,7 @@ class Worker:
 
     async def _load(self, bucket: int, entries: list[Entry]) -> list[Entry]:
         values = [value for entry in entries for value in (entry.name, entry.revision)]
-        texts = await self._buckets.run("texts", bucket, [self._buckets.version(bucket), *values])
+        texts = await self._buckets.run("texts", bucket, [await self._buckets.version(bucket), *values])
         return [
             Entry(bucket, entry.id, entry.name, entry.revision, text.decode() if text else None)
             for entry, text in zip(entries, texts, strict=True)

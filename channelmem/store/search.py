@@ -196,7 +196,7 @@ class Search:
     async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
         """SORT reads order and documents at half the price of a script."""
         bucket = self._buckets.bucket(query.guild_id)
-        names = (*FIELDS, vector_field(self._buckets.version(bucket))) if vectors else FIELDS
+        names = (*FIELDS, vector_field(await self._buckets.version(bucket))) if vectors else FIELDS
         replies, opted_out = await self._newest_rows(bucket, _rooms(query), names)
         rows = [
             (channel, flat[at : at + len(names) + 1])
@@ -230,7 +230,7 @@ class Search:
         version = await answered(self._buckets.redis.hget(self._buckets.keys(bucket).one("meta"), "version"))
         if version is None:
             await self._buckets.heal(bucket)
-        elif int(version) != self._buckets.version(bucket):
+        elif int(version) != await self._buckets.version(bucket):
             raise IndexMismatchError(REBUILT)
 
     async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> _Visible:
@@ -268,12 +268,13 @@ class Search:
         return rows
 
     async def _find(self, query: Query, *, newest: bool) -> Any:
+        bucket = self._buckets.bucket(query.guild_id)
         vector = b"" if query.vector is None or newest else query.vector.astype(np.float16).tobytes()
         asked = [tokens(word) for word in query.words[:MAX_WORDS]]
         text = "|".join(token for word in asked for token in word)
         counted = [f"@text:({' '.join(word)})" for word in asked if word] if query.counts else []
         arguments = [
-            *self._head(query.guild_id, query.source, str(self._version(query.guild_id))),
+            *self._head(query.guild_id, query.source, str(await self._buckets.version(bucket))),
             *_narrowing(query, query.limit),
             vector,
             f"@text:({text})" if text and not newest else "",
@@ -284,10 +285,7 @@ class Search:
             *counted,
             *_rooms(query),
         ]
-        return await self._buckets.run("find", self._buckets.bucket(query.guild_id), arguments)
-
-    def _version(self, guild_id: int) -> int:
-        return self._buckets.version(self._buckets.bucket(guild_id))
+        return await self._buckets.run("find", bucket, arguments)
 
     def _head(self, guild_id: int, source: Source, version: str) -> tuple[Any, ...]:
         return guild_id, version, int(source is not Source.ARCHIVE)

@@ -162,7 +162,7 @@ class Store(Privacy):
         written = 0
         for at in range(0, len(rows), COMMIT_CHUNK):
             values = [value for row in rows[at : at + COMMIT_CHUNK] for value in row]
-            count = await self.buckets.run("commit", bucket, [self.buckets.version(bucket), *values])
+            count = await self.buckets.run("commit", bucket, [await self.buckets.version(bucket), *values])
             if count < 0:
                 raise IndexMismatchError(REBUILT)
             written += count
