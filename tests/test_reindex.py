@@ -163,8 +163,8 @@ async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
     await before.close()
     other = OtherEmbedder()
     assert await reindex(redis, settings, other, clock=clock) == 1
-    buckets = Buckets(redis, settings, dims=other.dims, identity=other.identity, clock=clock)
     for source in (Source.BUFFER, Source.ARCHIVE):
+        buckets = Buckets(redis, settings, dims=other.dims, identity=other.identity, clock=clock)
         query = Query(guild, (CHANNEL,), vector=other.vector("turtles"), source=source)
         (hit,) = (await Search(buckets).nearest(query)).hits
         assert hit.similarity is not None
