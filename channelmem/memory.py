@@ -298,9 +298,11 @@ def _model(settings: Settings, embedder: Embedder | None, progress: Progress | N
 
 async def _open_store(buckets: Buckets) -> Store:
     """An absent Redis is met again by the first call; everything else that is wrong is said now."""
+    store = Store(buckets)
     with suppress(RedisUnavailableError):
         await buckets.open()
-    return Store(buckets)
+        store.sweep()
+    return store
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
 
+from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
@@ -115,6 +116,26 @@ async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, set
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 0
     assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
     await other.close()
+
+
+async def test_a_memory_goes_on_with_removals_that_were_left(
+    store: Store, redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    await store.add([bobs(number) for number in range(1, 61)])
+    await store.forget(6)
+    await store._sweeper.stop()
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock), asyncio.timeout(20):
+        while await redis.scard(store.buckets.keys(0).one("forgetting")):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
+
+
+async def test_words_that_were_edited_during_an_opt_out_do_not_come_back(store: Store, search: Search) -> None:
+    await store.add([bobs(1, text="the password is swordfish"), bobs(2)])
+    await store.opt_out(6)
+    assert await store.edit(bobs(1, text="good morning", revision=NOW)) is Outcome.IGNORED
+    await store.opt_in(6)
+    assert [one.id for one in await search.newest(BUFFER)] == [2]
 
 
 @pytest.mark.parametrize("buckets", [1, 3])

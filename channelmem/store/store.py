@@ -51,8 +51,12 @@ class Store(Privacy):
         buckets = Buckets(redis, settings, dims=dims, identity=identity, clock=clock)
         await buckets.open()
         store = cls(buckets)
-        store._sweeper.wake()
+        store.sweep()
         return store
+
+    def sweep(self) -> None:
+        """Goes on with the removals that an earlier process left."""
+        self._sweeper.wake()
 
     async def close(self, wait_s: float = 5.0) -> None:
         """Sends what is queued, for a bounded time. Removals left over are resumed by the next process."""

@@ -29,8 +29,7 @@ end
 
 local function refused(m, life_s)
   if m.ts < NOW - life_s then return true end
-  if opted_out(m.guild, m.author) then return true end
-  if redis.call('HGET', POLICY, m.channel .. ':paused') then
+  if opted_out(m.guild, m.author) or redis.call('HGET', POLICY, m.channel .. ':paused') then
     -- The new text is not ours to keep, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
