@@ -86,9 +86,12 @@ class DiscordHistory:
     # --- what happens while a window lives ---
 
     def note(self, message: Message) -> None:
-        """Somebody wrote or edited."""
+        """Somebody wrote or edited; an older revision than the one that is here changes nothing."""
         window = self._windows.get(message.channel_id)
-        if window is not None and self._wanted(message):
+        if window is None or not self._wanted(message):
+            return
+        known = window.messages.get(message.id)
+        if known is None or known.revision <= message.revision:
             window.messages[message.id] = self._cut(message)
 
     def drop(self, channel_id: int, ids: Iterable[int]) -> None:

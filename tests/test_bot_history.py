@@ -11,7 +11,7 @@ from loopback.scene import Scene
 
 from bot.client import Bot
 from bot.history import FORBIDDEN, GONE, NO_CHANNEL, SLOW_DOWN, TROUBLE
-from channelmem.types import Question
+from channelmem.types import Message, Question
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -110,6 +110,16 @@ async def test_without_the_permission_no_request_is_made(scene: Scene, recording
 
 async def test_an_unknown_channel_is_said_to_be_unknown(scene: Scene, recording: Bot) -> None:
     assert (await recording.history.fetch(question(scene, 12345), 20, 1800)).problem == NO_CHANNEL
+
+
+async def test_an_older_revision_does_not_replace_a_newer_one(scene: Scene, recording: Bot) -> None:
+    said = scene.server.wrote(scene.general, scene.mark, "the password is swordfish", ago_s=10)
+    assert await fetched(scene, recording) == ["the password is swordfish"]
+    place = (scene.guild.id, scene.general.id, int(said["id"]), scene.mark.id, "Mark")
+    now = time.time()
+    recording.history.note(Message(*place, "good morning", now - 10, revision=now))
+    recording.history.note(Message(*place, "swordfish, I said", now - 10, revision=now - 5))
+    assert await fetched(scene, recording) == ["good morning"]
 
 
 async def test_one_message_is_fetched_for_a_reply_chain(scene: Scene, recording: Bot) -> None:
