@@ -34,6 +34,10 @@ def test_the_message_with_the_word_comes_first() -> None:
     assert first(pool(line(1), line(2, "the turtles are slow today"), line(3)), Ask("turtle")) == 2
 
 
+def test_a_topic_of_small_words_alone_is_compared_by_meaning() -> None:
+    assert first(pool(line(1), line(2), line(3), cosines=[0.1, 0.8, 0.2]), Ask("the same")) == 2
+
+
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
     common = [line(n, "the server logs are long again") for n in range(1, 8)]
     rare = line(9, "somebody deleted certificates over there")

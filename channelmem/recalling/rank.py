@@ -173,7 +173,7 @@ def read_pool(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Reading:
         seen = columns(found, Scene(lines, mine, replies, np.zeros(len(lines)), people))
         score += worth(said, seen)
         evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
-    counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * (len(topic) - 1))
+    counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     return Reading(score, coverage, evidence, near, replies, counts, weights, said)
 
 
