@@ -106,7 +106,7 @@ class Backfill(commands.Cog):
         log.warning("backfill given up until the next start or reconnect", guild_id=guild.id)
 
     async def _once(self, guild: discord.Guild, run: Run) -> bool:
-        """True if no gap is left."""
+        """True if no channel is left to fill or to compare."""
         try:
             gaps = await self.memory.gaps(guild.id)
         except ChannelmemError as error:

@@ -151,6 +151,7 @@ class Timing:
     route: float = 0.0
     embed: float = 0.0
     search: float = 0.0
+    """Beyond `embed`: the channel is read while the model is at work."""
     total: float = 0.0
 
 

@@ -149,7 +149,7 @@ def _bounded(each: Found, words: Sequence[str], moment: Moment) -> Found:
     words_before = (words[first], words[first - 1] if first else "")
     if list(words[max(0, first - 2) : first]) == ["up", "to"]:
         words_before = ("until", "")
-    begin = min(first, first - 1) if words_before[1] in _SINCE | _UNTIL else first
+    begin = first - 1 if words_before[1] in _SINCE | _UNTIL else first
     edge = span.start if span.nominal is None or (span.day and not span.hours) else span.nominal
     if not _SINCE.isdisjoint(words_before) and "from" not in words_before:
         return replace(each, first=begin, span=Span(edge, None))
