@@ -10,6 +10,7 @@ and questions are answered from the platform's history, or with what could not b
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -51,6 +52,8 @@ BATCH = 32
 """Messages of a long list that are linked and stored together; linking them keeps the event loop for 10 ms."""
 
 Clock = Callable[[], float]
+
+log = logging.getLogger(__name__)
 
 
 class Memory:
@@ -308,11 +311,18 @@ async def _open_store(buckets: Buckets) -> Store:
 @asynccontextmanager
 async def _embedding(worker: Worker) -> AsyncIterator[None]:
     task = asyncio.create_task(worker.run(), name="channelmem embedding")
+    task.add_done_callback(_complain)
     try:
         yield
     finally:
         worker.stop()
         await task
+
+
+def _complain(task: asyncio.Task[None]) -> None:
+    """Nobody waits for the worker before the end, and without it new messages are not found by meaning."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("Embedding has ended, new messages get no vector any more: %s", error)
 
 
 __all__ = ["Memory"]

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from conftest import NOW, Clock, OwnServer, make_settings
+from conftest import NOW, Clock, FakeEmbedder, OwnServer, make_settings
+from numpy.typing import NDArray
 
 import channelmem
 from channelmem import (
@@ -24,6 +26,7 @@ from channelmem import (
     Source,
 )
 from channelmem.embedding.embed import Embedder
+from channelmem.errors import ModelError
 
 MARK, ANN, BOB = Person(7, "Mark"), Person(8, "Ann"), Person(9, "Bob")
 GUILD, CHANNEL, OTHER = 5 << 22, 10, 11
@@ -339,3 +342,21 @@ def test_the_public_names_are_these() -> None:
     assert {"Memory", "Message", "Question", "Settings", "Answer", "Hit", "Route"} <= set(channelmem.__all__)
     for name in channelmem.__all__:
         assert getattr(channelmem, name)
+
+
+class BrokenEmbedder(FakeEmbedder):
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise ModelError("The model is gone. Install it again.")
+
+
+async def test_when_embedding_ends_it_is_said_at_once(
+    settings: Settings, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def talk_with_a_broken_model() -> None:
+        async with Memory.open(settings, clock=clock, embedder=BrokenEmbedder()) as memory, asyncio.timeout(20):
+            await Talk(memory, clock).say(ANN, "good morning")
+            while "The model is gone" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    with pytest.raises(ModelError, match="gone"):
+        await talk_with_a_broken_model()

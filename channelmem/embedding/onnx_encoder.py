@@ -53,7 +53,7 @@ def clean(text: str) -> str:
 
 def _session(model: Model) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    # Threads of one run wait for each other two hundred times; spinning, they take the core that Redis needs.
+    # Threads of one run would wait for each other at every operation; spinning, they take the core that Redis needs.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
