@@ -13,10 +13,11 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message, open_store
 from plain_server import plain_server
 from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from channelmem.errors import RedisUnsuitableError
+from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.buckets import Buckets, connect
 from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
 from channelmem.store.search import Query, Search
@@ -442,3 +443,23 @@ async def test_a_redis_without_search_is_named_with_the_fix(settings: Settings, 
         with pytest.raises(RedisUnsuitableError, match="search module"):
             await open_store(client, settings, clock)
         await client.aclose()
+
+
+async def test_those_who_wait_for_a_bucket_learn_together_that_redis_is_away(
+    redis: Redis, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes as long as the client waits for an answer: they must not add up."""
+    buckets = Buckets(redis, settings, dims=32, identity="fake-hash-32", clock=clock)
+    looks: list[int] = []
+
+    async def away(bucket: int) -> int:
+        looks.append(bucket)
+        await asyncio.sleep(0)
+        raise RedisTimeoutError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(buckets, "_write_meta", away)
+        answers = await asyncio.gather(*(buckets.version(0) for _ in range(6)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [RedisUnavailableError] * 6
+    assert len(looks) == 1
+    assert await buckets.version(0) == 1

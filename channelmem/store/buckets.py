@@ -75,6 +75,7 @@ class Buckets:
         self._ready: dict[int, int] = {}
         """Buckets made and checked, with the version of their vector field."""
         self._making = asyncio.Lock()
+        self._failures = 0
 
     @property
     def all(self) -> range:
@@ -122,14 +123,18 @@ class Buckets:
         return not await indexing(self.redis, self.keys(bucket).one("idx"))
 
     async def _make(self, bucket: int) -> None:
+        failures = self._failures
         async with self._making:
             if bucket in self._ready:
                 return
+            if self._failures > failures:  # while this one waited; one after the other, all would wait for long
+                raise RedisUnavailableError("Redis does not answer")
             try:
                 version = await self._write_meta(bucket)
                 await self._create_index(bucket, version)
                 await self._create_group(bucket)
             except AWAY as error:
+                self._failures += 1
                 raise RedisUnavailableError(f"Redis does not answer: {error}") from error
             self._ready[bucket] = version
 
