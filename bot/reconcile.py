@@ -40,6 +40,9 @@ class Reconcile:
         """Brings the memory in line with a page."""
         if not may_read(room, room.guild.me):
             return  # closed to us meanwhile; Discord then shows an empty page instead of an error
+        if known and not page.messages and not await _is_gone(room, max(known)):
+            log.warning("an empty page is not believed", guild_id=room.guild.id, channel_id=room.id)
+            return
         here = {message.id for message in page.messages}
         gone = [id_ for id_ in known if page.covers(id_) and id_ not in here]
         edited = [message for message in page.messages if _is_newer(message, known)]
@@ -62,6 +65,17 @@ class Reconcile:
             else:
                 self._bot.history.drop(message.channel_id, [message.id])
             await self._bot.memory.edit(message)
+
+
+async def _is_gone(room: Room, message_id: int) -> bool:
+    """Whether Discord says so of this one message: of a closed channel it says that we may not ask."""
+    try:
+        await room.fetch_message(message_id)
+    except discord.NotFound:
+        return True
+    except discord.HTTPException:
+        return False
+    return False
 
 
 def _is_newer(message: discord.Message, known: Known) -> bool:

@@ -59,6 +59,12 @@ def test_ingest_is_measured_against_the_embedder_and_with_workers(redis_url: str
     assert len(report["ratios"]) == 2
 
 
+def test_every_way_of_using_the_cores_is_timed(redis_url: str) -> None:
+    (rows,) = run("bench_layouts", redis_url, "--rounds", "2")["tables"].values()
+    assert len(rows) == 4
+    assert all(row[name] > 0 for row in rows for name in ("question ms", "after a pause ms", "messages/s", "cores"))
+
+
 @pytest.mark.slow  # it imports torch three times
 def test_the_peers_are_measured_and_all_find_the_answer(redis_url: str) -> None:
     sizes = ("--rounds", "1", "--stored", "100", "--burst", "16", "--backlog", "150", "--starts", "1")

@@ -246,6 +246,7 @@ async def test_a_channel_that_is_closed_while_it_is_asked_keeps_what_is_stored(
     """Discord answers with an empty page then, which looks as if everything had been deleted."""
     said = wrote(scene, "good morning")
     await memory.remember(stored(scene, said))
+    erase(scene, said)
     empty = Fault("GET", re.compile(PAGES), 200, cast("Json", []), {}, times=1, spare=0)
     scene.server.rest.faults.append(empty)
     async with start(scene, quick, memory) as bot:
@@ -269,6 +270,19 @@ async def test_a_channel_that_is_closed_while_it_is_asked_keeps_what_is_stored(
         await scene.server.until(lambda: asked(scene) == 2)
         await caught_up()
     assert await held(scene, memory) == {"good evening"}
+
+
+async def test_an_empty_page_is_not_believed_while_discord_still_has_the_message(
+    scene: Scene, quick: Settings, memory: Memory
+) -> None:
+    """The right to read may have gone before the gateway says so; the page is empty then, and nothing was deleted."""
+    await memory.remember(stored(scene, wrote(scene, "good morning")))
+    scene.server.rest.faults.append(Fault("GET", re.compile(PAGES), 200, cast("Json", []), {}, times=1, spare=0))
+    with capture_logs() as logs:
+        async with start(scene, quick, memory):
+            await caught_up()
+            assert await held(scene, memory) == {"good morning"}
+    assert [one for one in logs if one["event"] == "an empty page is not believed"]
 
 
 async def test_when_discord_refuses_nothing_is_lost_and_it_is_asked_again(

@@ -57,6 +57,17 @@ async def test_who_opts_out_is_neither_shown_nor_stored_until_they_opt_in(
     assert await store.add([bobs(4)]) == [Outcome.STORED]
 
 
+@pytest.mark.parametrize("source", [Source.BUFFER, Source.ARCHIVE])
+@pytest.mark.parametrize("guild", [None, GUILD])
+async def test_what_is_hidden_is_not_even_counted(
+    store: Store, search: Search, fake_embedder: FakeEmbedder, source: Source, guild: int | None
+) -> None:
+    await store.add([message(1, author_id=5), *[message(number, author_id=6) for number in range(2, 7)]])
+    await store.opt_out(6, guild)
+    query = Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("zebra"), source=source)
+    assert (await search.nearest(query)).total == 1
+
+
 async def test_an_opt_out_can_be_for_one_guild(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
     await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
     await store.opt_out(6, GUILD)

@@ -240,14 +240,15 @@ class Search:
         inside = [(ts, row) for ts, row in zip(times, rows, strict=True) if ts >= oldest]
         authors = {row[1] for _, (_, row) in inside}
         out = await self._opted_out(query.guild_id, list(authors)) if hidden and authors else set()
+        # Before anything is counted: "I have the last 6 messages" must not tell that five of them are hidden.
+        inside = [(ts, row) for ts, row in inside if row[1][1] not in out]
         by = {b"%d" % author for author in query.author_ids} or authors
         shown = [
             row
             for ts, row in inside
             if query.window.contains(ts) and row[1][1] in by and (query.flagged or not row[1][4])
         ]
-        total, first = len(inside), min((ts for ts, _ in inside), default=None)
-        return _Visible([row for row in shown if row[1][1] not in out], total, first)
+        return _Visible(shown, len(inside), min((ts for ts, _ in inside), default=None))
 
     async def _opted_out(self, guild_id: int, authors: list[bytes]) -> set[bytes]:
         key = self._buckets.keys(self._buckets.bucket(guild_id)).one("optout")

@@ -37,6 +37,19 @@ local function measure(channel, view)
   return inside
 end
 
+-- "I have the last 6 messages" must not tell that five of them are by somebody who opted out.
+local function count_without_hidden(query)
+  if not optouts then return end
+  local hidden = {}
+  for _, name in ipairs(redis.call('SMEMBERS', OPTOUT)) do
+    local guild, author = string.match(name, '^(%d+):(%d+)$')
+    if not guild or guild == GUILD_ID then hidden[#hidden + 1] = author or name end
+  end
+  if #hidden == 0 then return end
+  local others = query .. ' -@author:{' .. table.concat(hidden, '|') .. '}'
+  total = redis.call('FT.SEARCH', IDX, others, 'LIMIT', 0, 0, 'DIALECT', 2)[1]
+end
+
 -- The filter: channels with their epochs and times; where only the newest n count, from the n-th newest on.
 local function filter()
   local whole, clauses = {}, {}
@@ -59,6 +72,7 @@ local function filter()
   end
   if #clauses == 0 then return nil end
   local query = '(' .. table.concat(clauses, '|') .. ')'
+  count_without_hidden(query)
   if #authors > 0 then query = query .. ' @author:{' .. table.concat(authors, '|') .. '}' end
   if not flagged then query = query .. ' -@flag:{own|addressed}' end
   return query
