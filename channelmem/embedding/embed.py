@@ -3,7 +3,7 @@
 This is the only place that hops to a thread for inference. Questions have lanes of their own, so they are never
 queued behind messages; messages run in small batches of similar length, as many at the same time as there are
 lanes, and the next batch waits (bounded) while a question is at work. One run of the model keeps to one core:
-several runs side by side do a third more than threads that wait for each other within one (docs/model.md).
+several runs side by side do up to a third more than threads that wait for each other within one (docs/model.md).
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Reading:
         cosine = np.fmax(cosines, 0.0)
         score = self.score + self.cosine * (cosine + self.weights.cosine_near * self.near.cosine(cosine))
         if self.said is not None:
-            score += self.said.parent_cosine * (self.replies.chances @ cosine.astype(np.float32))
+            score += self.said.parent_cosine * self.replies.above(cosine)
         return Scores(score, self.evidence + 0.5 * cosine, self.coverage)
 
 

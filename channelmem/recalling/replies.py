@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from channelmem.types import Message
 
 Floats = NDArray[np.float64]
-Matrix = NDArray[np.float32]
+Places = NDArray[np.int64]
 
 STEPS: Final = 3
 """How many links up and down a thread is followed; the chances have thinned out by then."""
@@ -24,34 +24,42 @@ LEAST: Final = 0.01
 
 
 class Replies(NamedTuple):
-    """Row i, column j: the chance that message i answers message j."""
+    """The links within a pool, one place of each array for each: at most three per message, so no matrix is made."""
 
-    chances: Matrix
+    answering: Places
+    answered: Places
+    chances: Floats
 
     @classmethod
     def among(cls, messages: Sequence[Message]) -> Replies:
         place = {message.id: row for row, message in enumerate(messages)}
-        chances = np.zeros((len(messages), len(messages)), np.float32)
-        for row, message in enumerate(messages):
-            for parent, chance in message.parents:
-                if chance >= LEAST and parent in place:
-                    chances[row, place[parent]] = chance
-        return cls(chances)
+        links = [
+            (row, place[parent], chance)
+            for row, message in enumerate(messages)
+            for parent, chance in message.parents
+            if chance >= LEAST and parent in place
+        ]
+        rows, parents, chances = zip(*links, strict=True) if links else ((), (), ())
+        return cls(np.array(rows, np.int64), np.array(parents, np.int64), np.array(chances, float))
 
     def above(self, values: Floats) -> Floats:
-        """For each message and column what it answers has."""
-        busy = np.flatnonzero(values.any(axis=1))  # few messages of a large pool have a word of the topic
-        return self.chances[:, busy] @ values[busy]
+        """For each message what that has which it answers, times the chance; a row of `values` is a message."""
+        return self._flow(values, self.answered, self.answering)
 
     def around(self, values: Floats) -> Floats:
         """For each message what its thread has, at most 1: all flows up to what was answered, and down again."""
-        gathered = _flowed(self.chances.T, values.astype(np.float32))
-        return _flowed(self.chances, gathered).astype(float)
+        gathered = self._flowed(values, self.answering, self.answered)
+        return self._flowed(gathered, self.answered, self.answering)
 
+    def _flowed(self, values: Floats, source: Places, target: Places) -> Floats:
+        total = flow = values
+        for _ in range(STEPS):
+            flow = self._flow(flow, source, target)
+            total = total + flow
+        return np.minimum(total, 1.0)
 
-def _flowed(chances: Matrix, values: Matrix) -> Matrix:
-    total = flow = values
-    for _ in range(STEPS):
-        flow = chances @ flow
-        total = total + flow
-    return np.minimum(total, np.float32(1.0))
+    def _flow(self, values: Floats, source: Places, target: Places) -> Floats:
+        chances = self.chances if values.ndim == 1 else self.chances[:, None]
+        reached = np.zeros_like(values, dtype=float)
+        np.add.at(reached, target, chances * values[source])
+        return reached

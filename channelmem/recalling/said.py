@@ -78,7 +78,7 @@ def columns(words: Words, scene: Scene) -> Floats:
     found[1] = words.present @ alone
     found[2] = rarest * rarest
     found[3] = company * (((1.0 - words.present) * scene.replies.around(words.present)) @ share)
-    found[4] = scene.replies.chances @ scene.cosine.astype(np.float32)
+    found[4] = scene.replies.above(scene.cosine)
     found[5] = np.maximum([min(1.0, line.length / LONG) for line in scene.lines], words.present @ share)
     found[6] = np.maximum(np.arange(1 - len(scene.lines), 1), -OLD) / OLD
     return found
