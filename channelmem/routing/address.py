@@ -5,6 +5,8 @@ Enters: tokens. Leaves: the tokens after "@bot hey,", and whether they are a tas
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from channelmem.routing.lexicon import CODES, word_set
 from channelmem.routing.people import fold
 from channelmem.routing.reading import Token
@@ -15,17 +17,20 @@ _MARKS = frozenset(",.@!:;-~?\u2026")
 
 def without(tokens: list[Token], bot: Person) -> list[Token]:
     """The tokens without address and greeting at their beginning and marks at their end."""
-    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
+    idle = _idle(bot)
     start, end = 0, len(tokens)
-    while start < end and _idle(tokens[start].word, names):
+    while start < end and tokens[start].word in idle:
         start += 1
     while end > start and tokens[end - 1].word in _MARKS:
         end -= 1
     return tokens[start:end]
 
 
-def _idle(word: str, names: set[str]) -> bool:
-    return word in names or CODES.get(word) == "l" or word in _MARKS
+@lru_cache(maxsize=256)
+def _idle(bot: Person) -> frozenset[str]:
+    """What may stand before a question without being part of it: the bot's names, fillers, marks."""
+    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
+    return _MARKS | names | {word for word, code in CODES.items() if code == "l"}
 
 
 _TASKS = word_set(

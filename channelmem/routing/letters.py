@@ -6,33 +6,46 @@ Enters: tokens and the scene. Leaves: a `Line`: one letter per token, with perso
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from channelmem.routing import when
 from channelmem.routing.dates import MONTHS, WEEKDAYS
 from channelmem.routing.lexicon import CODES, word_set
-from channelmem.routing.naming import Known, Line, name
+from channelmem.routing.naming import Line, name
 from channelmem.routing.reading import QUOTED, Token
-from channelmem.routing.spans import Clue, Moment
+from channelmem.routing.scene import Scene
+from channelmem.routing.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS
 from channelmem.routing.when import Found
 
 
-def spell(tokens: list[Token], known: Known, moment: Moment) -> Line:
+def spell(tokens: list[Token], scene: Scene) -> Line:
     """The line of a question."""
     words = [token.word for token in tokens]
     line = Line(tokens, words)
-    codes = [CODES.get(word) or _code(word) for word in words]
+    codes = list(map(_code, words))
     _phrases(words, codes)
-    name(line, codes, known)
-    line.times = [each for each in when.find(_unnamed(words, codes), moment) if _counts(each, codes, words, tokens)]
-    for each in line.times:
-        if each.span.clue is not Clue.FUTURE:
-            codes[each.first : each.last] = "z" * (each.last - each.first)
+    name(line, codes, scene)
+    if when.may_tell(words):
+        _place_in_time(line, codes, scene)
     line.letters = "".join(codes)
     return line
 
 
+def _place_in_time(line: Line, codes: list[str], scene: Scene) -> None:
+    """Finds the time expressions of a line and gives them their letter."""
+    words, tokens = line.words, line.tokens
+    found = when.find(_unnamed(words, codes), scene.moment)
+    line.times = [each for each in found if _counts(each, codes, words, tokens)]
+    for each in line.times:
+        if each.span.clue is not Clue.FUTURE:
+            codes[each.first : each.last] = "z" * (each.last - each.first)
+
+
+@lru_cache(maxsize=16_384)
 def _code(word: str) -> str:
+    if code := CODES.get(word):
+        return code
     if word == QUOTED:
         return "Z"
     if word.isalnum() or len(word) > 1:
@@ -43,26 +56,31 @@ def _code(word: str) -> str:
 def _phrases(words: list[str], codes: list[str]) -> None:
     """Words that are communication only with their particle, and groups of two words."""
     for i, word in enumerate(words[:-1]):
-        after = words[i + 1]
-        if word in _WITH_PARTICLE and _WITH_PARTICLE[word][0] in words[i + 1 : i + 4]:
-            codes[i] = _WITH_PARTICLE[word][1]
-            codes[words.index(_WITH_PARTICLE[word][0], i + 1)] = "j"
-        elif (word == "you" and after in {"guys", "all", "folks", "people", "lot", "two", "lads", "boys"}) or (
-            word in {"no", "any", "every", "some"} and after == "one"
-        ):
-            codes[i], codes[i + 1] = "g", "j"
-        elif word in {"in", "on", "of", "from"} and (place := _place(codes, i + 1)):
-            codes[i:place] = "k" * (place - i)
-        elif word == "on" and after == "about":
-            codes[i] = "G"
-        elif word == "how" and after == "come":
-            codes[i], codes[i + 1] = "q", "j"
-        elif word in {"those", "these", "them"} and after in {"two", "three", "guys"}:
-            codes[i], codes[i + 1] = "e", "j"
-        elif word == "the" and after == "bot":
-            codes[i], codes[i + 1] = "j", "y"
-        elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
-            codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
+        if word in _PHRASE_HEADS:
+            _phrase(words, codes, i)
+
+
+def _phrase(words: list[str], codes: list[str], i: int) -> None:
+    word, after = words[i], words[i + 1]
+    if word in _WITH_PARTICLE and _WITH_PARTICLE[word][0] in words[i + 1 : i + 4]:
+        codes[i] = _WITH_PARTICLE[word][1]
+        codes[words.index(_WITH_PARTICLE[word][0], i + 1)] = "j"
+    elif (word == "you" and after in {"guys", "all", "folks", "people", "lot", "two", "lads", "boys"}) or (
+        word in {"no", "any", "every", "some"} and after == "one"
+    ):
+        codes[i], codes[i + 1] = "g", "j"
+    elif word in {"in", "on", "of", "from"} and (place := _place(codes, i + 1)):
+        codes[i:place] = "k" * (place - i)
+    elif word == "on" and after == "about":
+        codes[i] = "G"
+    elif word == "how" and after == "come":
+        codes[i], codes[i + 1] = "q", "j"
+    elif word in {"those", "these", "them"} and after in {"two", "three", "guys"}:
+        codes[i], codes[i + 1] = "e", "j"
+    elif word == "the" and after == "bot":
+        codes[i], codes[i + 1] = "j", "y"
+    elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
+        codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
 
 
 _WITH_PARTICLE = {
@@ -84,6 +102,9 @@ _SOME_OF = {
     "both": "e", "two": "e", "either": "e", "three": "e", "neither": "e",
     "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g", "which": "o",
 }  # fmt: skip
+_PHRASE_HEADS = frozenset({*_WITH_PARTICLE, *_SOME_OF}) | word_set(
+    "you no any every some in on of from how those these them the"
+)
 
 
 def _unnamed(words: list[str], codes: list[str]) -> list[str]:

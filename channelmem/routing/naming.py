@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from channelmem.routing.lexicon import AMBIGUOUS
 from channelmem.routing.people import Roster, fold
 from channelmem.routing.reading import Token
+from channelmem.routing.scene import Scene
 from channelmem.routing.slots import TIMES, goes_on, in_name_slot
 from channelmem.routing.when import Found
 from channelmem.types import Person
@@ -31,69 +32,60 @@ class Line:
     times: list[Found] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Who may be meant by a word of the question."""
-
-    roster: Roster
-    bot: Person
-    mentions: tuple[Person, ...] = ()
-
-    def by_id(self, person_id: int) -> Person | None:
-        named = next((person for person in self.mentions if person.id == person_id), None)
-        return self.bot if person_id == self.bot.id else named or self.roster.by_id(person_id)
-
-
-def name(line: Line, codes: list[str], known: Known) -> None:
+def name(line: Line, codes: list[str], scene: Scene) -> None:
     """Finds the persons of a line and gives them their letters."""
-    _give_back_apostrophes(line, codes, known.roster)
-    words, i = line.words, 0
-    bot_name = fold(known.bot.name)
-    while i < len(words):
-        if codes[i] not in "x@" and words[i] not in known.roster.first_words and words[i] != bot_name:
-            i += 1  # a word of grammar that is nobody's name
-            continue
-        people, length = _person_at(line, codes, i, known, bot_name)
+    words, roster, bot_name = line.words, scene.roster, fold(scene.bot.name)
+    begins = roster.beginnings
+    places = [i for i, word in enumerate(words) if word[:2] in begins or word == bot_name or word.startswith("<@")]
+    _give_back_apostrophes(line, codes, roster, places)
+    end = 0
+    for i in places:
+        if i < end or (codes[i] not in "x@" and words[i] not in roster.first_words and words[i] != bot_name):
+            continue  # within a name, or a word of grammar that is nobody's name
+        people, length = _person_at(line, codes, i, scene, bot_name)
+        end = i + max(length, 1)
         if people:
-            possessive = line.tokens[i + length - 1].possessive
             line.persons[i] = people
-            codes[i] = "P" if possessive else "N"
-            if people == (known.bot,):
+            possessive = line.tokens[end - 1].possessive
+            if people == (scene.bot,):
                 codes[i] = "U" if possessive else "y"
-            codes[i + 1 : i + length] = "j" * (length - 1)
+            else:
+                codes[i] = "P" if possessive else "N"
+            codes[i + 1 : end] = "j" * (length - 1)
             if i and codes[i - 1] == "@":
                 codes[i - 1] = "j"
-        i += max(length, 1)
 
 
-def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster) -> None:
+def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster, places: list[int]) -> None:
     """ "bobs opinion": the apostrophe is the first thing that chat drops."""
-    for i, word in enumerate(line.words[:-1]):
-        if codes[i] != "x" or not word.endswith("s") or not roster.find([owner := word[:-1]], 0)[1]:
+    for i in places:
+        word = line.words[i]
+        owner = word.removesuffix("s")
+        if owner is word or owner not in roster.single_words or codes[i] != "x" or i + 1 == len(codes):
             continue
         if codes[i + 1] in "KL" or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
             line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
 
 
-def _person_at(line: Line, codes: list[str], i: int, known: Known, bot_name: str) -> tuple[tuple[Person, ...], int]:
-    words = line.words
+def _person_at(line: Line, codes: list[str], i: int, scene: Scene, bot_name: str) -> tuple[tuple[Person, ...], int]:
+    words, roster = line.words, scene.roster
     mention = _MENTION.fullmatch(words[i]) if words[i].startswith("<@") else None
     if mention:
-        person = known.by_id(int(mention[1]))
+        person = scene.by_id(int(mention[1]))
         return ((person,), 1) if person else ((), 1)
     called = i > 0 and words[i - 1] == "@"
-    people, length = known.roster.find(words, i)
-    if length == 1 and goes_on(line.tokens, codes, i) and not known.roster.find(words, i + 1)[1]:
+    people, length = roster.find(words, i)
+    if length == 1 and goes_on(line.tokens, codes, i) and not roster.find(words, i + 1)[1]:
         return (), 1
     if not people and words[i] == bot_name:
-        people, length = (known.bot,), 1
+        people, length = (scene.bot,), 1
     if not people and length == 0 and codes[i] == "x" and _stands_alone(codes, i):
-        people, length = known.roster.part(words[i]), 1
+        people, length = roster.part(words[i]), 1
     if people:
-        plain = length == 1 and words[i] in AMBIGUOUS and not called and not _listed(words, codes, i, known.roster)
+        plain = length == 1 and words[i] in AMBIGUOUS and not called and not _listed(words, codes, i, roster)
         return (people, length) if not plain or in_name_slot(line.tokens, words, codes, i) else ((), 1)
     if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or in_name_slot(line.tokens, words, codes, i)):
-        return known.roster.guess(words[i]), 1
+        return roster.guess(words[i]), 1
     return (), 1
 
 

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from channelmem.routing.slang import EXPAND
 from channelmem.types import Person
 
 _PIECE = re.compile(r"\w+(?:['.\-]\w+)*|[^\w\s!-/:-@\[-`{-~]")
@@ -39,7 +40,10 @@ def name_words(name: str) -> tuple[str, ...]:
 class Roster:
     """People of a channel. Building costs a few microseconds per name; asking does not grow with their number."""
 
-    __slots__ = ("_by_id", "_full", "_parts", "_sorted", "first_words", "longest", "people", "single_words")
+    __slots__ = (
+        "_by_id", "_full", "_parts", "_sorted",
+        "beginnings", "first_words", "longest", "people", "single_words", "slang",
+    )  # fmt: skip
 
     def __init__(self, people: Iterable[Person] = ()) -> None:
         self.people: tuple[Person, ...] = tuple(people)
@@ -52,6 +56,12 @@ class Roster:
         self._sorted: list[str] = sorted(self._parts)
         self.single_words: frozenset[str] = frozenset(words[0] for words in self._full if len(words) == 1)
         self.first_words: frozenset[str] = frozenset(words[0] for words in self._full)
+        self.slang: frozenset[str] = frozenset(word for word in self.single_words if word in EXPAND or "'" in word)
+        """Names that would be taken for slang or a contraction."""
+        self.beginnings: frozenset[str] = frozenset(f"{word}s"[:2] for word in self._parts) | {
+            word for word in self._parts if len(word) < 2
+        }
+        """How every word begins that may mean somebody: whole, in part, as a prefix, misspelt or with an s behind."""
         self.longest: int = max(map(len, self._full), default=0)
 
     def _add(self, person: Person, words: tuple[str, ...]) -> None:

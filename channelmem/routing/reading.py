@@ -7,7 +7,7 @@ gone, quoted phrases are single opaque tokens, contractions and chat slang are p
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from functools import lru_cache
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import CODES, word_set
@@ -24,7 +24,8 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _CALL = re.compile(r"[\w.]+\(\s*[\"'][^()\n]{0,300}\)")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _PLAIN_MARKS = str.maketrans("\u2019\u2018\u02bc\u00b4\u2026", "''''.")
-_QUOTE_MARKS = frozenset("\"'\u201c\u201e\u00ab")
+_QUOTE_MARKS = frozenset('"\u201c\u201e\u00ab')
+_MARKUP = frozenset("`(>'\x00") | _QUOTE_MARKS
 _QUOTE = re.compile(
     '"([^"\n]{1,300})"|[\u201c\u201e]([^\u201d\u201c\n]{1,300})[\u201d\u201c]|\u00ab([^\u00bb\n]{1,300})\u00bb'
     r"|(?<!\w)'([^'\n]{1,300}(?:'\w[^'\n]{0,300}){0,2})'(?!\w)"
@@ -48,57 +49,84 @@ class Token(NamedTuple):
     possessive: bool = False
 
 
-def read(text: str, names: Container[str] = ()) -> list[Token]:
+_FULL_STOP = Token(".", ".")
+
+
+def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
     """The tokens of the part of the text that is worth looking at; `names` are never taken for slang."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
-    text, quotes = _without_quotes(text if text.isascii() else text.translate(_PLAIN_MARKS))
-    pieces = _TOKEN.findall(text)
-    middle = range(HEAD_TOKENS, len(pieces) - TAIL_TOKENS)
-    tokens: list[Token] = []
-    for i, piece in enumerate(pieces):
-        if piece == QUOTED:
-            quoted = Token(quotes.pop(0), QUOTED)
-            tokens += [] if i in middle else [quoted]
-        elif i in middle or piece in _NOISE or piece.startswith("http") or (piece == "." and _after_title(tokens)):
-            continue
-        else:
-            _append(tokens, piece, names)
-    return tokens
-
-
-def _after_title(tokens: list[Token]) -> bool:
-    return bool(tokens) and tokens[-1].word in _TITLES
-
-
-def _without_quotes(text: str) -> tuple[str, list[str]]:
+    if not text.isascii():
+        text = text.translate(_PLAIN_MARKS)
     quotes: list[str] = []
+    if not _MARKUP.isdisjoint(text):
+        text, quotes = _without_quotes(_without_code(text))
+    tokens: list[Token] = []
+    for chunk in text.split() if len(text) <= HEAD_TOKENS + TAIL_TOKENS else _ends(text, quotes):
+        if chunk == QUOTED:
+            tokens.append(Token(quotes.pop(0), QUOTED))
+        else:
+            tokens += _tokens(chunk, names)
+    return _without_title_marks(tokens) if "." in text else tokens
 
-    def keep(match: re.Match[str]) -> str:
-        quotes.append(next(group for group in match.groups() if group is not None))
-        return f" {QUOTED} "
 
+def _ends(text: str, quotes: list[str]) -> list[str]:
+    """The pieces of a long text without its middle, whose quotes go too."""
+    pieces = _TOKEN.findall(text)
+    if len(pieces) <= HEAD_TOKENS + TAIL_TOKENS:
+        return pieces
+    head, tail = pieces[:HEAD_TOKENS], pieces[-TAIL_TOKENS:]
+    del quotes[head.count(QUOTED) : len(quotes) - tail.count(QUOTED)]
+    return head + tail
+
+
+def _without_title_marks(tokens: list[Token]) -> list[Token]:
+    """ "Mr. Bob" is no end of a sentence."""
+    kept: list[Token] = []
+    for token in tokens:
+        if token != _FULL_STOP or not kept or kept[-1].word not in _TITLES:
+            kept.append(token)
+    return kept
+
+
+def _without_code(text: str) -> str:
     if "`" in text:
         text = _FENCE.sub(" ", text)
     if "(" in text:
         text = _CALL.sub(" ", text)
     if ">" in text:
         text = _QUOTED_LINE.sub(" ", text)
-    text = text.replace(QUOTED, " ")
-    return (text if _QUOTE_MARKS.isdisjoint(text) else _QUOTE.sub(keep, text)), quotes
+    return text.replace(QUOTED, " ")
 
 
-def _append(tokens: list[Token], piece: str, names: Container[str]) -> None:
+def _without_quotes(text: str) -> tuple[str, list[str]]:
+    """The text with a mark for every quoted phrase, and the phrases."""
+    if text.count("'") < 2 and _QUOTE_MARKS.isdisjoint(text):
+        return text, []
+    quotes = [next(filter(None, match.groups())) for match in _QUOTE.finditer(text)]
+    return _QUOTE.sub(f" {QUOTED} ", text), quotes
+
+
+@lru_cache(maxsize=16_384)
+def _tokens(chunk: str, names: frozenset[str]) -> tuple[Token, ...]:
+    """The tokens of what stands between two spaces. Chunks come again and again, so they are cut up once."""
+    return tuple(
+        token
+        for piece in _TOKEN.findall(chunk)
+        if piece not in _NOISE and not piece.startswith("http")
+        for token in _plain(piece, names)
+    )
+
+
+def _plain(piece: str, names: frozenset[str]) -> list[Token]:
     word = fold(piece)
     plain = None if word in names else EXPAND.get(word)
     if plain is None and "'" in word and word not in names:
         plain = _contraction(word)
     if plain is None:
         owner = word.removesuffix("'s")
-        tokens.append(Token(piece, owner, owner is not word))
-        return
-    tokens.append(Token(piece, plain[0]))
-    tokens += [Token("", more) for more in plain[1:]]
+        return [Token(piece, owner, owner is not word)]
+    return [Token(piece, plain[0]), *(Token("", more) for more in plain[1:])]
 
 
 def _contraction(word: str) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ class letters and a handful of patterns over them (reading -> letters -> clues -
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from channelmem.routing import address, reading
 from channelmem.routing.clauses import Finding
@@ -15,13 +15,15 @@ from channelmem.routing.clues import Judged, judge
 from channelmem.routing.dates import is_date
 from channelmem.routing.followup import filled, follow, leans, means_that, only
 from channelmem.routing.letters import spell
-from channelmem.routing.naming import Known, Line
-from channelmem.routing.people import Roster
-from channelmem.routing.spans import Clue, Moment
+from channelmem.routing.naming import Line
+from channelmem.routing.scene import Scene
+from channelmem.routing.spans import Clue
 from channelmem.routing.topic import topic
 from channelmem.routing.weigh import NAMES
 from channelmem.routing.when import Found
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
+
+__all__ = ["SKIP_FLAG", "Scene", "route", "should_skip"]
 
 SKIP_FLAG = "🚫"
 _CALLED = re.compile("Nj*,?[qhd]")
@@ -29,23 +31,6 @@ _CALLED = re.compile("Nj*,?[qhd]")
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
 _COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What is known about the moment of a question."""
-
-    asker: Person
-    bot: Person
-    roster: Roster
-    now: float
-    mentions: tuple[Person, ...] = ()
-    tz: str = "UTC"
-    horizon_s: float = 1_800.0
-    last_spoke_ts: float | None = None
-    joined_ts: float | None = None
-    previous: Route | None = None
-    is_dm: bool = False
 
 
 def should_skip(text: str) -> bool:
@@ -61,11 +46,10 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("the 🚫 flag asks for an answer in isolation")
     if _COMMAND.match(text):
         return _none("a command")
-    moment = Moment(scene.now, scene.tz, scene.horizon_s, scene.last_spoke_ts, scene.joined_ts)
-    tokens = address.without(reading.read(text, scene.roster.single_words), scene.bot)
+    tokens = address.without(reading.read(text, scene.roster.slang), scene.bot)
     if force is None and ":" in text and address.has_payload(tokens):
         return _none("a task with its material")
-    line = spell(tokens, Known(scene.roster, scene.bot, scene.mentions), moment)
+    line = spell(tokens, scene)
     if not line.letters:
         return _none("nothing is asked")
     return _decided(line, scene, force)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 
 from channelmem.routing.almanac import FEAST_WORDS
@@ -48,11 +49,21 @@ _SINCE_THEN = re.compile(r"(?<!\S)(?:after (?:that|this)|since then|since(?= [.,
 _UNTIL = frozenset({"before", "until", "till"})
 
 
+def may_tell(words: Sequence[str]) -> bool:
+    """Whether there is anything to look for."""
+    return any(map(_is_trigger, words))
+
+
+@lru_cache(maxsize=16_384)
+def _is_trigger(word: str) -> bool:
+    return word in _TRIGGERS or _NUMBER.search(word) is not None
+
+
 def find(words: Sequence[str], moment: Moment) -> list[Found]:
     """Every time expression of the words, in order, none overlapping another."""
-    text = " ".join(words)
-    if _TRIGGERS.isdisjoint(words) and _NUMBER.search(text) is None:
+    if not may_tell(words):
         return []
+    text = " ".join(words)
     starts = _starts(words)
     found: list[Found] = []
     taken: list[tuple[int, int]] = []
