@@ -8,7 +8,6 @@ words, fillers, asides.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 _GAP = "[jzlk]*"
@@ -24,8 +23,7 @@ LIFE = frozenset({"past", "present", "weighed"})
 MAIN = frozenset({"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning", "heard", "according"}) | LIFE
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A clause of communication: letters[subject] does it, letters[verb] is it."""
 
     name: str

@@ -7,7 +7,7 @@ the recap that is asked for. Tense carries most of it: what somebody *said* is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
 from channelmem.routing.grounds import subject_of, verb_of
@@ -19,8 +19,7 @@ from channelmem.routing.refusals import refused
 from channelmem.routing.weigh import THRESHOLD, weigh
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """What the patterns say, and whether the words place it in time."""
 
     finding: Finding | None = None
@@ -81,8 +80,8 @@ def _clause(line: Line) -> Finding | None:
     for name, needs, pattern in CLAUSES:
         if needs.isdisjoint(letters) or pattern.search(line.letters) is None:
             continue
-        matches = (Finding.of(name, match) for match in pattern.finditer(line.letters))
-        fit = [each for each in matches if CHECKS[name](line, each)]
+        found = [Finding.of(name, match) for match in pattern.finditer(line.letters)]
+        fit = [each for each in found if CHECKS[name](line, each)]
         if fit:
             # "Somebody told me Ann said": the one who is known is meant.
             best = next((each for each in fit if "N" in subject_of(line, each)), fit[0])
@@ -93,7 +92,7 @@ def _clause(line: Line) -> Finding | None:
 def _main_clause(line: Line, finding: Finding) -> Finding:
     """How did Ann feel when somebody wrote to her: the question is about Ann, not about somebody."""
     if subject_of(line, finding) == "i" and (answer := line.letters.find("dy", finding.end)) >= 0:
-        return replace(finding, subject=(answer + 1, answer + 2))  # "I asked you for a list, what did you put on it"
+        return finding._replace(subject=(answer + 1, answer + 2))  # "I asked you for a list, what did you put on it"
     match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding

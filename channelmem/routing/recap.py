@@ -7,7 +7,7 @@ follows decides: the chat is ours to sum up, an article is not.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
@@ -15,8 +15,7 @@ from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.world import MEDIA, WORLD
 
 
-@dataclass(frozen=True, slots=True)
-class Recap:
+class Recap(NamedTuple):
     words: str
     """The idiom that asks for it."""
     rest: int
@@ -75,25 +74,50 @@ _POLITE = word_set(
 
 def recap(line: Line) -> Recap | None:
     """The recap that is asked for, if one is."""
-    if not _HINTS.isdisjoint(line.words):
-        text = " ".join(line.words)
-        for match in _IDIOM.finditer(text):
-            rest = text[: match.end()].count(" ") + 1
-            kind = match.lastgroup or ""
-            if _CHECK[kind](line, rest, match[0]):
-                return Recap(match[0], rest)
+    if not _hinted(line.words):
+        return None
+    text = " ".join(line.words)
+    for match in _IDIOM.finditer(text):
+        rest = text[: match.end()].count(" ") + 1
+        kind = match.lastgroup or ""
+        if _CHECK[kind](line, rest, match[0]):
+            return Recap(match[0], rest)
     return None
 
 
-_HINTS = word_set(
-    """catch fill loop clue speed date miss missed update where online around active talking here backlog recap
-    summary summarize summarise tldr rundown gist highlights digest overview sum key bullet version repeat say
-    come read walk going
-    happening happened happen went new latest news cooking there interesting important exciting noteworthy
-    urgent updates developments drama up tea situation status context consensus conclusion outcome verdict
-    decision agreement funny conversation chat channel thread discussion about topic subject vibe mood
-    word debate argument fuss story plan deal"""
-)
+# What an idiom cannot do without: these words, and beside them one of those at the left.
+_NEEDED = {
+    "": "catch fill loop clue miss missed backlog recap summary summarize summarise tldr rundown gist highlights "
+    "digest overview sum context news",
+    "up": "speed date",
+    "points": "key bullet",
+    "short": "version",
+    "me is": "update",
+    "i": "read walk",
+    "we": "where",
+    "off": "leave",
+    "that": "say repeat",
+    "again": "come",
+    "who anyone anybody": "here online around active talking",
+    "what anything something everything": "going happening happened happen went new latest cooking",
+    "any": "updates developments",
+    "anything": "there interesting important exciting noteworthy urgent",
+    "any is was": "drama",
+    "is was": "up funny word tea situation status vibe mood plan consensus conclusion outcome verdict decision "
+    "agreement story deal fuss conversation chat channel thread discussion debate argument topic subject about",
+}
+_HINTS: dict[str, frozenset[str]] = {
+    word: word_set(beside) for beside, words in _NEEDED.items() for word in words.split()
+}
+
+
+def _hinted(words: list[str]) -> bool:
+    """Whether any idiom can be there, at the price of a few lookups."""
+    for word in words:
+        beside = _HINTS.get(word)
+        if beside is not None and (not beside or not beside.isdisjoint(words)):
+            return True
+    return False
 
 
 def _sure(line: Line, _rest: int, _words: str) -> bool:

@@ -31,6 +31,7 @@ _PROGRAMS = word_set(
     def import const"""
 )
 _MAKING = TASKS | {"tell", "give"}
+_UNDERSTANDING = word_set("mean speak speaks")
 _WORDS = word_set("word term synonym antonym phrase expression adjective idiom")
 _WORDING = re.compile(
     rf"(?<!\S)(?:an?|the|another|what|good) (?:{'|'.join(_WORDS)})"
@@ -59,7 +60,7 @@ _QUESTION_HEADS = frozenset("qohdBv")
 
 def refused(line: Line) -> str:
     """Why a line is not for us, "" if it may be."""
-    if any(_before_channels(each) for each in line.times):
+    if line.times and any(map(_before_channels, line.times)):
         return "a time before there were such channels"
     if line.letters[0] in _QUESTION_HEADS:
         return _of_words(line) or _whenever(line) or _advice(line)
@@ -93,9 +94,10 @@ def _to_be_done(line: Line, first: str) -> bool:
 
 def _of_words(line: Line) -> str:
     words = line.words
-    translated = words[0] == "translate" and not line.persons
-    if not LANGUAGES.isdisjoint(words) and (translated or not {"mean", "speak", "speaks"}.isdisjoint(words)):
-        return "a question about a language"
+    if not LANGUAGES.isdisjoint(words):
+        translated = words[0] == "translate" and not line.persons
+        if translated or not _UNDERSTANDING.isdisjoint(words):
+            return "a question about a language"
     asked = not _WORDS.isdisjoint(words) and _WORDING.search(" ".join(words))
     return "a question about a word" if asked else ""
 
@@ -109,7 +111,7 @@ def _whenever(line: Line) -> str:
 def _ordered(line: Line, first: str) -> str:
     """Something to be said or done."""
     letters, words = line.letters, line.words
-    if any(word == "let" and letters[i + 1 : i + 2] in {"N", "g"} for i, word in enumerate(words)):
+    if "let" in words and any(word == "let" and letters[i + 1 : i + 2] in {"N", "g"} for i, word in enumerate(words)):
         return "something to be passed on"
     if words[1:2] == [":"] and words[0] in _NOTICES:
         return "a notice"
@@ -127,11 +129,15 @@ def _ordered(line: Line, first: str) -> str:
 
 
 def _advice(line: Line) -> str:
+    how_to = line.letters[0] in "qh" and line.words[1:2] == ["to"]
+    return "asks how things are done, not what was said" if how_to or _asked_how(line) else ""
+
+
+def _asked_how(line: Line) -> bool:
     letters, words = line.letters, line.words
     advice = _ADVICE.match(letters.lstrip("lj,."))
+    if advice is None or not PRESENT_GROUP.isdisjoint(words[: advice.end()]) or "here" in words:
+        return False
     asked_again = "W" in letters and not {"again", "far"}.isdisjoint(words)
     felt = "feel" in words and re.search("a[tNP]", letters)
-    reported = "mean" in words or "owe" in words or asked_again or felt or _REPORTED.search(letters)
-    asked_how = advice and not reported and PRESENT_GROUP.isdisjoint(words[: advice.end()]) and "here" not in words
-    how_to = letters[0] in "qh" and words[1:2] == ["to"]
-    return "asks how things are done, not what was said" if asked_how or how_to else ""
+    return not ("mean" in words or "owe" in words or asked_again or felt or _REPORTED.search(letters))

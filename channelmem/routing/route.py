@@ -27,6 +27,7 @@ __all__ = ["SKIP_FLAG", "Scene", "route", "should_skip"]
 
 SKIP_FLAG = "🚫"
 _CALLED = re.compile("Nj*,?[qhd]")
+_ANY_TIME = Window()
 # Among asker, bot and one other, "she" is the other.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -93,9 +94,9 @@ def _about(line: Line, found: Judged, scene: Scene, force: Kind | None) -> Route
         window=window,
         speakers=speakers,
         topic=about,
-        why=(found.why, why, *(f"words of {person.name}" for person in speakers)),
+        why=(found.why, why, *[f"words of {person.name}" for person in speakers]),
         sources=_sources(kind, window, scene),
-        to_bot=scene.bot in speakers or (scene.asker in speakers and "you" in line.words),
+        to_bot=scene.bot in speakers or ("you" in line.words and scene.asker in speakers),
     )
 
 
@@ -119,10 +120,11 @@ def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     """Window and kind: recent words decide first, then written times, then words for the past."""
     if found.just:
         return Window(scene.now - scene.horizon_s, scene.now), Kind.CHANNEL, "recent word: just"
-    by_clue = {each.span.clue: each for each in reversed(line.times)}
-    for clue in (Clue.EXPLICIT, Clue.RECENT, Clue.PAST):
-        if clue in by_clue:
-            return _said(by_clue[clue], found, scene)
+    if line.times:
+        by_clue = {each.span.clue: each for each in reversed(line.times)}
+        for clue in (Clue.EXPLICIT, Clue.RECENT, Clue.PAST):
+            if clue in by_clue:
+                return _said(by_clue[clue], found, scene)
     return _unsaid(found, scene)
 
 
@@ -134,17 +136,17 @@ def _said(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     if each.span.clue is Clue.PAST:
         return window, Kind.MEMORY, f"past word: {each.phrase}"
     if found.about_life and each.phrase == "recently":
-        return Window(), Kind.CHANNEL, "recently, of an event: told at any time"
+        return _ANY_TIME, Kind.CHANNEL, "recently, of an event: told at any time"
     return window, Kind.CHANNEL, f"recent word: {each.phrase}"
 
 
 def _unsaid(found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     """The time that a question without one means."""
     if found.told_before:
-        return Window(), Kind.MEMORY, "told before, without a time"
+        return _ANY_TIME, Kind.MEMORY, "told before, without a time"
     if found.recap and not found.finding and scene.last_spoke_ts is not None:
         return Window(min(scene.last_spoke_ts, scene.now), scene.now), Kind.CHANNEL, "since the asker last spoke"
-    return Window(), Kind.CHANNEL, "no time given: the channel first, then memory"
+    return _ANY_TIME, Kind.CHANNEL, "no time given: the channel first, then memory"
 
 
 def _written(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:

@@ -31,9 +31,13 @@ _NO_TOPIC = word_set(
 _TAIL = re.compile(
     r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"
 )
+_TAIL_HEADS = frozenset("qhomD.,")
 # Forms whose topic stands between auxiliary and verb ("was redis mentioned"), and forms that have none.
 _INNER = frozenset({"passive", "raised"})
 _WHOLE = frozenset({"last"})
+_PRONOUNS = frozenset("sMeytqpo")
+_KINDS = word_set("kind type sort kinds types")
+_LINKING = word_set("that to if whether")
 
 
 def topic(line: Line, found: Judged, asker: str = "") -> str:
@@ -50,16 +54,15 @@ def topic(line: Line, found: Judged, asker: str = "") -> str:
     if finding.name in _WHOLE:
         return ""
     inner = _phrase(line, finding.start + 1, finding.verb[0]) if finding.name in _INNER else _before(line, finding)
-    parts = (inner, _phrase(line, finding.end, len(line.letters)))
-    return " ".join(part for part in parts if part) or _person(line, finding, asker)
+    rest = _phrase(line, finding.end, len(line.letters))
+    return " ".join(filter(None, (inner, rest))) or _person(line, finding, asker)
 
 
 def _after_about(line: Line, first: int, asker: str) -> str:
-    if line.letters[first:].strip("jlz.,") == "M" and line.tokens[first].word == "me":
+    if "me" in line.words and line.letters[first:].strip("jlz.,") == "M" and line.words[first] == "me":
         return asker
     first, last = _trimmed(line, first, _without_tail(line, first, len(line.letters)), _LEFT_OF_ABOUT, _RIGHT_OF_ABOUT)
-    pronouns = all(letter in "sMeytqpo" for letter in line.letters[first:last])
-    return "" if pronouns else _text(line, first, last)
+    return "" if _PRONOUNS.issuperset(line.letters[first:last]) else _text(line, first, last)
 
 
 def _before(line: Line, finding: Finding) -> str:
@@ -97,21 +100,20 @@ def _life(line: Line, finding: Finding | None) -> str:
 
 
 def _is_kind_of(line: Line, i: int) -> bool:
-    words = [token.word for token in line.tokens[i : i + 2]]
-    before = line.tokens[i - 1].word if i else ""
-    kinds = {"kind", "type", "sort", "kinds", "types"}
-    return (words[0] in kinds and words[1:] == ["of"]) or (words[0] == "of" and before in kinds)
+    if line.words[i] == "of":
+        return i > 0 and line.words[i - 1] in _KINDS
+    return line.words[i] in _KINDS and line.words[i + 1 : i + 2] == ["of"]
 
 
 def _phrase(line: Line, first: int, last: int) -> str:
     first, last = _trimmed(line, first, _without_tail(line, first, last), _LEFT, _RIGHT, _NO_TOPIC)
-    if all(line.letters[i] in _EMPTY for i in range(first, last)):
-        return ""
-    return _text(line, first, last)
+    return "" if _EMPTY.issuperset(line.letters[first:last]) else _text(line, first, last)
 
 
 def _without_tail(line: Line, first: int, last: int) -> int:
     """Where the topic ends at the latest: before an added question, and at the end of its sentence."""
+    if _TAIL_HEADS.isdisjoint(line.letters[first:last]):
+        return last
     tail = _TAIL.search(line.letters, first, last)
     last = tail.start() if tail and tail.start() > first else last
     stop = line.letters.find(".", first, last)
@@ -126,16 +128,17 @@ def _trimmed(
     right: frozenset[str],
     words: frozenset[str] = frozenset(),
 ) -> tuple[int, int]:
-    while first < last and (line.letters[first] in left or line.tokens[first].word in words):
+    letters = line.letters
+    while first < last and (letters[first] in left or line.words[first] in words):
         first += 1
-    while last > first and (line.letters[last - 1] in right or line.tokens[last - 1].word in words):
+    while last > first and (letters[last - 1] in right or line.words[last - 1] in words):
         last -= 1
     return first, last
 
 
 def _text(line: Line, first: int, last: int) -> str:
     kept = [line.tokens[i].text for i in range(first, last) if line.letters[i] not in "zl@"]
-    if len(kept) > 1 and kept[0].lower() in {"that", "to", "if", "whether"}:
+    if len(kept) > 1 and kept[0].lower() in _LINKING:
         kept = kept[1:]
     return _joined(kept)
 
@@ -144,4 +147,4 @@ _BEFORE_MARK = re.compile(r" (?=[,.:;?!)])")
 
 
 def _joined(words: list[str]) -> str:
-    return _BEFORE_MARK.sub("", " ".join(word for word in words if word)).strip(" ,.:;")
+    return _BEFORE_MARK.sub("", " ".join(filter(None, words))).strip(" ,.:;")
