@@ -13,7 +13,7 @@ import subprocess
 import time
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -30,7 +30,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from testcontainers.core.container import DockerContainer
 
-from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.embedding.embed import Embedder, Group, open_embedder
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask, free_port
@@ -113,6 +113,12 @@ class FakeEmbedder:
         await self.gate.wait()
         self.embedded += len(texts)
         return np.stack([self.vector(text) for text in texts])
+
+    async def embed_as_ready(self, texts: Sequence[str]) -> AsyncGenerator[Group]:
+        """In groups of 32, in the order of the texts."""
+        for at in range(0, len(texts), 32):
+            some = texts[at : at + 32]
+            yield list(range(at, at + len(some))), await self.embed_messages(some)
 
     def vector(self, text: str) -> NDArray[np.float32]:
         words = re.findall(r"\w+", text.lower()) or [text]

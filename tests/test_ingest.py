@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.ingest import EMBEDDING, SLICE, Worker
+from channelmem.store.ingest import EMBEDDING, Worker
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -214,15 +214,15 @@ class BreakingEmbedder(FakeEmbedder):
 
     async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.embedded += len(texts)
-        if self.embedded > SLICE:
+        if self.embedded > 10:
             await asyncio.Event().wait()
         raise ModelError("The model is gone. Install it again.")
 
 
 async def test_a_broken_model_leaves_no_task_behind(store: Store) -> None:
-    await store.add([message(number) for number in range(1, 3 * SLICE)])
+    await store.add([message(number) for number in range(30)])
     with pytest.raises(ModelError, match="gone"):
-        await asyncio.wait_for(Worker(store, BreakingEmbedder()).run(), 10)
+        await asyncio.wait_for(Worker(store, BreakingEmbedder(), batch=10).run(), 10)
     assert not [task for task in asyncio.all_tasks() if "Worker." in repr(task.get_coro())]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,10 @@ from channelmem.errors import ModelError
 from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
+Group = tuple[list[int], Vectors]
+"""Places of some of the texts, and a vector for each."""
+A = TypeVar("A")
+R = TypeVar("R")
 
 # One run of the model has at most this many tokens, padding included. Measured on two busy cores, larger runs are
 # no faster per message, and a question shares its core with one run at most.
@@ -42,6 +47,8 @@ class Embedder(Protocol):
     async def embed_question(self, text: str) -> Vectors: ...
 
     async def embed_messages(self, texts: Sequence[str]) -> Vectors: ...
+
+    def embed_as_ready(self, texts: Sequence[str]) -> AsyncGenerator[Group]: ...
 
     def close(self) -> None: ...
 
@@ -88,18 +95,32 @@ class LaneEmbedder:
     async def embed_messages(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text, in the order of the texts."""
         vectors = np.empty((len(texts), self.dims), dtype=np.float32)
-        if not texts:
-            return vectors
-        rows = await self._on_message_lane(self._encoder.tokenise_messages, texts)
-        groups = batches([len(row) for row in rows])
-
-        async def work() -> None:
-            # One job per batch: requests that run at the same time take turns, a small one is not behind a large one.
-            for places in groups:
-                vectors[places] = await self._on_message_lane(self._infer_when_quiet, [rows[place] for place in places])
-
-        await asyncio.gather(*(work() for _ in range(self._lanes)))
+        async with aclosing(self.embed_as_ready(texts)) as groups:
+            async for places, some in groups:
+                vectors[places] = some
         return vectors
+
+    async def embed_as_ready(self, texts: Sequence[str]) -> AsyncGenerator[Group]:
+        """The same in groups, as they leave the model: texts of similar length, shortest first."""
+        if not texts:
+            return
+        rows = await self._on_message_lane(self._encoder.tokenise_messages, texts)
+        running: dict[asyncio.Future[Vectors], list[int]] = {}
+        try:
+            for places in batches([len(row) for row in rows]):
+                # No more than there are lanes: requests that come at the same time take turns, a small one is not
+                # behind a large one.
+                if len(running) == self._lanes:
+                    for job in await _first_of(running):
+                        yield running.pop(job), job.result()
+                job = self._on_message_lane(self._infer_when_quiet, [rows[place] for place in places])
+                running[job] = places
+            while running:
+                for job in await _first_of(running):
+                    yield running.pop(job), job.result()
+        finally:
+            for job in running:
+                job.cancel()
 
     def close(self) -> None:
         for lane in (self._question_lanes, self._message_lanes):
@@ -120,8 +141,13 @@ class LaneEmbedder:
             self._quiet.wait_for(lambda: self._asking == 0, timeout=YIELD_S)
         return self._encoder.infer(rows)
 
-    async def _on_message_lane(self, work: Any, argument: Any) -> Any:
-        return await asyncio.wrap_future(self._message_lanes.submit(work, argument))
+    def _on_message_lane(self, work: Callable[[A], R], argument: A) -> asyncio.Future[R]:
+        return asyncio.wrap_future(self._message_lanes.submit(work, argument))
+
+
+async def _first_of(running: Iterable[asyncio.Future[Vectors]]) -> set[asyncio.Future[Vectors]]:
+    done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    return done
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
