@@ -30,11 +30,16 @@ from redis.asyncio import Redis
 from rich.progress import Progress
 
 from channelmem.embedding.embed import Embedder, open_embedder
-from channelmem.embedding.model import find_source
+from channelmem.embedding.model import find_source, prepare
+from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
+from channelmem.routing.people import Roster
+from channelmem.routing.route import Scene, route
 from channelmem.server.lease import running
 from channelmem.settings import Settings
-from channelmem.types import Message, Mode, Question, Source
+from channelmem.store.keys import keys_of
+from channelmem.store.scripts import command
+from channelmem.types import Message, Mode, Person, Question, Source
 from scripts import measure
 from scripts.fill import Cloud
 from scripts.measure import PER_CHANNEL, Ratio, Report
@@ -45,6 +50,7 @@ INT8: Final = "channelmem, int8"
 REDISVL: Final = "redisvl"
 LITERAL: Final = "JSON, torch"
 EMBED: Final = "embed that question + PING"
+MODEL: Final = "the model alone, on its topic"
 IMPORT: Final = "import sentence_transformers"
 ASKED: Final = 10
 """Questions of one turn."""
@@ -79,6 +85,7 @@ class Bench:
     """With the quantised model, which is a setting; holds only the channel that is asked about."""
     embedder: Embedder
     redis: Redis
+    settings: Settings
     redisvl: Guest
     literal: Guest
     report: Report
@@ -118,7 +125,9 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
             Memory.open(quantised) as int8,
             measure.client(settings) as redis,
         ):
-            yield Bench(memory, int8, embedder, redis, redisvl, literal, report, options, itertools.count(EXTRA))
+            yield Bench(
+                memory, int8, embedder, redis, settings, redisvl, literal, report, options, itertools.count(EXTRA)
+            )
         await measure.remove(settings)
         await measure.remove(quantised)
     finally:
@@ -146,10 +155,25 @@ async def _bytes(it: Bench) -> None:
     }
     for how, size in used.items():
         it.report.add("bytes per message, all in", what=how, messages=count, bytes=size / count)
+    for part, total in (await _parts(it)).items():
+        it.report.add("of channelmem's, as Redis counts its parts", part=part, bytes=total / count)
     it.report.ratios += [
         Ratio("bytes per message against redisvl", used[OURS] / used[REDISVL], 0.5),
         Ratio("bytes per message against JSON", used[OURS] / used[LITERAL], 0.25),
     ]
+
+
+async def _parts(it: Bench) -> dict[str, float]:
+    """What is left of the whole is the allocator's, and what neither MEMORY USAGE nor FT.INFO counts."""
+    keys = keys_of(it.settings.key_prefix, 0)
+    documents = [await it.redis.memory_usage(name) or 0 async for name in it.redis.scan_iter(f"{keys.one('msg')}*")]
+    index = await command(it.redis, "FT.INFO", keys.one("idx"))
+    facts = dict(zip(index[::2], index[1::2], strict=False))
+    return {
+        "document and key": sum(documents),
+        "vector and graph in the index": float(facts[b"vector_index_sz_mb"]) * 2**20,
+        "full text, tags, times, document table": float(facts[b"total_index_memory_sz_mb"]) * 2**20,
+    }
 
 
 async def _store_ours(it: Bench, messages: list[Message]) -> None:
@@ -179,6 +203,7 @@ async def _ask(it: Bench) -> None:
         OURS: partial(_one_by_one, partial(_answered, it.memory)),
         INT8: partial(_one_by_one, partial(_answered, it.int8)),
         EMBED: partial(_one_by_one, partial(_embedded, it)),
+        MODEL: partial(_model_alone, OnnxEncoder(prepare(it.settings))),
         REDISVL: it.redisvl.ask,
         LITERAL: it.literal.ask,
     }
@@ -193,13 +218,14 @@ async def _ask(it: Bench) -> None:
     at = {how: measure.spread(each.ms).p50 for how, each in took.items()}
     cpu = {how: measure.spread(each.cpu_ms).p50 for how, each in took.items()}
     for how, each in took.items():
-        share: measure.Cell = found[how] / len(each.ms) if how != EMBED else ""
+        share: measure.Cell = found[how] / len(each.ms) if how not in {EMBED, MODEL} else ""
         row = {**each.figures, "cpu ms": cpu[how], "found": share}
         it.report.add("ask: a new question, its answer in a channel of 50", what=how, **row)
     it.report.ratios += [
         Ratio("ask against redisvl's get_relevant, times faster", at[REDISVL] / at[OURS], 4, at_least=True),
         Ratio("the same in processor time", cpu[REDISVL] / cpu[OURS], 4, at_least=True),
         Ratio("the same with int8", at[REDISVL] / at[INT8], 4, at_least=True),
+        Ratio("the same if all but the model took no time", at[REDISVL] / at[MODEL], 4, at_least=True),
         Ratio("ask against embedding the question + PING", at[OURS] / at[EMBED], 1.6),
         Ratio("the same in processor time", cpu[OURS] / cpu[EMBED], 1.6),
     ]
@@ -227,6 +253,17 @@ async def _embedded(it: Bench, question: Question) -> bool:
     await it.embedder.embed_question(question.text)
     await it.redis.ping()
     return False
+
+
+async def _model_alone(encoder: OnnxEncoder, questions: list[Question]) -> tuple[measure.Taken, int]:
+    """What no answer in fp32 can go below: the topics through the model, on the caller's own thread."""
+    nobody = Scene(asker=Person(measure.ASKER, "Zoe"), bot=Person(1, "bot"), roster=Roster(()), now=time.time())
+    topics = {question.id: route(question.text, nobody).topic for question in questions}
+
+    async def infer(question: Question) -> bool:
+        return encoder.infer(encoder.tokenise_question(topics[question.id])) is None
+
+    return await _one_by_one(infer, questions)
 
 
 # --- adding ---
