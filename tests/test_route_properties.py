@@ -173,7 +173,20 @@ def test_repeated_pieces_have_a_route(piece: str, times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\x00", "\x00 'a' \x00", "'", "''", "`", "```", "<@>", "<@99999999999999999999>", "@", "\ud800"]
+    "text",
+    [
+        "\x00",
+        "\x00 'a' \x00",
+        "'",
+        "''",
+        "`",
+        "```",
+        "<@>",
+        "<@99999999999999999999>",
+        "@",
+        "\ud800",
+        "what did bob say \u037ayesterday today",  # a letter that unfolds to a space
+    ],
 )
 def test_odd_input_has_a_route(text: str) -> None:
     assert route(text, scene()).why

@@ -32,9 +32,15 @@ def fold(text: str) -> str:
     return "".join(char for char in spread if not unicodedata.combining(char)).casefold()
 
 
+def fold_word(piece: str) -> str:
+    """One word folded, which stays one: some marks unfold to a space with an accent on it."""
+    word = fold(piece)
+    return word if " " not in word else word.replace(" ", "") or piece
+
+
 def name_words(name: str) -> tuple[str, ...]:
     """The words of a name as the question's own tokens would spell them; decoration falls away."""
-    return tuple(fold(piece) for piece in _PIECE.findall(name[:_LONGEST_NAME].replace("\u2019", "'")))
+    return tuple(fold_word(piece) for piece in _PIECE.findall(name[:_LONGEST_NAME].replace("\u2019", "'")))
 
 
 class Roster:

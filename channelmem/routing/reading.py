@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import CODES, word_set
-from channelmem.routing.people import fold
+from channelmem.routing.people import fold_word
 from channelmem.routing.slang import EXPAND
 
 # A question is short; of a pasted text only its ends can be one.
@@ -119,7 +119,7 @@ def _tokens(chunk: str, names: frozenset[str]) -> tuple[Token, ...]:
 
 
 def _plain(piece: str, names: frozenset[str]) -> list[Token]:
-    word = fold(piece)
+    word = fold_word(piece)
     plain = None if word in names else EXPAND.get(word)
     if plain is None and "'" in word and word not in names:
         plain = _contraction(word)
