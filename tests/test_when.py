@@ -3,8 +3,12 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from channelmem.routing.dates import is_date
+from channelmem.routing.expressions import FIGURE, RULES, Rule
+from channelmem.routing.reading import read
 from channelmem.routing.spans import Clue, Moment
 from channelmem.routing.when import find
 
@@ -202,3 +206,12 @@ def test_february_29_of_a_year_without_one_is_no_crash() -> None:
 )
 def test_a_date_is_told_from_a_distance(phrase: str, dated: bool) -> None:
     assert is_date(phrase) is dated
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[f"{i}-{rule.handler.__name__}" for i, rule in enumerate(RULES)])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_every_phrase_of_a_rule_has_a_word_that_the_rule_needs(rule: Rule, data: st.DataObject) -> None:
+    words = [token.word for token in read(data.draw(st.from_regex(rule.pattern, fullmatch=True)))]
+    if rule.pattern.search(" ".join(words)):
+        assert not rule.needs.isdisjoint({FIGURE if word[:1].isdecimal() else word for word in words})

@@ -21,8 +21,8 @@ PARTS = {
 _POINTS = {
     "lunch": 12.0, "lunchtime": 12.0, "noon": 12.0, "midday": 12.0, "breakfast": 7.0, "dinner": 18.0, "midnight": 0.0,
 }  # fmt: skip
-_HOURS = "one two three four five six seven eight nine ten eleven twelve"
-_HOUR_WORDS = {word: number for number, word in enumerate(_HOURS.split(), 1)}
+HOURS = "one two three four five six seven eight nine ten eleven twelve"
+_HOUR_WORDS = {word: number for number, word in enumerate(HOURS.split(), 1)}
 _BETWEEN = rf"{'|'.join(_HOUR_WORDS)}|noon|midnight|\d{{1,2}}"
 _HOUR = rf"\d{{1,2}}|{'|'.join(_HOUR_WORDS)}"
 _AT = "(?:at|around|by|about|since|after|before|until|till|like|past)"

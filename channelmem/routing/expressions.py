@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from channelmem.routing import almanac, clocks, spans
 from channelmem.routing.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
-from channelmem.routing.dates import SHORT_DATE, WRITTEN_DATE
+from channelmem.routing.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
+from channelmem.routing.lexicon import word_set
 from channelmem.routing.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
@@ -88,14 +90,30 @@ def _future(_match: re.Match[str], moment: Moment) -> Span:
     return Span(moment.now, moment.now, Clue.FUTURE)
 
 
-def _rule(handler: Handler, *forms: str) -> tuple[re.Pattern[str], Handler]:
-    return re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler
+class Rule(NamedTuple):
+    """A way to say a time. Where none of the words in `needs` is there, the pattern need not be tried."""
 
+    needs: frozenset[str]
+    pattern: re.Pattern[str]
+    handler: Handler
+
+
+def _rule(handler: Handler, needs: str, *forms: str) -> Rule:
+    return Rule(word_set(needs), re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler)
+
+
+# Stands in `needs` for every word that begins with a digit.
+FIGURE = "#"
+_UNITS = " ".join(f"{unit} {unit}s" for unit in UNIT.strip("(?:)").split("|"))
+_DAY_NAMES, _MONTH_NAMES, _FEASTS = " ".join(WEEKDAYS), " ".join(MONTHS), " ".join((*almanac.FEAST_WORDS, "new"))
+_HOURS = " ".join(f"{hour}{half}" for hour in clocks.HOURS.split() for half in ("", "am", "pm", "a.m", "p.m"))
+_DAY_PARTS = "morning afternoon evening night"
 
 # The first rule that fits a stretch of words takes it, so longer and surer forms stand first.
-RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
+RULES: tuple[Rule, ...] = (
     _rule(
         _future,
+        f"next tomorrow later soon upcoming now {_UNITS}",
         rf"(?:in|within) (?:the next )?{NUM} {UNIT}s?",
         rf"(?:the )?next (?:few |couple |\d+ )?(?:{UNIT}s?|weekend|time|spring|summer)",
         rf"tomorrow(?: {_PART})?|day after tomorrow|later(?: today| tonight| this \w+)?(?! in the)|soon|upcoming"
@@ -103,12 +121,14 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     ),
     _rule(
         _before_joining,
+        "before prior until",
         r"(?:before|prior to|until) (?:i|we) (?:\w+ )?(?:joined|came|got here|arrived|was here|showed up|join)",
         r"before my time",
     ),
-    _rule(_since_joining, r"since (?:i|we) (?:\w+ )?(?:joined|arrived)"),
+    _rule(_since_joining, "since", r"since (?:i|we) (?:\w+ )?(?:joined|arrived)"),
     _rule(
         _away,
+        "while when since meantime",
         r"(?:while|when) (?:i|i am|i was|we were|i have|me) (?:\w+ ){0,2}(?:away|gone|asleep|sleeping|afk|out|offline"
         r"|busy|working|eating|in class|at work|driving|off|not here|cooking|slept|worked|ate|drove|showered)"
         r"(?: for lunch)?",
@@ -119,86 +139,115 @@ RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     ),
     _rule(
         _absence,
+        "for",
         r"(?:i (?:have |had |just )?|^(?:just )?)(?:was|been|stepped|went|left|am|dozed)(?: \w+){0,4}?"
         rf" (?P<at>for (?:the (?:last|past) )?{ABOUT}{AMOUNT})",
     ),
-    _rule(_absence, rf"have been (?:here|on|around|online|active|in) (?P<at>(?:for|in) {ABOUT}{AMOUNT})"),
-    _rule(_absence, rf"(?:away|afk|gone|offline|asleep|out) (?P<at>(?:for )?{ABOUT}{AMOUNT})"),
-    _rule(_ago, rf"{ABOUT}{AMOUNT} (?:ago|back|earlier|prior|before now)"),
+    _rule(_absence, "been", rf"have been (?:here|on|around|online|active|in) (?P<at>(?:for|in) {ABOUT}{AMOUNT})"),
+    _rule(
+        _absence,
+        "away afk gone offline asleep out",
+        rf"(?:away|afk|gone|offline|asleep|out) (?P<at>(?:for )?{ABOUT}{AMOUNT})",
+    ),
+    _rule(_ago, "ago back earlier prior before", rf"{ABOUT}{AMOUNT} (?:ago|back|earlier|prior|before now)"),
     _rule(
         _recent,
+        "ago back earlier now moment minute second present instant last",
         r"(?:a )?(?:(?:few|couple) )?(?:moments?|bit|tick|hot second|second|minute) (?:ago|back|earlier)",
         r"just now|right now|at the moment|this (?:very )?(?:moment|minute|second)|at present|this instant",
         r"(?:a )?little (?:bit )?(?:while )?ago|the last (?:little )?(?:bit|while)",
     ),
-    _rule(_recent, r"not (?:too |so |that |very )?long ago"),
+    _rule(_recent, "ago", r"not (?:too |so |that |very )?long ago"),
     _rule(
         _while_back,
+        "ago back",
         r"(?:(?:quite |for )?a (?:long |good |little )?)?while (?:ago|back)",
         r"some ?time (?:ago|back)|(?:a |some )?time ago",
     ),
     _rule(
         _long_ago,
+        "ago back past time point",
         r"(?:ages|forever|(?<!how )long|a long time|eons|centuries|way) (?:ago|back)",
         r"back then|back in the day|back when",
         rf"in the past(?! (?:several|{NUM}|{UNIT}s?)(?!\S))",
         r"(?:the )?(?:last|first) time|(?:one|that|another) time|at some point",
     ),
-    _rule(almanac.other_day, r"(?:the )?other (?P<unit>day|night|week|morning|evening)"),
-    _rule(almanac.before_last, almanac.BEFORE_LAST),
-    _rule(clocks.night_before_last, r"(?:the )?night before last"),
-    _rule(almanac.weekday_range, almanac.WEEKDAY_RANGE),
-    _rule(almanac.two_days, r"yesterday (?:or|and) the day before(?: that| yesterday)?"),
-    _rule(almanac.of_last_week, almanac.OF_LAST_WEEK),
-    _rule(almanac.weekdays_ago, almanac.WEEKDAYS_AGO),
-    _rule(almanac.edge, almanac.EDGE),
-    _rule(almanac.month_part, almanac.MONTH_PART),
-    _rule(_last_minutes, r"(?:in|over|for|from|of) the last (?P<count>\d{1,3})(?=$| [,.?!])"),
-    _rule(_rolling, rf"(?:in |over |during )these {AMOUNT}"),
-    _rule(_rolling, rf"{_DURING}(?:the |these |this )(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)"),
+    _rule(almanac.other_day, "other", r"(?:the )?other (?P<unit>day|night|week|morning|evening)"),
+    _rule(almanac.before_last, "before", almanac.BEFORE_LAST),
+    _rule(clocks.night_before_last, "before", r"(?:the )?night before last"),
+    _rule(almanac.weekday_range, _DAY_NAMES, almanac.WEEKDAY_RANGE),
+    _rule(almanac.two_days, "yesterday", r"yesterday (?:or|and) the day before(?: that| yesterday)?"),
+    _rule(almanac.of_last_week, "week", almanac.OF_LAST_WEEK),
+    _rule(almanac.weekdays_ago, "ago", almanac.WEEKDAYS_AGO),
+    _rule(almanac.edge, "week month year", almanac.EDGE),
+    _rule(almanac.month_part, _MONTH_NAMES, almanac.MONTH_PART),
+    _rule(_last_minutes, "last", r"(?:in|over|for|from|of) the last (?P<count>\d{1,3})(?=$| [,.?!])"),
+    _rule(_rolling, "these", rf"(?:in |over |during )these {AMOUNT}"),
+    _rule(
+        _rolling,
+        "last past previous",
+        rf"{_DURING}(?:the |these |this )(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)",
+    ),
     _rule(
         almanac.last_unit,
+        "last previous",
         r"(?:(?:from |during )?the |during |back |early |late |earlier )?(?:last|previous) (?P<unit>week|month|year)"
         r"(?! (?:or|and) )",
     ),
-    _rule(_rolling, rf"{_DURING}?(?:the |these |this )?(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)"),
+    _rule(
+        _rolling,
+        "last past previous",
+        rf"{_DURING}?(?:the |these |this )?(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)",
+    ),
     _rule(
         almanac.this_unit,
+        "week month year",
         r"(?:earlier |at the (?:start|beginning) of |sometime |during )?this (?P<unit>week|month|year)",
     ),
     _rule(
         almanac.day_word,
+        "today yesterday day",
         r"(?:earlier |sometime |late |early |at some point |first thing |all )?(?:the )?"
         rf"(?P<word>day before yesterday|previous day|today|yesterday)(?: (?:in the )?{_PART})?(?: earlier)?",
     ),
-    _rule(clocks.this_part, rf"(?:earlier |first thing |early |late |in |all )?this {_PART}|tonight"),
+    _rule(
+        clocks.this_part,
+        f"{_DAY_PARTS} tonight",
+        rf"(?:earlier |first thing |early |late |in |all )?this {_PART}|tonight",
+    ),
     _rule(
         clocks.last_night,
+        "night evening",
         r"(?:late |earlier |all )?(?:last|yester) (?:night|evening)|the (?:night before|previous (?:night|evening))",
     ),
-    _rule(clocks.overnight, r"overnight|during the night|through the night"),
-    _rule(clocks.small_hours, r"in the (?:wee|small|early) hours(?: of the morning)?"),
-    _rule(almanac.weekday, almanac.WEEKDAY),
-    _rule(almanac.weekend, almanac.WEEKEND),
-    _rule(almanac.written, rf"(?:on )?(?:the )?(?P<date>{WRITTEN_DATE})|on (?P<short>{SHORT_DATE})"),
-    _rule(almanac.month, almanac.MONTH),
-    _rule(almanac.season, almanac.SEASON),
-    _rule(almanac.quarter, almanac.QUARTER),
-    _rule(almanac.feast, almanac.FEAST),
-    _rule(almanac.day_of_month, almanac.DAY_OF_MONTH),
-    _rule(almanac.year_named, r"(?:back )?in (20\d{2}|19\d{2})"),
-    _rule(clocks.clocks, clocks.CLOCKS),
-    _rule(clocks.spoken_clock, clocks.CLOCK_SPOKEN),
-    _rule(clocks.clock, clocks.CLOCK),
-    _rule(clocks.clock, clocks.CLOCK_MINUTES),
-    _rule(clocks.clock, clocks.CLOCK_BARE),
-    _rule(clocks.the_part, rf"(?:earlier |early |late )?(?:in |during )the {_PART}"),
-    _rule(clocks.point, clocks.POINT),
-    _rule(almanac.all_of, almanac.ALL_OF),
-    _rule(_lately, r"lately|these days|of late|in recent (?:days|weeks)"),
-    _rule(_earlier, r"earlier(?: on)?|recently|now|currently|a moment"),
+    _rule(clocks.overnight, "overnight night", r"overnight|during the night|through the night"),
+    _rule(clocks.small_hours, "hours", r"in the (?:wee|small|early) hours(?: of the morning)?"),
+    _rule(almanac.weekday, _DAY_NAMES, almanac.WEEKDAY),
+    _rule(almanac.weekend, "weekend", almanac.WEEKEND),
+    _rule(
+        almanac.written,
+        f"{FIGURE} {_MONTH_NAMES}",
+        rf"(?:on )?(?:the )?(?P<date>{WRITTEN_DATE})|on (?P<short>{SHORT_DATE})",
+    ),
+    _rule(almanac.month, _MONTH_NAMES, almanac.MONTH),
+    _rule(almanac.season, "spring summer autumn fall winter", almanac.SEASON),
+    _rule(almanac.quarter, "q1 q2 q3 q4 quarter", almanac.QUARTER),
+    _rule(almanac.feast, _FEASTS, almanac.FEAST),
+    _rule(almanac.day_of_month, FIGURE, almanac.DAY_OF_MONTH),
+    _rule(almanac.year_named, FIGURE, r"(?:back )?in (20\d{2}|19\d{2})"),
+    _rule(clocks.clocks, "between from", clocks.CLOCKS),
+    _rule(clocks.spoken_clock, "half quarter ten twenty five", clocks.CLOCK_SPOKEN),
+    _rule(clocks.clock, f"{FIGURE} {_HOURS}", clocks.CLOCK),
+    _rule(clocks.clock, FIGURE, clocks.CLOCK_MINUTES),
+    _rule(clocks.clock, f"{FIGURE} {_HOURS}", clocks.CLOCK_BARE),
+    _rule(clocks.the_part, _DAY_PARTS, rf"(?:earlier |early |late )?(?:in |during )the {_PART}"),
+    _rule(clocks.point, "lunch lunchtime noon midday midnight breakfast dinner", clocks.POINT),
+    _rule(almanac.all_of, "all", almanac.ALL_OF),
+    _rule(_lately, "lately these late recent", r"lately|these days|of late|in recent (?:days|weeks)"),
+    _rule(_earlier, "earlier recently now currently moment", r"earlier(?: on)?|recently|now|currently|a moment"),
     _rule(
         _long_ago,
+        "previously formerly days once before holidays vacation break",
         r"previously|formerly|in the old days",
         r"(?:once|before)(?= [,.!?;]|$| (?:before|what|when|who|where|that|how|about)(?!\S))",
         r"(?:before|after|during|over|since) (?:the )?(?:\w+ )?(?:holidays|vacation|break)",

@@ -15,7 +15,7 @@ from itertools import islice
 
 from channelmem.routing.almanac import FEAST_WORDS
 from channelmem.routing.dates import MONTHS, WEEKDAYS
-from channelmem.routing.expressions import RULES
+from channelmem.routing.expressions import FIGURE, RULES
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.spans import HOUR, Clue, Moment, Span
 
@@ -30,7 +30,7 @@ _TRIGGERS = word_set(
 ) | {*WEEKDAYS, *MONTHS, *FEAST_WORDS}
 # A question names one time or two; more than this is no question.
 _MOST = 6
-_NUMBER = re.compile(r"(?:^| )\d")
+_NUMBER = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def may_tell(words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _is_trigger(word: str) -> bool:
-    return word in _TRIGGERS or _NUMBER.search(word) is not None
+    return word in _TRIGGERS or _NUMBER.match(word) is not None
 
 
 def find(words: Sequence[str], moment: Moment) -> list[Found]:
@@ -65,9 +65,12 @@ def find(words: Sequence[str], moment: Moment) -> list[Found]:
         return []
     text = " ".join(words)
     starts = _starts(words)
+    said = {FIGURE if _NUMBER.match(word) else word for word in words}
     found: list[Found] = []
     taken: list[tuple[int, int]] = []
-    for pattern, handler in RULES:
+    for needs, pattern, handler in RULES:
+        if needs.isdisjoint(said):
+            continue
         if len(found) >= _MOST:
             break
         for match in islice(pattern.finditer(text), _MOST):
