@@ -137,7 +137,8 @@ def test_of_equals_the_newest_comes_first() -> None:
 
 def test_repeats_of_one_author_collapse_and_those_of_others_do_not() -> None:
     same = [line(1, "turtles rock"), line(2, "Turtles rock!"), line(3, "turtles rock", author_id=9)]
-    assert distinct(same, [2, 1, 0]) == [2, 1]
+    assert distinct(same, [2, 1, 0], 5) == [2, 1]
+    assert distinct(same, [2, 1, 0], 1) == [2]
 
 
 def test_evidence_of_a_message_does_not_depend_on_better_ones() -> None:

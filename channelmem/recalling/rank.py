@@ -14,7 +14,7 @@ the long archive of two people are ranked by the same formula.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -188,8 +188,8 @@ def order(pool: Pool, scores: Scores) -> list[int]:
     return [int(i) for i in np.lexsort((-times, -scores.rank.round(6)))]
 
 
-def distinct(messages: Sequence[Message], indexes: Sequence[int]) -> list[int]:
-    """The same indexes without repeats: the same author saying the same words again."""
+def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) -> list[int]:
+    """The first so many without repeats: the same author saying the same words again."""
     seen: set[tuple[int, tuple[str, ...] | str]] = set()
     kept: list[int] = []
     for index in indexes:
@@ -198,6 +198,8 @@ def distinct(messages: Sequence[Message], indexes: Sequence[int]) -> list[int]:
         if key not in seen:
             seen.add(key)
             kept.append(index)
+        if len(kept) == limit:
+            break
     return kept
 
 

@@ -209,8 +209,8 @@ class Recall:
             return ()
         # What follows the best may be weaker. A fact can hide in a line without any word of the question.
         least = 0.0 if trip.ask.wants_fact else enough / 2
-        kept = distinct(pool.messages, [i for i in best if scores.evidence[i] >= least])
-        kept = kept[: self._settings.recall_limit]
+        likely = (i for i in best if scores.evidence[i] >= least)
+        kept = distinct(pool.messages, likely, self._settings.recall_limit)
         return self._hits(pool, scores, kept, source)
 
     def _hits(self, pool: Pool, scores: Scores, places: Sequence[int], source: Source) -> tuple[Hit, ...]:

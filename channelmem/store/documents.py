@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from channelmem.store.keys import guild_and_channel, padded, room
@@ -15,6 +16,8 @@ from channelmem.types import Message, Person
 
 SEPARATOR = "\x1f"
 _PARENT = struct.Struct("<Qd")
+READ_BEFORE = 8_192
+"""The next question mostly reads the same messages again; the same bytes are the same message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ def to_revision(message: Message) -> str:
 
 def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
     """From raw fields in the order of schema.FIELDS."""
+    return _message(guild_id, channel_id, message_id, tuple(fields))
+
+
+@lru_cache(maxsize=READ_BEFORE)
+def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
     author_id, text, ts, flag, about = fields
     revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
     return Message(

@@ -7,6 +7,7 @@ nothing beyond 2^53 is ever rounded. The Lua scripts take the same names from `l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 KEYS = {
     # per message
@@ -72,6 +73,7 @@ def room(guild_id: int, channel_id: int) -> str:
     return f"{guild_id}c{channel_id}"
 
 
+@lru_cache(maxsize=4_096)
 def guild_and_channel(name: bytes) -> tuple[int, int]:
     """The two ids of a room."""
     guild, _, channel = name.partition(b"c")
