@@ -25,7 +25,8 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from channelmem.recalling.links import FEATURES, SPAN, Floats, Linker, Weights
+from channelmem.recalling.clues import FEATURES, SPAN, Floats
+from channelmem.recalling.links import Linker, Weights
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
 TARGET = Path(__file__).parent.parent / "channelmem" / "recalling" / "links.npz"
@@ -183,8 +184,9 @@ def cross_validate(data: Path, recipe: Recipe) -> None:
 
 def _hits(examples: Examples, weights: Weights) -> list[bool]:
     """Whether the likeliest alternative is right, for each choice."""
-    choices = zip(examples.rows, examples.there, examples.right, strict=True)
-    return [bool(right[weights.chances(rows[there]).argmax()]) for rows, there, right in choices]
+    clues = np.pad(examples.rows, ((0, 0), (0, 0), (0, 1)), constant_values=1)
+    choices = zip(clues, examples.there, examples.right, strict=True)
+    return [bool(right[weights.chances(rows[there].T).argmax()]) for rows, there, right in choices]
 
 
 def main() -> None:

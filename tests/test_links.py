@@ -9,7 +9,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from channelmem.recalling.links import FEATURES, PARENTS, SPAN, Linker, shipped
+from channelmem.recalling.clues import FEATURES, SPAN
+from channelmem.recalling.links import PARENTS, Linker, shipped
 from channelmem.types import Message
 
 PEOPLE = ["ann", "bob", "carol", "dave", "Zoë Müller", "山田 太郎", "x|away", "eve"]
@@ -106,7 +107,7 @@ def test_any_text_gives_at_most_three_parents_with_at_most_all_the_chance(text: 
 
 def test_what_the_parents_leave_covers_the_chance_of_a_new_thread() -> None:
     linker, message = Linker(TWO_TALKS), say(5, "bob", "anyway, who is here?")
-    new = float(shipped().chances(linker.features(message)[1])[0])
+    new = float(shipped().chances(linker.clues(message)[1])[0])
     assert 1 - sum(chance for _, chance in linker.parents(message)) >= new - 0.001
 
 

@@ -1,0 +1,291 @@
+"""What speaks for each earlier message being the one that a new message answers.
+
+Enters: the turns of one channel in order, then a turn that comes next. Leaves: numbers for "starts something new" and
+for each of the last messages, which `links` turns into chances.
+
+A set of candidates is an int, here called marks: bit 0 is the oldest candidate. Most clues are such sets, made by a
+few operations on whole sets, and all of them become numbers at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from math import log, log1p
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.recalling.turns import TEXT_FEATURES, Turn
+from channelmem.types import Message
+
+SPAN: Final = 50
+"""How many earlier messages may be the parent: 98 % of the annotated replies lie within. Marks must fit 64 bits."""
+
+SITUATION: Final = (
+    "messages since own", "time since own", "addressed since own", "messages since addressed", "time since previous",
+)  # fmt: skip
+LOGARITHMIC: Final = (
+    "distance", "time", "later by author", "mine since", "addressee since", "mine or to me since",
+)  # fmt: skip
+SETS: Final = (
+    "previous", "same author", "own last", "addressed", "named", "newest of author", "addresses me", "names me",
+    "newest to me", "addresses others", "same addressee", "answered by me", "author's partner is me",
+    "my partner is author", "to my partner", "newest to me of author", "newest compatible of author",
+    "mine to addressee",
+)  # fmt: skip
+WORDS: Final = ("common words", "rarest common word", "most common words")
+FEATURES: Final = (
+    "self", *TEXT_FEATURES, *SITUATION, *LOGARITHMIC, *SETS, *WORDS, *(f"its {name}" for name in TEXT_FEATURES)
+)  # fmt: skip
+
+_DISTANCE: Final = FEATURES.index("distance")
+"""The first that differs between candidates; "self" has zeros from there on."""
+_TIME: Final = FEATURES.index("time")
+_LATER: Final = FEATURES.index("later by author")
+_SINCE: Final = FEATURES.index("mine since")
+_SETS: Final = FEATURES.index(SETS[0])
+_WORDS: Final = FEATURES.index(WORDS[0])
+_ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
+_DISTANCES: Final = np.arange(SPAN, 0, -1, dtype=np.float32) + 1
+_NEVER_S: Final = 3600.0
+_TIE: Final = 1 - 1e-6
+_UINT64: Final = np.dtype("<u8")
+
+Floats = NDArray[np.float32]
+Marks = int
+Index = dict[Any, Marks]
+
+
+class Past:
+    """The last turns of a channel, and who wrote, addressed, named and said what in them.
+
+    The turns move through twice as many slots as there are candidates, `_first` being the slot of the oldest. What is
+    older stays where it was until the slots are used up, then everything moves back at once: no turn has to be taken
+    out of the indexes.
+    """
+
+    def __init__(self) -> None:
+        self.turns: deque[Turn] = deque()
+        self.names: dict[str, int] = {}
+        self._partners: dict[int, frozenset[int]] = {}
+        """Whom each person last addressed."""
+        self._first = 0
+        # Sets of slots: who wrote there, who is addressed or named there, which words stand there.
+        self._by: Index = {}
+        self._addressing: Index = {}
+        self._naming: Index = {}
+        self._words: Index = {}
+        # The same for all messages: those to somebody, each author's newest one, each author's newest to nobody.
+        self._addresses: Marks = 0
+        self._newest: Marks = 0
+        self._newest_open: Marks = 0
+        self._times = np.zeros(2 * SPAN, np.float64)
+        self._later = bytearray(2 * SPAN)
+        """How many messages the same author has written from there on."""
+        self._later_by_slot = np.frombuffer(self._later, np.uint8)
+        self._texts = np.zeros((len(TEXT_FEATURES), 2 * SPAN), np.float32)
+
+    def has(self, author_id: int) -> bool:
+        """Whether one of the turns is theirs."""
+        return self._by.get(author_id, 0) >> self._first > 0
+
+    def learn_names(self, message: Message) -> None:
+        for name in (message.author, *message.aliases):
+            if known := name.strip().casefold():
+                self.names[known] = message.author_id
+
+    def append(self, turn: Turn) -> None:
+        if len(self.turns) == SPAN:
+            self._forget_oldest()
+        if self._first == SPAN:
+            self._move_back()
+        slot = self._first + len(self.turns)
+        self.turns.append(turn)
+        self.learn_names(turn.message)
+        self._mark(turn, 1 << slot)
+        self._later[slot] = 1
+        self._times[slot] = turn.message.ts
+        self._texts[:, slot] = turn.row
+
+    def _mark(self, turn: Turn, here: Marks) -> None:
+        author = turn.message.author_id
+        before = self._by.get(author, 0)
+        for at in _places(before >> self._first):
+            self._later[self._first + at] += 1
+        self._by[author] = before | here
+        self._newest = self._newest & ~before | here
+        if turn.addressed:
+            self._addresses |= here
+            self._partners[author] = turn.addressed
+        else:
+            self._newest_open = self._newest_open & ~before | here
+        _add(self._words, turn.words, here)
+        _add(self._addressing, turn.addressed, here)
+        _add(self._naming, turn.named, here)
+
+    def _forget_oldest(self) -> None:
+        person = self.turns.popleft().message.author_id
+        self._first += 1
+        if not self.has(person):
+            self.names = {name: owner for name, owner in self.names.items() if owner != person}
+            self._partners.pop(person, None)
+
+    def _move_back(self) -> None:
+        self._by, self._addressing, self._naming, self._words = (
+            {key: marks >> SPAN for key, marks in index.items() if marks >> SPAN}
+            for index in (self._by, self._addressing, self._naming, self._words)
+        )
+        self._addresses >>= SPAN
+        self._newest >>= SPAN
+        self._newest_open >>= SPAN
+        for column in (self._times, self._later_by_slot, self._texts.T):
+            column[:SPAN] = column[SPAN:]
+        self._first = 0
+
+    def clues(self, turn: Turn) -> Floats:
+        """A row for each of FEATURES and one of ones, a column per alternative if this turn comes next.
+
+        The first alternative is "starts something new", then come the candidates, oldest first.
+        """
+        count, message = len(self.turns), turn.message
+        mine = self._by.get(message.author_id, 0) >> self._first
+        to_me = self._addressing.get(message.author_id, 0) >> self._first
+        table = np.zeros((len(FEATURES) + 1, count + 1), np.float32)
+        table[0, 0] = 1
+        table[-1] = 1
+        table[1:_DISTANCE].T[:] = (*turn.row, *self._situation(message, mine, to_me))
+        if count:
+            candidates, slots = table[:, 1:], slice(self._first, self._first + count)
+            # The logarithm of 1 + n is wanted, and 1 is added on the way: `log1p` takes ten times as long as `log`.
+            logarithmic = table[_DISTANCE:_SETS]
+            logarithmic[:, 0] = 1
+            candidates[_DISTANCE] = _DISTANCES[-count:]
+            candidates[_TIME] = message.ts + 1 - self._times[slots]
+            candidates[_LATER] = self._later_by_slot[slots]
+            self._fill_in_sets(turn, mine, to_me, candidates[_SINCE:_WORDS])
+            np.log(logarithmic, out=logarithmic)
+            self._fill_in_words(turn, candidates[_WORDS:_ITS])
+            candidates[_ITS:-1] = self._texts[:, slots]
+        return table
+
+    def _situation(self, message: Message, mine: Marks, to_me: Marks) -> tuple[float, ...]:
+        """Where the author stands: how long silent, and whether somebody has spoken to them since."""
+        count = len(self.turns)
+        own, spoken_to = count + 1 - mine.bit_length(), count + 1 - to_me.bit_length()
+        silent_s = message.ts - self.turns[-own].message.ts if mine else _NEVER_S
+        pause_s = message.ts - self.turns[-1].message.ts if count else _NEVER_S
+        return log1p(own), log1p(silent_s), float(spoken_to < own), log1p(spoken_to), log1p(pause_s)
+
+    def _fill_in_sets(self, turn: Turn, mine: Marks, to_me: Marks, rows: Floats) -> None:
+        """The last of LOGARITHMIC, which say how many of a set come later, and SETS."""
+        me, first, count = turn.message.author_id, self._first, len(self.turns)
+        my_partners = self._partners.get(me, ())
+        with_me = [person for person, partners in self._partners.items() if me in partners]
+        newest, addresses = self._newest >> first, self._addresses >> first
+        addressed = self._marked(self._by, turn.addressed)
+        same_addressee = self._marked(self._addressing, turn.addressed)
+        newest_to_me, newest_compatible = self._newest_of_each(to_me)
+        # This turn is one more of each set, since 1 + n is wanted.
+        now = 1 << count
+        found = _numbers(
+            (
+                now | mine,
+                now | addressed,
+                now | mine | to_me,
+                now >> 1,
+                mine,
+                mine & newest,
+                addressed,
+                self._marked(self._by, turn.named),
+                newest,
+                to_me,
+                self._naming.get(me, 0) >> first,
+                _last(to_me),
+                addresses & ~to_me,
+                same_addressee,
+                self._answered_by(mine & addresses),
+                self._marked(self._by, with_me),
+                self._marked(self._by, my_partners),
+                self._marked(self._addressing, my_partners),
+                newest_to_me,
+                newest_compatible,
+                _last(mine & same_addressee),
+            )
+        )
+        so_far = np.add.accumulate(found[:3], axis=1, dtype=np.uint8)
+        rows[:3] = so_far[:, -1:] - so_far[:, :count]
+        rows[3:] = found[3:, :count]
+
+    def _marked(self, index: Mapping[int, Marks], people: Iterable[int]) -> Marks:
+        """Which candidates the index has for any of these."""
+        marks = 0
+        for person in people:
+            marks |= index.get(person, 0)
+        return marks >> self._first
+
+    def _answered_by(self, mine: Marks) -> Marks:
+        """Whose author I have addressed since, given those of mine that address somebody."""
+        last = {person: at for at in _places(mine) for person in self.turns[at].addressed}
+        answered = 0
+        for person, at in last.items():
+            answered |= self._by.get(person, 0) >> self._first & ~(-1 << at)
+        return answered
+
+    def _newest_of_each(self, to_me: Marks) -> tuple[Marks, Marks]:
+        """Of each author the newest to me, and the newest to me or nobody."""
+        to_me_newest, compatible, rest = 0, self._newest_open >> self._first, to_me
+        while rest:
+            newest = _last(rest)
+            theirs = self._by[self.turns[newest.bit_length() - 1].message.author_id] >> self._first
+            to_me_newest |= newest
+            compatible = compatible & ~theirs | max(compatible & theirs, newest)
+            rest &= ~theirs
+        return to_me_newest, compatible
+
+    def _fill_in_words(self, turn: Turn, rows: Floats) -> None:
+        """WORDS: cosine with weights by rarity, the weight of the rarest, and who has the highest cosine."""
+        shared: dict[int, float] = {}
+        top: dict[int, float] = {}
+        total = 0.0
+        for word in turn.words:
+            places = self._words.get(word, 0) >> self._first
+            weight = log((len(self.turns) + 1) / (places.bit_count() + 0.5))
+            square = weight * weight
+            total += square
+            for at in _places(places):
+                shared[at] = shared.get(at, 0.0) + square
+                top[at] = max(top.get(at, 0.0), weight)
+        # The candidate's own weights are not worth summing: 2 is about what a word weighs.
+        cosines = {at: squares / (total * len(self.turns[at].words) * 4) ** 0.5 for at, squares in shared.items()}
+        highest = max(cosines.values(), default=0.0)
+        for at, cosine in cosines.items():
+            rows[0, at] = cosine
+            rows[1, at] = top[at]
+            rows[2, at] = cosine > _TIE * highest
+
+
+def _numbers(sets: tuple[Marks, ...]) -> NDArray[np.uint8]:
+    """A row for each set, a column per bit."""
+    return np.unpackbits(np.array(sets, _UINT64).view(np.uint8), bitorder="little").reshape(len(sets), 64)
+
+
+def _add(index: Index, keys: Iterable[str | int], here: Marks) -> None:
+    for key in keys:
+        index[key] = index.get(key, 0) | here
+
+
+def _last(marks: Marks) -> Marks:
+    """The newest of them alone."""
+    return 1 << marks.bit_length() - 1 if marks else 0
+
+
+def _places(marks: Marks) -> list[int]:
+    """Where the marks stand, oldest first."""
+    places = []
+    while marks:
+        lowest = marks & -marks
+        places.append(lowest.bit_length() - 1)
+        marks ^= lowest
+    return places
