@@ -77,7 +77,7 @@ class Candidates:
         hits = _merged(hit for one in (found, *more) for hit in one.hits)
         counts = dict(zip(map(stem, asked), found.counts, strict=False))
         alone = replace(await self._pool(hits, found, vector), counts=counts, total=found.total)
-        best = [alone.messages[i] for i in order(alone, rank(alone, ask))[:WITH_NEIGHBOURS]]
+        best = [alone.messages[i] for i in order(alone, rank(alone, ask, self._weights))[:WITH_NEIGHBOURS]]
         near = [one for one in await self._near(question.guild_id, best) if route.to_bot or not flagged(one)]
         return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
 
