@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from channelmem.routing.evidence import EITHER, LOOKS, fragment, outcome
+from channelmem.routing.evidence import either, fragment, looks, outcome
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.verbs import STATES, WONDERING
 from channelmem.routing.view import View, first_word
@@ -33,6 +33,7 @@ _ASKING_FORMS = (
     r"^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$",
 )
 _ASKS = re.compile("|".join(_ASKING_FORMS))
+_HANDING = word_set("give tell show")
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
@@ -116,12 +117,12 @@ def silent(view: View) -> bool:
     if _ASKS.search(view.shape) or _questioned(view) or _wanting(view):
         return False
     if (
-        EITHER.search(view.text)
+        either(view)
         or view.line.words[-1] == "again"
         or (_STATE.match(view.shape) and not STATES.isdisjoint(view.words))
     ):
         return False
-    if outcome(view) or fragment(view) or first_word(view.line.words, view.shape) in LOOKS:
+    if outcome(view) or fragment(view) or looks(view):
         return False
     return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
 
@@ -136,5 +137,8 @@ def _sought(view: View, first: str) -> bool:
 
 def task(view: View) -> bool:
     """Something is to be made or done, not found."""
-    first = first_word(view.line.words, view.shape)
-    return (first in TASKS and not _sought(view, first)) or _ONE_OF.search(view.text) is not None
+    if not view.words.isdisjoint(TASKS):
+        first = first_word(view.line.words, view.shape)
+        if first in TASKS and not _sought(view, first):
+            return True
+    return not view.words.isdisjoint(_HANDING) and _ONE_OF.search(view.text) is not None

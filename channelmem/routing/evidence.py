@@ -12,7 +12,7 @@ from channelmem.routing.lexicon import word_set
 from channelmem.routing.signs import POINTING, TOLD, WHO_DID, YOU_GAVE
 from channelmem.routing.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES
-from channelmem.routing.view import View, first_word, going_on
+from channelmem.routing.view import View, first_word
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
 _FRAGMENT_WORDS = 8
@@ -24,19 +24,23 @@ _ABSENT = word_set("afk unread backlog scrollback brb lurking")
 
 
 def _going_on(view: View) -> bool:
-    return going_on(view.line.words, view.shape)
+    return view.going_on
 
 
 _SOMEBODY = re.compile(r"g(?!px)")
 
 
 def _group(view: View) -> bool:
-    if not view.moving and view.words.isdisjoint(_IN_A_STATE):
+    if view.words.isdisjoint(_GROUP) or not (view.moving or not view.words.isdisjoint(_IN_A_STATE)):
         return False
     # "Everyone at work" is nobody here.
     return any(view.line.words[match.start()] in _GROUP for match in _SOMEBODY.finditer(view.shape))
 
 
+_BACK_WORDS = word_set(
+    """back here home online woke scroll scrolled scrolling joined arrived logged away asleep gone offline out catching
+    missed track far version"""
+)
 _BACK = re.compile(
     r"(?<!\S)(?:i am back|just (?:got|came) (?:back|here|home|online)|got back|just woke|woke up|scroll(?:ed|ing)? up"
     r"|just (?:joined|arrived|logged)|was (?:away|asleep|gone|offline|out)|back now|catching up|missed|lost track"
@@ -45,13 +49,17 @@ _BACK = re.compile(
 
 
 def _absent(view: View) -> bool:
-    return not view.words.isdisjoint(_ABSENT) or _BACK.search(view.text) is not None
+    if not view.words.isdisjoint(_ABSENT):
+        return True
+    return not view.words.isdisjoint(_BACK_WORDS) and _BACK.search(view.text) is not None
 
 
 _THIS = re.compile(r"t[jx]?[KLTH]")
 
 
 def _this(view: View) -> bool:
+    if view.words.isdisjoint(POINTING):
+        return False
     return any(view.line.words[match.start()] in POINTING for match in _THIS.finditer(view.shape))
 
 
@@ -63,9 +71,15 @@ _LOOK = re.compile(r"(?:^|[.,l&]|m[jl]*y)[jlz]*R|iR")
 def _look(view: View) -> bool:
     if view.known:
         return False
-    if any(view.line.words[match.end() - 1] not in _FELT for match in _LOOK.finditer(view.shape)):
+    words, shape = view.line.words, view.shape
+    if "R" in shape and any(words[match.end() - 1] not in _FELT for match in _LOOK.finditer(shape)):
         return True
-    return first_word(view.line.words, view.shape) in LOOKS
+    return looks(view)
+
+
+def looks(view: View) -> bool:
+    """It begins with what is done to find something."""
+    return not view.words.isdisjoint(LOOKS) and first_word(view.line.words, view.shape) in LOOKS
 
 
 def _all(view: View) -> bool:
@@ -76,11 +90,12 @@ def _speaking(view: View) -> bool:
     return not view.words.isdisjoint({"i", "my", "they", "people"}) and ("c" in view.shape or "G" in view.shape)
 
 
-EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah)(?!\S)")
+_EITHER = re.compile(r"(?<!\S)(?:yes or no|or not|or what|or nah)(?!\S)")
 
 
-def _either(view: View) -> bool:
-    return EITHER.search(view.text) is not None
+def either(view: View) -> bool:
+    """ "Is Ann coming or not"."""
+    return "or" in view.words and _EITHER.search(view.text) is not None
 
 
 def _again(view: View) -> bool:
@@ -102,9 +117,10 @@ _FRAGMENTS = word_set(
 
 def fragment(view: View) -> bool:
     """ "Link to the doc again", "main points of the discussion"."""
+    if len(view.shape) > _FRAGMENT_WORDS or view.words.isdisjoint(_FRAGMENTS):
+        return False
     match = _FRAGMENT.match(view.shape)
-    short = len(view.shape) <= _FRAGMENT_WORDS
-    return match is not None and short and view.line.words[match.start("noun")] in _FRAGMENTS
+    return match is not None and view.line.words[match.start("noun")] in _FRAGMENTS
 
 
 def _talk_noun(view: View) -> bool:
@@ -119,6 +135,8 @@ _OUTCOME = re.compile(
 
 def outcome(view: View) -> bool:
     """The verdict, any decision; alone it asks by itself: "final headcount"."""
+    if view.words.isdisjoint(OUTCOMES):
+        return False
     for match in _OUTCOME.finditer(view.shape):
         if match["bare"] and len(view.shape) > _FRAGMENT_WORDS:
             continue
@@ -140,7 +158,8 @@ def _long(view: View) -> bool:
 
 
 def _past_time(view: View) -> bool:
-    return any(each.span.clue is not Clue.FUTURE for each in view.line.times)
+    times = view.line.times
+    return bool(times) and any(each.span.clue is not Clue.FUTURE for each in times)
 
 
 _GENERAL = re.compile(
@@ -163,10 +182,11 @@ _MODAL = re.compile(r"m[jl]*[NPWiet]|[NPWegtso]m|^[jl,.]*m[jl]*[ts]")
 
 
 def _modal(view: View) -> bool:
-    if _MODAL.search(view.shape):
+    if "m" in view.shape and _MODAL.search(view.shape):
         return True
+    times = view.line.times
     # "What is the plan for tomorrow" asks what was agreed.
-    return not outcome(view) and any(each.span.clue is Clue.FUTURE for each in view.line.times)
+    return bool(times) and any(each.span.clue is Clue.FUTURE for each in times) and not outcome(view)
 
 
 _OF_THE_WORLD = WORLD | FAMOUS | MANKIND
@@ -177,8 +197,8 @@ def _world(view: View) -> bool:
 
 
 def _deed(view: View) -> bool:
-    match = None if view.known or view.talk or _affair(view) else WHO_DID.search(view.shape)
-    if match is None:
+    match = None if view.known or view.talk else WHO_DID.search(view.shape)
+    if match is None or _affair(view):
         return False
     at = match.start("deed")
     if not view.shape[at + 1 :].strip("jlz.,"):
@@ -215,6 +235,8 @@ _AFFAIR = re.compile(r"[tuwPz][jx]{0,2}[xAc]|^[jl,.&]*[bBdv][xA]|x[xA](?=[bB])")
 
 def _affair(view: View) -> bool:
     """The meeting, our trip: what a group has going."""
+    if view.words.isdisjoint(AFFAIRS):
+        return False
     words = view.line.words
     found = (match for match in _AFFAIR.finditer(view.shape) if words[match.start()] not in _INDEFINITE)
     return any(words[match.end() - 1] in AFFAIRS for match in found)
@@ -224,8 +246,8 @@ _AFFAIR_ALONE = re.compile(r"[tuw][jx]{0,2}[xA](?=[jlz]*$)")
 
 
 def _affair_alone(view: View) -> bool:
-    match = _AFFAIR_ALONE.search(view.shape)
-    return match is not None and _affair(view) and view.line.words[match.end() - 1] in AFFAIRS
+    match = _AFFAIR_ALONE.search(view.shape) if _affair(view) else None
+    return match is not None and view.line.words[match.end() - 1] in AFFAIRS
 
 
 def _affair_when(view: View) -> bool:
@@ -244,7 +266,7 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("how the talk ended", 3, outcome),
     ("a summary or a quote", 2, _summary),
     ("once again", 2, _again),
-    ("yes or no", 1, _either),
+    ("yes or no", 1, either),
     ("where or which it is", 1, _where),
     ("alone, a thing of the talk", 3, fragment),
     ("a past time", 1, _past_time),

@@ -6,6 +6,8 @@ an unlisted form in -ing and T for a noun of talk, so that a question in words n
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from channelmem.routing.lexicon import word_set
 
 _IRREGULAR = word_set(
@@ -65,9 +67,10 @@ OUTCOMES = word_set(
 
 def shape(words: list[str], letters: str) -> str:
     """The letters of a line with the grammar of its unlisted words."""
-    return "".join(_letter(word) if letter == "x" else letter for word, letter in zip(words, letters, strict=True))
+    return "".join([_letter(word) if letter == "x" else letter for word, letter in zip(words, letters, strict=True)])
 
 
+@lru_cache(maxsize=16_384)
 def _letter(word: str) -> str:
     if word in TALK_NOUNS:
         return "T"

@@ -31,6 +31,8 @@ class View(NamedTuple):
     text: str
     known: bool
     """Somebody of the roster is named."""
+    going_on: bool
+    """It tells of something that is going on."""
     moving: bool
     """It tells of something that happened or is going on."""
     talk: bool
@@ -44,15 +46,21 @@ def first_word(words: list[str], letters: str) -> str:
 
 
 def view_of(line: Line, shape: str) -> View:
+    words, going_on = frozenset(line.words), _going_on(line.words, shape)
     known = "N" in shape or "P" in shape
-    moving = PAST.search(shape) is not None or going_on(line.words, shape)
-    talk = any(line.words[match.start("noun")] in TALK_NOUNS for match in _DEFINITE.finditer(shape))
-    talk = talk or any(word == "all" and line.words[i + 1] in TALK_NOUNS for i, word in enumerate(line.words[:-1]))
-    return View(line, shape, frozenset(line.words), " ".join(line.words), known, moving, talk)
+    moving = going_on or PAST.search(shape) is not None
+    talk = not TALK_NOUNS.isdisjoint(words) and _of_talk(line.words, shape)
+    return View(line, shape, words, " ".join(line.words), known, going_on, moving, talk)
 
 
-def going_on(words: list[str], shape: str) -> bool:
+def _of_talk(words: list[str], shape: str) -> bool:
+    if any(words[match.start("noun")] in TALK_NOUNS for match in _DEFINITE.finditer(shape)):
+        return True
+    return any(word == "all" and words[i + 1] in TALK_NOUNS for i, word in enumerate(words[:-1]))
+
+
+def _going_on(words: list[str], shape: str) -> bool:
     """Progressive, or the present of somebody known: "Ann refuses to play"."""
-    return _NOW.search(shape) is not None or any(
-        words[match.end() - 1].endswith("s") for match in _DOES.finditer(shape)
-    )
+    if _NOW.search(shape):
+        return True
+    return "N" in shape and any(words[match.end() - 1].endswith("s") for match in _DOES.finditer(shape))

@@ -7,16 +7,17 @@ clues in words, and where its subject stands. The weights stand in `evidence`; o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from channelmem.routing.asking import silent, task
 from channelmem.routing.evidence import CLUES
 from channelmem.routing.naming import Line
-from channelmem.routing.signs import TOLD, YOU_GAVE, signs
+from channelmem.routing.signs import SIGNS, TOLD, YOU_GAVE, signs
 from channelmem.routing.verbs import shape
 from channelmem.routing.view import view_of
 
 THRESHOLD = 3
+_LABELS = {name: f"{name} {weight:+d}" for name, weight, *_ in (*SIGNS, *CLUES)}
 _JUST = re.compile(r"(?<=[NWyeogts])j(?=[VcBA])")
 _CALLED = re.compile(r"[jl]*N[jl]*[.,]")
 _THEM = frozenset("eNP")
@@ -26,8 +27,7 @@ _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """What was found; `subject` is where its speakers stand, `told` whether the asker told it before, `just` when."""
 
     total: int
@@ -57,9 +57,9 @@ def weigh(line: Line) -> Weighed:
     found = {sign.name: sign.weight for sign in signs(view)}
     found |= {name: weight for name, weight, tells in CLUES if tells(view)}
     told = "told before" in found
-    bare = "an absence" in found and found.keys().isdisjoint({"somebody known", "who did it"})
-    clues = tuple(f"{name} {weight:+d}" for name, weight in found.items())
-    just = any(line.words[match.start()] == "just" for match in _JUST.finditer(view.shape))
+    bare = "an absence" in found and "somebody known" not in found and "who did it" not in found
+    clues = tuple([_LABELS[name] for name in found])
+    just = "just" in view.words and any(line.words[match.start()] == "just" for match in _JUST.finditer(view.shape))
     by_asker = told and not {"i", "u"}.isdisjoint(view.shape[: view.shape.rfind("y")])
     return Weighed(sum(found.values()), clues, _subject(view.shape, told=told), by_asker, just, bare)
 
