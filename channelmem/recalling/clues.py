@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import cache
 from math import log, log1p
 from typing import Any, Final
 
@@ -48,7 +49,6 @@ _SINCE: Final = FEATURES.index("mine since")
 _SETS: Final = FEATURES.index(SETS[0])
 _WORDS: Final = FEATURES.index(WORDS[0])
 _ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
-_DISTANCES: Final = np.arange(SPAN, 0, -1, dtype=np.float32) + 1
 _NEVER_S: Final = 3600.0
 _TIE: Final = 1 - 1e-6
 _UINT64: Final = np.dtype("<u8")
@@ -152,22 +152,16 @@ class Past:
         count, message = len(self.turns), turn.message
         mine = self._by.get(message.author_id, 0) >> self._first
         to_me = self._addressing.get(message.author_id, 0) >> self._first
-        table = np.zeros((len(FEATURES) + 1, count + 1), np.float32)
-        table[0, 0] = 1
-        table[-1] = 1
+        table = _blank(count).copy()
         table[1:_DISTANCE].T[:] = (*turn.row, *self._situation(message, mine, to_me))
-        if count:
-            candidates, slots = table[:, 1:], slice(self._first, self._first + count)
-            # The logarithm of 1 + n is wanted, and 1 is added on the way: `log1p` takes ten times as long as `log`.
-            logarithmic = table[_DISTANCE:_SETS]
-            logarithmic[:, 0] = 1
-            candidates[_DISTANCE] = _DISTANCES[-count:]
-            candidates[_TIME] = message.ts + 1 - self._times[slots]
-            candidates[_LATER] = self._later_by_slot[slots]
-            self._fill_in_sets(turn, mine, to_me, candidates[_SINCE:_WORDS])
-            np.log(logarithmic, out=logarithmic)
-            self._fill_in_words(turn, candidates[_WORDS:_ITS])
-            candidates[_ITS:-1] = self._texts[:, slots]
+        candidates, slots = table[:, 1:], slice(self._first, self._first + count)
+        # The logarithm of 1 + n is wanted, and 1 is added on the way: `log1p` takes ten times as long as `log`.
+        candidates[_TIME] = message.ts + 1 - self._times[slots]
+        candidates[_LATER] = self._later_by_slot[slots]
+        self._fill_in_sets(turn, mine, to_me, candidates[_SINCE:_WORDS])
+        np.log(table[_TIME:_SETS], out=table[_TIME:_SETS])
+        self._fill_in_words(turn, candidates[_WORDS:_ITS])
+        candidates[_ITS:-1] = self._texts[:, slots]
         return table
 
     def _situation(self, message: Message, mine: Marks, to_me: Marks) -> tuple[float, ...]:
@@ -257,13 +251,26 @@ class Past:
             for at in _places(places):
                 shared[at] = shared.get(at, 0.0) + square
                 top[at] = max(top.get(at, 0.0), weight)
+        if not shared:
+            return
         # The candidate's own weights are not worth summing: 2 is about what a word weighs.
         cosines = {at: squares / (total * len(self.turns[at].words) * 4) ** 0.5 for at, squares in shared.items()}
-        highest = max(cosines.values(), default=0.0)
+        highest = max(cosines.values())
         for at, cosine in cosines.items():
             rows[0, at] = cosine
             rows[1, at] = top[at]
             rows[2, at] = cosine > _TIE * highest
+
+
+@cache
+def _blank(count: int) -> Floats:
+    """What is the same for all turns after so many."""
+    table = np.zeros((len(FEATURES) + 1, count + 1), np.float32)
+    table[0, 0] = 1
+    table[_DISTANCE, 1:] = np.log1p(np.arange(count, 0, -1))
+    table[_TIME:_SETS] = 1
+    table[-1] = 1
+    return table
 
 
 def _numbers(sets: tuple[Marks, ...]) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ scripts/train_links.py) turns the clues into a distribution. Only what came befo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from operator import attrgetter
@@ -90,10 +90,10 @@ class Linker:
         candidates, clues = self.clues(message)
         if not candidates:
             return ()
-        chances = self._weights.chances(clues)[1:]
         # The small change of all other candidates is left out: given to these three it joined more #ubuntu threads
         # that are apart than it helped.
-        return tuple((candidates[at].message.id, _rounded(chance)) for at, chance in _highest(chances))
+        best = _highest(self._weights.chances(clues)[1:])
+        return tuple([(candidates[at].message.id, chance) for at, chance in best])
 
     def features(self, message: Message) -> tuple[list[int], Floats]:
         """Ids of the candidates, oldest first, and a row per alternative: "self" first, then the candidates."""
@@ -165,16 +165,14 @@ class Linker:
         return self._fresh
 
 
-def _highest(chances: Floats) -> Iterator[tuple[int, float]]:
-    """The likeliest parents, of equal ones the oldest; takes them out."""
+def _highest(chances: Floats) -> list[tuple[int, float]]:
+    """Where the likeliest are, of equal ones the oldest, and their chances to four digits."""
+    found = []
     for _ in range(min(PARENTS, len(chances))):
         at = int(chances.argmax())
-        yield at, float(chances[at])
+        found.append((at, int(chances.item(at) * 10_000 + 0.5) / 10_000))
         chances[at] = -1
-
-
-def _rounded(chance: float) -> float:
-    return int(chance * 10_000 + 0.5) / 10_000
+    return found
 
 
 def _order(message: Message) -> tuple[float, int]:

@@ -68,32 +68,35 @@ class Turn:
 def read(message: Message, names: Mapping[str, int], replied: int | None, *, first_here: bool) -> Turn:
     """`names` are case-folded; `replied` is who wrote the message that this one explicitly answers."""
     text = message.content.casefold()
-    start, anywhere = named(text, names)
-    me = {message.author_id}
-    addressed = (start | set(message.mentions) | ({replied} if replied is not None else set())) - me
-    everybody = (anywhere | addressed) - me
+    addressed, everybody = named(text, names)
+    addressed.update(message.mentions)
+    if replied is not None:
+        addressed.add(replied)
+    everybody |= addressed
+    addressed.discard(message.author_id)
+    everybody.discard(message.author_id)
     words = _WORD.findall(text)
-    telling = (word for word in words if len(word) > 1 and word not in _STOP and word not in names)
+    telling = [word[:_STEM] for word in words if len(word) > 1 and word not in _STOP and word not in names]
     row = (
         *_kind(text, words, addressed, everybody),
         float(first_here),
         float(message.own or "bot" in message.author.casefold()),
     )
-    return Turn(message, frozenset(w[:_STEM] for w in telling), frozenset(addressed), frozenset(everybody), row)
+    return Turn(message, frozenset(telling), frozenset(addressed), frozenset(everybody), row)
 
 
 def _kind(text: str, words: Sequence[str], addressed: Collection[int], everybody: Collection[int]) -> tuple[float, ...]:
-    head = words[:4]
+    head, first_two = words[:4], words[:2]
     return (
         float("?" in text),
         log1p(len(words)),
         float(bool(addressed)),
         float(bool(everybody)),
         float(not addressed and _UNKNOWN_ADDRESS.match(text) is not None),
-        float(not _GREETING.isdisjoint(head[:2])),
+        float(not _GREETING.isdisjoint(first_two)),
         float(text[:1] == "!"),
         float(not _OPENER.isdisjoint(head)),
-        float(not _SHORT_REPLY.isdisjoint(head[:2])),
+        float(not _SHORT_REPLY.isdisjoint(first_two)),
     )
 
 
