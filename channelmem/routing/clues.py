@@ -80,11 +80,11 @@ def _clause(line: Line) -> Finding | None:
     for name, needs, pattern in CLAUSES:
         if needs.isdisjoint(letters) or pattern.search(line.letters) is None:
             continue
-        found = [Finding.of(name, match) for match in pattern.finditer(line.letters)]
-        fit = [each for each in found if CHECKS[name](line, each)]
+        holds = CHECKS[name]
+        fit = [each for match in pattern.finditer(line.letters) if holds(line, each := Finding.of(name, match))]
         if fit:
             # "Somebody told me Ann said": the one who is known is meant.
-            best = next((each for each in fit if "N" in subject_of(line, each)), fit[0])
+            best = next((each for each in fit if "N" in subject_of(line, each)), fit[0]) if len(fit) > 1 else fit[0]
             return best if name in MAIN else _main_clause(line, best)
     return None
 

@@ -6,6 +6,7 @@ Enters: a `Line` and a `Finding`. Leaves: the words of its subject and verb, and
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from channelmem.routing.clauses import Finding
 from channelmem.routing.lexicon import word_set
@@ -55,8 +56,14 @@ _OTHER_TIMES = re.compile(r"\d0s$|^ages$|^medieval$|^ancient$")
 
 def _of_old(line: Line) -> bool:
     words = line.words
-    later = any(word == "before" and line.letters[i + 1] == "x" for i, word in enumerate(words[:-1]))
-    return later or any(_OTHER_TIMES.search(word) for word in words)
+    if "before" in words and any(word == "before" and line.letters[i + 1] == "x" for i, word in enumerate(words[:-1])):
+        return True
+    return any(map(_is_old, words))
+
+
+@lru_cache(maxsize=16_384)
+def _is_old(word: str) -> bool:
+    return _OTHER_TIMES.search(word) is not None
 
 
 def sure(line: Line, finding: Finding) -> bool:

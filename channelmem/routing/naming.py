@@ -35,8 +35,8 @@ class Line:
 def name(line: Line, codes: list[str], scene: Scene) -> None:
     """Finds the persons of a line and gives them their letters."""
     words, roster, bot_name = line.words, scene.roster, fold(scene.bot.name)
-    begins = roster.beginnings
-    places = [i for i, word in enumerate(words) if word[:2] in begins or word == bot_name or word.startswith("<@")]
+    begins = roster.beginnings if bot_name not in words else roster.beginnings | {bot_name[:2]}
+    places = [i for i, word in enumerate(words) if word[:2] in begins]
     _give_back_apostrophes(line, codes, roster, places)
     end = 0
     for i in places:
@@ -47,7 +47,7 @@ def name(line: Line, codes: list[str], scene: Scene) -> None:
         if people:
             line.persons[i] = people
             possessive = line.tokens[end - 1].possessive
-            if people == (scene.bot,):
+            if people[0].id == scene.bot.id and people == (scene.bot,):
                 codes[i] = "U" if possessive else "y"
             else:
                 codes[i] = "P" if possessive else "N"

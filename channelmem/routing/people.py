@@ -47,28 +47,31 @@ class Roster:
     """People of a channel. Building costs a few microseconds per name; asking does not grow with their number."""
 
     __slots__ = (
-        "_by_id", "_full", "_parts", "_sorted",
-        "beginnings", "first_words", "longest", "people", "single_words", "slang",
+        "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "people", "single_words", "slang",
     )  # fmt: skip
 
     def __init__(self, people: Iterable[Person] = ()) -> None:
         self.people: tuple[Person, ...] = tuple(people)
         self._by_id = {person.id: person for person in self.people}
-        self._full: dict[tuple[str, ...], list[Person]] = {}
-        self._parts: dict[str, list[Person]] = {}
+        self._full: dict[tuple[str, ...], tuple[Person, ...]] = {}
+        self._parts: dict[str, tuple[Person, ...]] = {}
         for person in self.people:
             for name in (person.name, *person.aliases):
                 self._add(person, name_words(name))
         self._sorted: list[str] = sorted(self._parts)
         self.single_words: frozenset[str] = frozenset(words[0] for words in self._full if len(words) == 1)
-        self.first_words: frozenset[str] = frozenset(words[0] for words in self._full)
+        self.first_words: dict[str, list[int]] = {}
+        """How many words the names have that begin with a word, longest first."""
+        for words in sorted(self._full, key=len, reverse=True):
+            lengths = self.first_words.setdefault(words[0], [])
+            if len(words) not in lengths:
+                lengths.append(len(words))
         self.slang: frozenset[str] = frozenset(word for word in self.single_words if word in EXPAND or "'" in word)
         """Names that would be taken for slang or a contraction."""
-        self.beginnings: frozenset[str] = frozenset(f"{word}s"[:2] for word in self._parts) | {
-            word for word in self._parts if len(word) < 2
-        }
-        """How every word begins that may mean somebody: whole, in part, as a prefix, misspelt or with an s behind."""
-        self.longest: int = max(map(len, self._full), default=0)
+        self.beginnings: frozenset[str] = frozenset(
+            beginning for word in self._parts for beginning in (word[:2], f"{word}s"[:2])
+        ) | {"<@"}
+        """How every word begins that may mean somebody: a name or its part, a prefix, a slip, a mention, "bobs"."""
 
     def _add(self, person: Person, words: tuple[str, ...]) -> None:
         if not words:
@@ -85,18 +88,16 @@ class Roster:
 
     def find(self, words: Sequence[str], start: int) -> tuple[tuple[Person, ...], int]:
         """The persons with the full name that begins at `start`, and how many words it takes; longest first."""
-        if words[start] not in self.first_words:
-            return (), 0
-        for length in range(min(self.longest, len(words) - start), 0, -1):
+        for length in self.first_words.get(words[start], ()):
             found = self._full.get(tuple(words[start : start + length]))
             if found:
-                return tuple(found), length
+                return found, length
         return (), 0
 
     def part(self, word: str) -> tuple[Person, ...]:
         """The one person whose name has this word."""
         found = self._parts.get(word, ()) if len(word) >= _MIN_PREFIX else ()
-        return tuple(found) if len(found) == 1 else ()
+        return found if len(found) == 1 else ()
 
     def guess(self, word: str) -> tuple[Person, ...]:
         """The one person that a part of a name, a prefix or a slip of the finger can mean."""
@@ -128,10 +129,10 @@ class Roster:
         return tuple(found) if len(found) == 1 else ()
 
 
-def _append(index: dict[_Key, list[Person]], key: _Key, person: Person) -> None:
-    known = index.setdefault(key, [])
+def _append(index: dict[_Key, tuple[Person, ...]], key: _Key, person: Person) -> None:
+    known = index.get(key, ())
     if person not in known:
-        known.append(person)
+        index[key] = (*known, person)
 
 
 def one_slip(one: str, other: str) -> bool:

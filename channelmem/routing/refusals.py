@@ -39,7 +39,6 @@ _WORDING = re.compile(
 )
 _WHENEVER = re.compile(r"(?:when|if) (?:someone|somebody|people|you|a \w+|she|he) (?:says?|tells?|asks?)(?!\S)")
 _ADVICE = re.compile(r"(?:hx?|q[xL]{0,2})j*(?:Dj*[iWgy]|mj*[iWge])")
-_ADVISE = (["should", "i"], ["should", "we"], ["shall", "i"], ["shall", "we"])
 _REPORTED = re.compile(r"[BN]j*c")
 _ANOTHER_QUESTION = re.compile(r"[.,]j*[qhod]")
 _EXPLAINED = re.compile(
@@ -77,7 +76,8 @@ def _made_up(line: Line, first: str) -> str:
     words = line.words
     if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])):
         return "something to be made up"
-    if (words[0] in _PROGRAMS and line.letters[0] == "x") or words[:2] in _ADVISE:
+    should_we = words[0] in {"should", "shall"} and words[1:2] in (["i"], ["we"])
+    if should_we or (words[0] in _PROGRAMS and line.letters[0] == "x"):
         return "a task"
     return "a task" if first in TASKS and _to_be_done(line, first) else ""
 

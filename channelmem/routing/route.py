@@ -187,7 +187,7 @@ def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person
             found += _addressed(line) or (scene.bot,)
         elif letter == "e":
             found += _meant(line, scene, i)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
 
 
 def _addressed(line: Line) -> tuple[Person, ...]:

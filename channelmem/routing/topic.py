@@ -67,7 +67,9 @@ def _after_about(line: Line, first: int, asker: str) -> str:
 
 def _before(line: Line, finding: Finding) -> str:
     """What stands between the question word and the clause: "which restaurant did Ann suggest"."""
-    start = next((i + 1 for i in range(finding.start - 1, -1, -1) if line.letters[i] in "qohR.,"), 0)
+    start = finding.start
+    while start and line.letters[start - 1] not in "qohR.,":
+        start -= 1
     return _phrase(line, start, finding.start)
 
 
@@ -106,6 +108,8 @@ def _is_kind_of(line: Line, i: int) -> bool:
 
 
 def _phrase(line: Line, first: int, last: int) -> str:
+    if first >= last:
+        return ""
     first, last = _trimmed(line, first, _without_tail(line, first, last), _LEFT, _RIGHT, _NO_TOPIC)
     return "" if _EMPTY.issuperset(line.letters[first:last]) else _text(line, first, last)
 
