@@ -144,6 +144,14 @@ def test_a_dropped_message_is_never_a_parent_again() -> None:
     assert len(linker) == 4
 
 
+def test_dropping_a_person_leaves_no_word_of_what_has_left_the_window() -> None:
+    linker = Linker([say(0, "eve", "xylophone"), *(say(n, "bob", f"note {n}") for n in range(1, SPAN))])
+    linker.add(say(SPAN, "ann", "hello"))
+    linker.drop_author(PEOPLE.index("eve") + 1)
+    assert "xyloph" not in linker._past._words
+    assert PEOPLE.index("eve") + 1 not in linker._past._by
+
+
 def test_dropping_a_person_forgets_their_name_too() -> None:
     linker = Linker(TWO_TALKS)
     linker.drop_author(PEOPLE.index("carol") + 1)
@@ -198,6 +206,17 @@ def test_asking_before_adding_makes_no_difference() -> None:
     silent.add(message)
     probe = say(6, "ann", "it works")
     assert asked.parents(probe) == silent.parents(probe)
+
+
+def test_the_chances_are_the_mean_of_the_networks() -> None:
+    clues = Linker(TWO_TALKS).clues(say(5, "bob", "ann: restart it"))[1]
+    hidden = clues[:-1].T
+    *inner, (last, last_bias) = shipped().layers
+    for matrix, bias in inner:
+        hidden = np.maximum(hidden @ matrix + bias, 0)
+    odds = np.exp(hidden @ last + last_bias)[..., 0]
+    expected = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(shipped().chances(clues), expected, atol=1e-5)
 
 
 def test_the_shipped_weights_are_small_fit_the_features_and_name_their_source() -> None:

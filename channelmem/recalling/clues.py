@@ -52,6 +52,8 @@ _ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
 _NEVER_S: Final = 3600.0
 _TIE: Final = 1 - 1e-6
 _UINT64: Final = np.dtype("<u8")
+_PASSED: Final = np.arange(1, SPAN + 1, dtype=_UINT64)
+"""How many turns end with each candidate: a set without so many of its bits holds what came later."""
 
 Floats = NDArray[np.float32]
 Marks = int
@@ -62,8 +64,7 @@ class Past:
     """The last turns of a channel, and who wrote, addressed, named and said what in them.
 
     The turns move through twice as many slots as there are candidates, `_first` being the slot of the oldest. What is
-    older stays where it was until the slots are used up, then everything moves back at once: no turn has to be taken
-    out of the indexes.
+    older stays in the indexes until the slots are used up, then everything moves back at once.
     """
 
     def __init__(self) -> None:
@@ -91,6 +92,10 @@ class Past:
         """Whether one of the turns is theirs."""
         return self._by.get(author_id, 0) >> self._first > 0
 
+    def heard(self, author_id: int) -> bool:
+        """Whether there is a trace of theirs, also of what is older than the turns."""
+        return author_id in self._by
+
     def learn_names(self, message: Message) -> None:
         for name in (message.author, *message.aliases):
             if known := name.strip().casefold():
@@ -100,7 +105,7 @@ class Past:
         if len(self.turns) == SPAN:
             self._forget_oldest()
         if self._first == SPAN:
-            self._move_back()
+            self.forget_older()
         slot = self._first + len(self.turns)
         self.turns.append(turn)
         self.learn_names(turn.message)
@@ -132,16 +137,18 @@ class Past:
             self.names = {name: owner for name, owner in self.names.items() if owner != person}
             self._partners.pop(person, None)
 
-    def _move_back(self) -> None:
+    def forget_older(self) -> None:
+        """Leaves nothing of what is older than the turns."""
+        first = self._first
         self._by, self._addressing, self._naming, self._words = (
-            {key: marks >> SPAN for key, marks in index.items() if marks >> SPAN}
+            {key: marks >> first for key, marks in index.items() if marks >> first}
             for index in (self._by, self._addressing, self._naming, self._words)
         )
-        self._addresses >>= SPAN
-        self._newest >>= SPAN
-        self._newest_open >>= SPAN
+        self._addresses >>= first
+        self._newest >>= first
+        self._newest_open >>= first
         for column in (self._times, self._later_by_slot, self._texts.T):
-            column[:SPAN] = column[SPAN:]
+            column[:SPAN] = column[first : first + SPAN]
         self._first = 0
 
     def clues(self, turn: Turn) -> Floats:
@@ -183,7 +190,7 @@ class Past:
         newest_to_me, newest_compatible = self._newest_of_each(to_me)
         # This turn is one more of each set, since 1 + n is wanted.
         now = 1 << count
-        found = _numbers(
+        sets = np.array(
             (
                 now | mine,
                 now | addressed,
@@ -206,11 +213,11 @@ class Past:
                 newest_to_me,
                 newest_compatible,
                 _last(mine & same_addressee),
-            )
+            ),
+            _UINT64,
         )
-        so_far = np.add.accumulate(found[:3], axis=1, dtype=np.uint8)
-        rows[:3] = so_far[:, -1:] - so_far[:, :count]
-        rows[3:] = found[3:, :count]
+        rows[:3] = np.bitwise_count(sets[:3, None] >> _PASSED[:count])
+        rows[3:] = np.unpackbits(sets[3:].view(np.uint8), bitorder="little").reshape(-1, 64)[:, :count]
 
     def _marked(self, index: Mapping[int, Marks], people: Iterable[int]) -> Marks:
         """Which candidates the index has for any of these."""
@@ -271,11 +278,6 @@ def _blank(count: int) -> Floats:
     table[_TIME:_SETS] = 1
     table[-1] = 1
     return table
-
-
-def _numbers(sets: tuple[Marks, ...]) -> NDArray[np.uint8]:
-    """A row for each set, a column per bit."""
-    return np.unpackbits(np.array(sets, _UINT64).view(np.uint8), bitorder="little").reshape(len(sets), 64)
 
 
 def _add(index: Index, keys: Iterable[str | int], here: Marks) -> None:

@@ -125,13 +125,15 @@ class Linker:
 
     def drop(self, ids: Iterable[int]) -> None:
         """Forget these messages."""
-        gone = self._ids.intersection(ids)
-        if gone:
+        if gone := self._ids.intersection(ids):
             self._rebuild([old for old in self._messages() if old.id not in gone])
+        else:
+            self._past.forget_older()
 
     def drop_author(self, author_id: int) -> None:
         """Forget everything this person wrote."""
-        self.drop([old.id for old in self._messages() if old.author_id == author_id])
+        if self._past.heard(author_id):
+            self.drop([old.id for old in self._messages() if old.author_id == author_id])
 
     def _messages(self) -> list[Message]:
         return [turn.message for turn in self._past.turns]
