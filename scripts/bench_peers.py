@@ -362,7 +362,7 @@ def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_peers")
     parser.add_argument("--rounds", type=int, default=8, help="rounds of 10 questions, and of adding (default 8)")
     parser.add_argument("--stored", type=int, default=5000, help="messages that each holds (default 5000)")
-    parser.add_argument("--burst", type=int, default=256, help="messages we add per round (default 256)")
+    parser.add_argument("--burst", type=int, default=512, help="messages we add per round (default 512)")
     parser.add_argument("--backlog", type=int, default=2000, help="messages to embed during `remember` (default 2000)")
     parser.add_argument("--starts", type=int, default=3, help="process starts of each kind (default 3)")
     parser.add_argument("--data", type=Path, metavar="FILE", help='lines from a JSONL file with a "text" field')
