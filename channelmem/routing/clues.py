@@ -7,6 +7,7 @@ the recap that is asked for. Tense carries most of it: what somebody *said* is a
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import NamedTuple
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
@@ -42,6 +43,7 @@ class Judged(NamedTuple):
 
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
 _REMEMBERED = word_set("when how that the my")
+_NEEDS = tuple(form.needs for form in CLAUSES)
 
 
 def judge(line: Line) -> Judged:
@@ -76,9 +78,8 @@ def _weighed(line: Line) -> Judged:
 
 
 def _clause(line: Line) -> Finding | None:
-    letters = frozenset(line.letters)
-    for name, needs, pattern in CLAUSES:
-        if needs.isdisjoint(letters) or pattern.search(line.letters) is None:
+    for name, _needs, pattern in compress(CLAUSES, map(frozenset(line.letters).intersection, _NEEDS)):
+        if pattern.search(line.letters) is None:
             continue
         holds = CHECKS[name]
         fit = [each for match in pattern.finditer(line.letters) if holds(line, each := Finding.of(name, match))]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import compress
+from operator import attrgetter
 
 from channelmem.routing import when
 from channelmem.routing.dates import MONTHS, WEEKDAYS
@@ -18,10 +20,12 @@ from channelmem.routing.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS
 from channelmem.routing.when import Found
 
+_WORD = attrgetter("word")
+
 
 def spell(tokens: list[Token], scene: Scene) -> Line:
     """The line of a question."""
-    words = [token.word for token in tokens]
+    words = list(map(_WORD, tokens))
     line = Line(tokens, words)
     codes = list(map(_code, words))
     _phrases(words, codes)
@@ -55,9 +59,8 @@ def _code(word: str) -> str:
 
 def _phrases(words: list[str], codes: list[str]) -> None:
     """Words that are communication only with their particle, and groups of two words."""
-    for i, word in enumerate(words[:-1]):
-        if word in _PHRASE_HEADS:
-            _phrase(words, codes, i)
+    for i in compress(range(len(words) - 1), map(_PHRASE_HEADS.__contains__, words)):
+        _phrase(words, codes, i)
 
 
 def _phrase(words: list[str], codes: list[str], i: int) -> None:

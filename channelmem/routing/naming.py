@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from channelmem.routing.lexicon import AMBIGUOUS
 from channelmem.routing.people import Roster, fold
@@ -18,6 +19,7 @@ from channelmem.routing.slots import TIMES, goes_on, in_name_slot
 from channelmem.routing.when import Found
 from channelmem.types import Person
 
+_BEGINNING = itemgetter(slice(2))
 _MENTION = re.compile(r"<@!?(\d+)>")
 
 
@@ -36,6 +38,8 @@ def name(line: Line, codes: list[str], scene: Scene) -> None:
     """Finds the persons of a line and gives them their letters."""
     words, roster, bot_name = line.words, scene.roster, fold(scene.bot.name)
     begins = roster.beginnings if bot_name not in words else roster.beginnings | {bot_name[:2]}
+    if begins.isdisjoint(map(_BEGINNING, words)):
+        return
     places = [i for i, word in enumerate(words) if word[:2] in begins]
     _give_back_apostrophes(line, codes, roster, places)
     end = 0

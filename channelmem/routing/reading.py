@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import CODES, word_set
@@ -61,12 +62,11 @@ def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
     quotes: list[str] = []
     if not _MARKUP.isdisjoint(text):
         text, quotes = _without_quotes(_without_code(text))
-    tokens: list[Token] = []
-    for chunk in text.split() if len(text) <= HEAD_TOKENS + TAIL_TOKENS else _ends(text, quotes):
-        if chunk == QUOTED:
-            tokens.append(Token(quotes.pop(0), QUOTED))
-        else:
-            tokens += _tokens(chunk, names)
+    chunks = text.split() if len(text) <= HEAD_TOKENS + TAIL_TOKENS else _ends(text, quotes)
+    tokens = list(chain.from_iterable(map(_tokens, chunks, repeat(names))))
+    if quotes:
+        texts = iter(quotes)
+        tokens = [Token(next(texts), QUOTED) if token.word == QUOTED else token for token in tokens]
     return _without_title_marks(tokens) if "." in text else tokens
 
 

@@ -113,9 +113,9 @@ _HINTS: dict[str, frozenset[str]] = {
 
 def _hinted(words: list[str]) -> bool:
     """Whether any idiom can be there, at the price of a few lookups."""
-    for word in words:
-        beside = _HINTS.get(word)
-        if beside is not None and (not beside or not beside.isdisjoint(words)):
+    for word in _HINTS.keys() & words:
+        beside = _HINTS[word]
+        if not beside or not beside.isdisjoint(words):
             return True
     return False
 

@@ -129,8 +129,10 @@ def _ordered(line: Line, first: str) -> str:
 
 
 def _advice(line: Line) -> str:
-    how_to = line.letters[0] in "qh" and line.words[1:2] == ["to"]
-    return "asks how things are done, not what was said" if how_to or _asked_how(line) else ""
+    letters = line.letters
+    asked_how = ("D" in letters or "m" in letters) and _asked_how(line)
+    how_to = letters[0] in "qh" and line.words[1:2] == ["to"]
+    return "asks how things are done, not what was said" if asked_how or how_to else ""
 
 
 def _asked_how(line: Line) -> bool:

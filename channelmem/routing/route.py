@@ -62,11 +62,12 @@ def _none(why: str) -> Route:
 
 def _decided(line: Line, scene: Scene, force: Kind | None) -> Route:
     found = judge(line)
-    followed = None if found.about else follow(line, scene.previous)
-    if followed is not None:
-        return _followed(line, followed, found, scene)
-    if not found.about and force is None:
-        return _none(found.why)
+    if not found.about:
+        followed = follow(line, scene.previous)
+        if followed is not None:
+            return _followed(line, followed, found, scene)
+        if force is None:
+            return _none(found.why)
     routed = _about(line, found, scene, force)
     previous = scene.previous
     if previous is None or previous.kind is Kind.NONE or not (leans(line) or (not routed.topic and means_that(line))):

@@ -6,6 +6,7 @@ Enters: a `View`. Leaves: `signs`, those of the table `SIGNS` that hold. Clues t
 from __future__ import annotations
 
 import re
+from itertools import compress
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import word_set
@@ -132,14 +133,14 @@ def _by_word() -> dict[str, tuple[Sign, ...]]:
 
 
 # Most signs need a word or a letter that is not there: only those whose word or letter is found are tried.
-_BY_LETTERS = tuple((frozenset(sign.needs), sign) for sign in SIGNS if not sign.words)
+_BY_LETTER = tuple(sign for sign in SIGNS if not sign.words)
+_NEEDS = tuple(frozenset(sign.needs) for sign in _BY_LETTER)
 _BY_WORD = _by_word()
 
 
 def signs(view: View) -> list[Sign]:
     """The signs that hold, each once."""
-    letters = frozenset(view.shape)
-    tried = [sign for needs, sign in _BY_LETTERS if not needs.isdisjoint(letters)]
+    tried = list(compress(_BY_LETTER, map(frozenset(view.shape).intersection, _NEEDS)))
     tried += dict.fromkeys([sign for word in view.line.words if word in _BY_WORD for sign in _BY_WORD[word]])
     return [sign for sign in tried if _holds(sign, view)]
 

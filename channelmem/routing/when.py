@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, islice
 
 from channelmem.routing.almanac import FEAST_WORDS
 from channelmem.routing.dates import MONTHS, WEEKDAYS
@@ -28,6 +28,7 @@ _TRIGGERS = word_set(
     holidays vacation break
     mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
 ) | {*WEEKDAYS, *MONTHS, *FEAST_WORDS}
+_NEEDS = tuple(rule.needs for rule in RULES)
 # A question names one time or two; more than this is no question.
 _MOST = 6
 _NUMBER = re.compile(r"\d")
@@ -65,12 +66,10 @@ def find(words: Sequence[str], moment: Moment) -> list[Found]:
         return []
     text = " ".join(words)
     starts = _starts(words)
-    said = {FIGURE if _NUMBER.match(word) else word for word in words}
+    said = frozenset([FIGURE if _NUMBER.match(word) else word for word in words])
     found: list[Found] = []
     taken: list[tuple[int, int]] = []
-    for needs, pattern, handler in RULES:
-        if needs.isdisjoint(said):
-            continue
+    for _needs, pattern, handler in compress(RULES, map(said.intersection, _NEEDS)):
         if len(found) >= _MOST:
             break
         for match in islice(pattern.finditer(text), _MOST):
