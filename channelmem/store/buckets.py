@@ -17,6 +17,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.connection import HiredisRespSerializer
 
 from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
 from channelmem.settings import Settings
@@ -42,7 +43,20 @@ def connect(url: str, settings: Settings) -> Redis:
         socket_connect_timeout=settings.redis_timeout_s,
         retry=Retry(NoBackoff(), 0),
     )
+    pool = client.connection_pool
+    pool.connection_class = type("PackingConnection", (_PacksInC, pool.connection_class), {})
     return client
+
+
+class _PacksInC:
+    """redis-py's asyncio connections pack commands in Python, its others with hiredis: a sixth of the time, and a
+    batch of messages has hundreds of arguments."""
+
+    _serializer = HiredisRespSerializer()
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        packed: list[bytes] = self._serializer.pack(*args)
+        return packed
 
 
 def index_lost(error: Exception) -> bool:
