@@ -119,9 +119,7 @@ def _unnamed(words: list[str], codes: list[str]) -> list[str]:
 
 def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
     """ "about last night" and "yesterday's match" name a topic, not a time to look at; "yesterday's talk" does."""
-    behind = range(each.last, min(each.last + 2, len(words)))
-    ours = any(codes[i] in "HLKr" or words[i] in TALK_NOUNS or words[i] in AFFAIRS for i in behind)
-    if tokens[each.last - 1].possessive and not ours:
+    if tokens[each.last - 1].possessive and not _ours(each, codes, words):
         return False
     if each.first and each.span.day is not None and each.span.hours is None and _picked(each, codes, words):
         return False
@@ -140,12 +138,21 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
 
 
+def _ours(each: Found, codes: list[str], words: list[str]) -> bool:
+    behind = range(each.last, min(each.last + 2, len(words)))
+    return any(codes[i] in "HLKr" or words[i] in TALK_NOUNS or words[i] in AFFAIRS for i in behind)
+
+
+_DATES = frozenset({*WEEKDAYS, *MONTHS})
+
+
 def _offered(each: Found, words: list[str]) -> bool:
     """ "Friday or Saturday": two days to choose from."""
-    names = {*WEEKDAYS, *MONTHS}
-    after = words[each.last : each.last + 1] == ["or"] and not names.isdisjoint(words[each.last + 1 : each.last + 3])
-    before = words[max(0, each.first - 1) : each.first] == ["or"] and not names.isdisjoint(words[: each.first])
-    return (after or before) and not names.isdisjoint(words[each.first : each.last])
+    if "or" not in words:
+        return False
+    after = words[each.last : each.last + 1] == ["or"] and not _DATES.isdisjoint(words[each.last + 1 : each.last + 3])
+    before = words[max(0, each.first - 1) : each.first] == ["or"] and not _DATES.isdisjoint(words[: each.first])
+    return (after or before) and not _DATES.isdisjoint(words[each.first : each.last])
 
 
 def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
@@ -164,8 +171,8 @@ def _planned(each: Found, codes: list[str], words: list[str]) -> bool:
     """ "Is the call still at five", "is it on Friday": the time is what is asked, not when it was said."""
     if (each.span.day is None and each.span.hours is None) or words[each.last - 1] in {"today", "yesterday", "night"}:
         return False
-    plain = not any(word.endswith("ing") for word in words)
-    return plain and _PLANNING.match("".join(codes[: each.first])) is not None
+    planned = _PLANNING.match("".join(codes[: each.first])) is not None
+    return planned and not any(word.endswith("ing") for word in words)
 
 
 def _picked(each: Found, codes: list[str], words: list[str]) -> bool:

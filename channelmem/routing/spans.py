@@ -6,10 +6,11 @@ purpose: a window that is too wide costs a few more messages, one that is too na
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 MINUTE, HOUR, DAY, WEEK, MONTH, YEAR = 60.0, 3_600.0, 86_400.0, 604_800.0, 30 * 86_400.0, 365 * 86_400.0
@@ -24,8 +25,7 @@ class Clue(StrEnum):
     FUTURE = "future"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of time; None is open. `day` and `hours` say what may still be narrowed by the other."""
 
     start: float | None
@@ -81,7 +81,7 @@ class Moment:
         """No span ends after the question or before it starts."""
         end = self.now if span.end is None else min(span.end, self.now)
         start = None if span.start is None else min(span.start, end)
-        return replace(span, start=start, end=end)
+        return span._replace(start=start, end=end)
 
 
 def whole_day(moment: Moment, day: date) -> Span:
@@ -138,7 +138,7 @@ def named_month(moment: Moment, month: int, *, previous: bool = False) -> Span:
 
 def last_month(moment: Moment) -> Span:
     span = whole_month(moment, moment.today.year, moment.today.month - 1)
-    return replace(span, end=max(span.end or 0.0, moment.now - 25 * DAY))
+    return span._replace(end=max(span.end or 0.0, moment.now - 25 * DAY))
 
 
 def last_year(moment: Moment) -> Span:
@@ -168,7 +168,7 @@ def ago(moment: Moment, count: float, unit_s: float, *, loose: bool = False) -> 
     """Around `count` units before now: days as whole local days, everything else with a margin that grows."""
     back = count * unit_s
     if unit_s == DAY and not loose and count <= 6:
-        return replace(days_back(moment, int(count)), nominal=moment.now - back)
+        return days_back(moment, int(count))._replace(nominal=moment.now - back)
     margin = max(back * (0.6 if loose else 0.3), unit_s * 0.5)
     nominal = moment.now - back
     return Span(nominal - margin, nominal + min(margin, back * 0.6), nominal=nominal)

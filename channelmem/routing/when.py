@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import compress, islice
+from typing import NamedTuple
 
 from channelmem.routing.almanac import FEAST_WORDS
 from channelmem.routing.dates import MONTHS, WEEKDAYS
@@ -27,15 +27,13 @@ _TRIGGERS = word_set(
     decade some fortnight prior days spring summer autumn fall winter meantime quarter q1 q2 q3 q4 o'clock half
     holidays vacation break
     mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
-) | {*WEEKDAYS, *MONTHS, *FEAST_WORDS}
+) | {FIGURE, *WEEKDAYS, *MONTHS, *FEAST_WORDS}
 _NEEDS = tuple(rule.needs for rule in RULES)
 # A question names one time or two; more than this is no question.
 _MOST = 6
-_NUMBER = re.compile(r"\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A time expression: words[first:last] say it."""
 
     first: int
@@ -52,12 +50,13 @@ _UNTIL = frozenset({"before", "until", "till"})
 
 def may_tell(words: Sequence[str]) -> bool:
     """Whether there is anything to look for."""
-    return any(map(_is_trigger, words))
+    return not _TRIGGERS.isdisjoint(map(_needed, words))
 
 
 @lru_cache(maxsize=16_384)
-def _is_trigger(word: str) -> bool:
-    return word in _TRIGGERS or _NUMBER.match(word) is not None
+def _needed(word: str) -> str:
+    """A word as rules name it in what they need."""
+    return FIGURE if word[:1].isdecimal() else word
 
 
 def find(words: Sequence[str], moment: Moment) -> list[Found]:
@@ -65,8 +64,7 @@ def find(words: Sequence[str], moment: Moment) -> list[Found]:
     if not may_tell(words):
         return []
     text = " ".join(words)
-    starts = _starts(words)
-    said = frozenset([FIGURE if _NUMBER.match(word) else word for word in words])
+    said = frozenset(map(_needed, words))
     found: list[Found] = []
     taken: list[tuple[int, int]] = []
     for _needs, pattern, handler in compress(RULES, map(said.intersection, _NEEDS)):
@@ -80,22 +78,10 @@ def find(words: Sequence[str], moment: Moment) -> list[Found]:
             span = handler(match, moment)
             if span is not None:
                 taken.append((begin, end))
-                found.append(_placed(starts, begin, span, text[begin:end]))
+                first, phrase = text.count(" ", 0, begin), text[begin:end]
+                found.append(Found(first, first + phrase.count(" ") + 1, span, phrase))
     found.sort(key=lambda each: each.first)
-    return [replace(each, span=moment.clip(each.span)) for each in _combine(found, words, moment)]
-
-
-def _starts(words: Sequence[str]) -> dict[int, int]:
-    starts, at = {}, 0
-    for index, word in enumerate(words):
-        starts[at] = index
-        at += len(word) + 1
-    return starts
-
-
-def _placed(starts: dict[int, int], begin: int, span: Span, phrase: str) -> Found:
-    first = starts[begin]
-    return Found(first, first + phrase.count(" ") + 1, span, phrase)
+    return [each._replace(span=moment.clip(each.span)) for each in _combine(found, words, moment)]
 
 
 def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[Found]:
@@ -108,7 +94,7 @@ def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[F
             joined.append(each)
     bounded = [_bounded(each, words, moment) for each in joined]
     if bounded and _SINCE_THEN.search(" ".join(words[bounded[-1].last :])):
-        bounded[-1] = replace(bounded[-1], span=replace(bounded[-1].span, end=None))
+        bounded[-1] = bounded[-1]._replace(span=bounded[-1].span._replace(end=None))
     if len(bounded) == 2 and bounded[0].first and words[bounded[0].first - 1] in {"between", "from"}:
         return [_hull(*bounded)]
     return bounded
@@ -165,12 +151,12 @@ def _bounded(each: Found, words: Sequence[str], moment: Moment) -> Found:
     begin = first - 1 if words_before[1] in _SINCE | _UNTIL else first
     edge = span.start if span.nominal is None or (span.day and not span.hours) else span.nominal
     if not _SINCE.isdisjoint(words_before) and "from" not in words_before:
-        return replace(each, first=begin, span=Span(edge, None))
+        return each._replace(first=begin, span=Span(edge, None))
     if not _UNTIL.isdisjoint(words_before):
         if span.day and not span.hours and "before" not in words_before:
             edge = span.end  # "until yesterday": that day too
         bound = Span(moment.midnight(edge), edge) if span.hours and edge else Span(None, edge, Clue.PAST)
-        return replace(each, first=begin, span=bound)
+        return each._replace(first=begin, span=bound)
     return each
 
 
