@@ -65,27 +65,32 @@ def _phrases(words: list[str], codes: list[str]) -> None:
 
 def _phrase(words: list[str], codes: list[str], i: int) -> None:
     word, after = words[i], words[i + 1]
-    if word in _WITH_PARTICLE and _WITH_PARTICLE[word][0] in words[i + 1 : i + 4]:
+    if pair := _PAIRS.get((word, after)):
+        codes[i : i + 2] = pair
+    elif word in _WITH_PARTICLE and _WITH_PARTICLE[word][0] in words[i + 1 : i + 4]:
         codes[i] = _WITH_PARTICLE[word][1]
         codes[words.index(_WITH_PARTICLE[word][0], i + 1)] = "j"
-    elif (word == "you" and after in {"guys", "all", "folks", "people", "lot", "two", "lads", "boys"}) or (
-        word in {"no", "any", "every", "some"} and after == "one"
-    ):
-        codes[i], codes[i + 1] = "g", "j"
     elif word in {"in", "on", "of", "from"} and (place := _place(codes, i + 1)):
         codes[i:place] = "k" * (place - i)
     elif word == "on" and after == "about":
         codes[i] = "G"
-    elif word == "how" and after == "come":
-        codes[i], codes[i + 1] = "q", "j"
-    elif word in {"those", "these", "them"} and after in {"two", "three", "guys"}:
-        codes[i], codes[i + 1] = "e", "j"
-    elif word == "the" and after == "bot":
-        codes[i], codes[i + 1] = "j", "y"
     elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
         codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
 
 
+# Two words that are one, and the letters of both.
+_PAIRS = {
+    (one, other): letters
+    for ones, others, letters in (
+        ("you", "guys all folks people lot two lads boys", "gj"),
+        ("no any every some", "one", "gj"),
+        ("those these them", "two three guys", "ej"),
+        ("how", "come", "qj"),
+        ("the", "bot", "jy"),
+    )
+    for one in ones.split()
+    for other in others.split()
+}
 _WITH_PARTICLE = {
     "bring": ("up", "C"), "brought": ("up", "c"), "bringing": ("up", "G"), "came": ("up", "c"), "come": ("up", "C"),
     "point": ("out", "C"), "pointed": ("out", "c"), "pointing": ("out", "G"), "going": ("about", "G"),
@@ -105,9 +110,7 @@ _SOME_OF = {
     "both": "e", "two": "e", "either": "e", "three": "e", "neither": "e",
     "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g", "which": "o",
 }  # fmt: skip
-_PHRASE_HEADS = frozenset({*_WITH_PARTICLE, *_SOME_OF}) | word_set(
-    "you no any every some in on of from how those these them the"
-)
+_PHRASE_HEADS = frozenset({*(one for one, _ in _PAIRS), *_WITH_PARTICLE, *_SOME_OF, "in", "on", "of", "from"})
 
 
 def _unnamed(words: list[str], codes: list[str]) -> list[str]:
