@@ -24,17 +24,22 @@ MAIN = frozenset({"asked", "perfect", "continuous", "who", "whose", "opinion", "
 
 
 class Finding(NamedTuple):
-    """A clause of communication: letters[subject] does it, letters[verb] is it."""
+    """A clause of communication: letters[subject], that is `who`, do it, letters[verb] is it."""
 
     name: str
     subject: tuple[int, int]
     verb: tuple[int, int]
     start: int
     end: int
+    who: str
+    verb_word: str = ""
+    """Empty where a form ends with its subject."""
 
     @classmethod
-    def of(cls, name: str, match: re.Match[str]) -> Finding:
-        return cls(name, match.span("subject"), match.span("verb"), match.start(), match.end())
+    def of(cls, name: str, match: re.Match[str], words: list[str]) -> Finding:
+        verb, end = match.span("verb"), match.end()
+        verb_word = words[verb[0]] if verb[0] < len(words) else ""
+        return cls(name, match.span("subject"), verb, match.start(), end, match["subject"], verb_word)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -11,7 +11,6 @@ from itertools import compress
 from typing import NamedTuple
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
-from channelmem.routing.grounds import subject_of, verb_of
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.proofs import CHECKS
@@ -60,7 +59,7 @@ def judge(line: Line) -> Judged:
         f"about this conversation: {' '.join(words)}",
         just="just" in words,
         told_before=_told_before(line, finding),
-        asks_for_topic=verb_of(line, finding) in _TALKS,
+        asks_for_topic=finding.verb_word in _TALKS,
     )
 
 
@@ -74,30 +73,34 @@ def _weighed(line: Line) -> Judged:
         return Judged(recap=Recap("an absence", len(line.letters)), why=why)
     end = len(line.letters)
     told = found.told or _recalled(line.words)
-    return Judged(Finding("weighed", found.subject, (end, end), 0, end), why=why, just=found.just, told_before=told)
+    who = line.letters[slice(*found.subject)]
+    finding = Finding("weighed", found.subject, (end, end), 0, end, who)
+    return Judged(finding, why=why, just=found.just, told_before=told)
 
 
 def _clause(line: Line) -> Finding | None:
-    for name, _needs, pattern in compress(CLAUSES, map(frozenset(line.letters).intersection, _NEEDS)):
-        if pattern.search(line.letters) is None:
+    letters, words = line.letters, line.words
+    for name, _needs, pattern in compress(CLAUSES, map(frozenset(letters).intersection, _NEEDS)):
+        if pattern.search(letters) is None:
             continue
-        holds = CHECKS[name]
-        fit = [each for match in pattern.finditer(line.letters) if holds(line, each := Finding.of(name, match))]
+        proof = CHECKS[name]
+        fit = [each for match in pattern.finditer(letters) if proof(line, each := Finding.of(name, match, words))]
         if fit:
             # "Somebody told me Ann said": the one who is known is meant.
-            best = next((each for each in fit if "N" in subject_of(line, each)), fit[0]) if len(fit) > 1 else fit[0]
+            best = next((each for each in fit if "N" in each.who), fit[0]) if len(fit) > 1 else fit[0]
             return best if name in MAIN else _main_clause(line, best)
     return None
 
 
 def _main_clause(line: Line, finding: Finding) -> Finding:
     """How did Ann feel when somebody wrote to her: the question is about Ann, not about somebody."""
-    if subject_of(line, finding) == "i" and (answer := line.letters.find("dy", finding.end)) >= 0:
-        return finding._replace(subject=(answer + 1, answer + 2))  # "I asked you for a list, what did you put on it"
+    if finding.who == "i" and (answer := line.letters.find("dy", finding.end)) >= 0:
+        # "I asked you for a list, what did you put on it"
+        return finding._replace(subject=(answer + 1, answer + 2), who="y")
     match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding
-    return Finding.of("past", match)
+    return Finding.of("past", match, line.words)
 
 
 def _recalled(words: list[str]) -> bool:
@@ -109,10 +112,10 @@ def _recalled(words: list[str]) -> bool:
 
 def _told_before(line: Line, finding: Finding) -> bool:
     """The asker refers to what they told earlier: the seeds call that memory when no time is given."""
-    words, verb = line.words, verb_of(line, finding)
+    words, verb = line.words, finding.verb_word
     if _recalled(words):
         return True
-    if subject_of(line, finding) != "i":
+    if finding.who != "i":
         return False
     if verb in {"told", "tell"}:
         return "you" in words[finding.end : finding.end + 2] or finding.name == "told"

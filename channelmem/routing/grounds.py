@@ -1,6 +1,6 @@
-"""What the proofs of several forms ask: whose clause it is, whether a question stands beside it, whether it is here.
+"""What the proofs of several forms ask: whether a question stands beside a clause, and whether it is here.
 
-Enters: a `Line` and a `Finding`. Leaves: the words of its subject and verb, and the tests that forms share.
+Enters: a `Line` and a `Finding`. Leaves: the tests that forms share.
 """
 
 from __future__ import annotations
@@ -27,15 +27,6 @@ OURS = frozenset("NiyWP")
 _ASKING = re.compile(
     r"(?:^|[.,&l]|z(?=[qho]))[jl]*(?:[qhodDbBvRr]|m(?=[jl]*[yNWiegtsR]))|[qho][bB][stejMx]|[qho][l.]*$|mj*yj*R|[.,][jlz]*yj*[vR]|i[jm]*p{0,2}R"
 )
-
-
-def subject_of(line: Line, finding: Finding) -> str:
-    return line.letters[finding.subject[0] : finding.subject[1]]
-
-
-def verb_of(line: Line, finding: Finding) -> str:
-    """The verb's word; some forms end with the subject."""
-    return line.words[finding.verb[0]] if finding.verb[0] < len(line.words) else ""
 
 
 def asks(line: Line, letters: str) -> bool:
@@ -67,9 +58,9 @@ def _is_old(word: str) -> bool:
 
 
 def sure(line: Line, finding: Finding) -> bool:
-    subject = subject_of(line, finding)
+    subject = finding.who
     if subject == "g" and line.words[finding.subject[0]] == "people" and _of_old(line):
         return False
-    if subject == "y" and verb_of(line, finding) in _NOT_OF_BOT:
+    if subject == "y" and finding.verb_word in _NOT_OF_BOT:
         return False
     return not OURS.isdisjoint(subject) or not elsewhere(line)

@@ -15,9 +15,7 @@ from channelmem.routing.grounds import (
     PRESENT_GROUP,
     asks,
     elsewhere,
-    subject_of,
     sure,
-    verb_of,
 )
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
@@ -58,17 +56,17 @@ _WORLDLY = WORLD | FAMOUS
 
 
 def _who(line: Line, finding: Finding) -> bool:
-    if verb_of(line, finding) == "decided" and not {"a", "an"}.isdisjoint(line.words[finding.end : finding.end + 2]):
+    if finding.verb_word == "decided" and not {"a", "an"}.isdisjoint(line.words[finding.end : finding.end + 2]):
         return False  # "who decided that a byte has 8 bits"
     if "ever" in line.words and not {"first", "most"}.isdisjoint(line.words):
         return False
     if line.letters[finding.end :].strip("lj.,") == "Z" and "just" not in line.words:
         return False  # a quotation without a word of when or where is the world's
-    if verb_of(line, finding) in _WRITTEN:
+    if finding.verb_word in _WRITTEN:
         rest = line.letters[finding.end :].strip("lj.")
         if rest[:1] not in {"t", "s", "k", "z", ""} or rest[1:2] not in {"", "k", "z", "K", "L"}:
             return False
-    worldly = verb_of(line, finding) not in PLAINLY_SAID and not _WORLDLY.isdisjoint(line.words)
+    worldly = finding.verb_word not in PLAINLY_SAID and not _WORLDLY.isdisjoint(line.words)
     return not (worldly or elsewhere(line))
 
 
@@ -86,7 +84,7 @@ def _at_some_place(line: Line, finding: Finding) -> bool:
 
 def _asked(line: Line, finding: Finding) -> bool:
     """Did they ever explain in Lost: people whom nobody named, at some other place."""
-    unnamed = subject_of(line, finding) in {"e", "g"} and not line.persons
+    unnamed = finding.who in {"e", "g"} and not line.persons
     return sure(line, finding) and not (unnamed and _at_some_place(line, finding))
 
 
@@ -101,13 +99,13 @@ def _passive(line: Line, finding: Finding) -> bool:
     if line.letters[finding.start] == "t" and line.words[finding.start] not in {"any", "no"}:
         return False
     named = line.letters[finding.verb[0] - 1] == "p"  # "a synonym for said"
-    if named or verb_of(line, finding) not in _SAID or "most" in line.words or elsewhere(line):
+    if named or finding.verb_word not in _SAID or "most" in line.words or elsewhere(line):
         return False
     return not line.letters[: finding.start].strip("jtl") or asks(line, line.letters)
 
 
-def _raised(line: Line, finding: Finding) -> bool:
-    return verb_of(line, finding) in {"come", "came"}
+def _raised(_line: Line, finding: Finding) -> bool:
+    return finding.verb_word in {"come", "came"}
 
 
 def _owned(line: Line, finding: Finding) -> bool:
@@ -120,44 +118,44 @@ def _own(line: Line, finding: Finding) -> bool:
         return True
     lead = line.letters[: finding.start]
     if re.search("(?:^|y)[jl,.]*(?:R|r|RM)[jl]*$", lead):
-        return line.letters[finding.start] == "u" and verb_of(line, finding) in _LATEST_OF
+        return line.letters[finding.start] == "u" and finding.verb_word in _LATEST_OF
     return re.search("qB[jt]?$", lead) is not None
 
 
 def _sent(line: Line, finding: Finding) -> bool:
     if line.letters[finding.verb[0]] == "x":
-        return verb_of(line, finding) in {"news", "word", "sign", "trace"}
-    return "N" in subject_of(line, finding) or verb_of(line, finding) in _LATEST_OF
+        return finding.verb_word in {"news", "word", "sign", "trace"}
+    return "N" in finding.who or finding.verb_word in _LATEST_OF
 
 
-def _according(line: Line, finding: Finding) -> bool:
-    return verb_of(line, finding) == "according"
+def _according(_line: Line, finding: Finding) -> bool:
+    return finding.verb_word == "according"
 
 
-def _heard(line: Line, finding: Finding) -> bool:
-    return verb_of(line, finding) in {"hear", "heard", "get", "got", "receive", "received", "learn", "learned"}
+def _heard(_line: Line, finding: Finding) -> bool:
+    return finding.verb_word in {"hear", "heard", "get", "got", "receive", "received", "learn", "learned"}
 
 
-def _quoted(line: Line, finding: Finding) -> bool:
-    return verb_of(line, finding) == "quote"
+def _quoted(_line: Line, finding: Finding) -> bool:
+    return finding.verb_word == "quote"
 
 
 def _opinion(line: Line, finding: Finding) -> bool:
     words = line.words[finding.subject[0] : finding.subject[1]]
     if line.words[:1] == ["why"] and OURS.isdisjoint(line.letters) and "k" not in line.letters:
         return False  # "why does everyone say Python is slow"
-    if subject_of(line, finding)[:1] == "t":
+    if finding.who[:1] == "t":
         return line.words[finding.subject[0]] == "the"
-    if verb_of(line, finding) in {"agree", "disagree"}:
+    if finding.verb_word in {"agree", "disagree"}:
         return True
-    if verb_of(line, finding) in {"say", "tell"} and not WORLD.isdisjoint(line.words):
+    if finding.verb_word in {"say", "tell"} and not WORLD.isdisjoint(line.words):
         return False  # "what does Rose say to Jack in Titanic"
     here = "k" in line.letters[finding.start : finding.end + 1]
-    return here or "g" not in subject_of(line, finding) or not PRESENT_GROUP.isdisjoint(words)
+    return here or "g" not in finding.who or not PRESENT_GROUP.isdisjoint(words)
 
 
-def _meaning(line: Line, finding: Finding) -> bool:
-    return verb_of(line, finding) == "mean"
+def _meaning(_line: Line, finding: Finding) -> bool:
+    return finding.verb_word == "mean"
 
 
 _UNKNOWN_SAID = re.compile(r"x{1,3}[jv]*c")
@@ -171,40 +169,40 @@ def _last(line: Line, finding: Finding) -> bool:
         return False
     if (rest[:1] == "y" and rest[1:2] not in {"c", "G", "j"}) or _UNKNOWN_SAID.match(rest):
         return False  # "the last thing you learned", "the last thing Steve Jobs said"
-    return line.words[finding.start] in _LAST and verb_of(line, finding) in _LATEST_OF
+    return line.words[finding.start] in _LAST and finding.verb_word in _LATEST_OF
 
 
 def _messages(line: Line, finding: Finding) -> bool:
     word = line.words[finding.end - 1]
     whose = word == "of" and (
-        line.letters[finding.end : finding.end + 1] in {"N", "M"} or verb_of(line, finding) in _TALKED_OF
+        line.letters[finding.end : finding.end + 1] in {"N", "M"} or finding.verb_word in _TALKED_OF
     )
     joined = line.letters[finding.end - 1] != "p" or word == "with" or whose
-    return joined and verb_of(line, finding) in _FINDABLE and not elsewhere(line)
+    return joined and finding.verb_word in _FINDABLE and not elsewhere(line)
 
 
 def _anyone(line: Line, finding: Finding) -> bool:
-    return line.words[finding.subject[0]] in _OPEN_GROUP and verb_of(line, finding) in PLAINLY_SAID
+    return line.words[finding.subject[0]] in _OPEN_GROUP and finding.verb_word in PLAINLY_SAID
 
 
 def _noun(line: Line, finding: Finding) -> bool:
     """What was the plan."""
     if line.words[finding.end : finding.end + 1] in (["of"], ["in"]) and line.letters[finding.end + 1] not in "NPuMWtk":
         return False  # "what was the message of 1984"
-    return "ever" not in line.words and (verb_of(line, finding) in _PAST_NOUNS or "again" in line.words)
+    return "ever" not in line.words and (finding.verb_word in _PAST_NOUNS or "again" in line.words)
 
 
 def _between(line: Line, finding: Finding) -> bool:
     return line.words[finding.subject[0] - 1] in {"between", "from", "with", "of", "by"}
 
 
-def _remembered(line: Line, finding: Finding) -> bool:
-    return verb_of(line, finding) == "remember"
+def _remembered(_line: Line, finding: Finding) -> bool:
+    return finding.verb_word == "remember"
 
 
 def _past(line: Line, finding: Finding) -> bool:
     """Did they do something: of known people anything counts, of others only what a channel can know."""
-    subject, words = subject_of(line, finding), set(line.words)
+    subject, words = finding.who, set(line.words)
     if line.words[finding.start] == "got":
         return False
     if "N" in subject or "e" in subject:
@@ -212,7 +210,7 @@ def _past(line: Line, finding: Finding) -> bool:
     if not words.isdisjoint(WORLD):
         return False
     if subject == "y":
-        return verb_of(line, finding) == "call" and "me" in words
+        return finding.verb_word == "call" and "me" in words
     if "W" in subject:
         return MANKIND.isdisjoint(words)
     return _by_some(line, finding)
@@ -221,22 +219,22 @@ def _past(line: Line, finding: Finding) -> bool:
 def _by_some(line: Line, finding: Finding) -> bool:
     """Whether a group that is here did it, or a talk took its course."""
     group = set(line.words[finding.subject[0] : finding.subject[1]])
-    if "H" in subject_of(line, finding):
+    if "H" in finding.who:
         return not _TALKED.isdisjoint(group)
-    if "people" in group and verb_of(line, finding) in _MOODS:
+    if "people" in group and finding.verb_word in _MOODS:
         return True
     if "the" in group and "people" not in group:
         return True
     if line.letters[finding.subject[1] : finding.subject[1] + 2] == "px":
         return False  # "everyone in Pompeii"
     open_group = bool(group & _OPEN_GROUP) and "ever" not in line.words
-    return "g" in subject_of(line, finding) and (bool(group & PRESENT_GROUP) or open_group)
+    return "g" in finding.who and (bool(group & PRESENT_GROUP) or open_group)
 
 
 def _present(line: Line, finding: Finding) -> bool:
     if any(each.span.clue is Clue.FUTURE for each in line.times) or "going" in line.words:
         return False
-    subject, after = subject_of(line, finding), line.letters[finding.end : finding.end + 1]
+    subject, after = finding.who, line.letters[finding.end : finding.end + 1]
     if (after == "t" and line.letters[0] == "b") or (after == "C" and not WORLD.isdisjoint(line.words)):
         return False  # "is Ann a common name", "what does Rose say in Titanic"
     if subject == "e":

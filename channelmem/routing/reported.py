@@ -9,7 +9,7 @@ import re
 
 from channelmem.routing.asking import ends_generally
 from channelmem.routing.clauses import Finding
-from channelmem.routing.grounds import MINDED, PLAINLY_SAID, asks, subject_of, sure, verb_of
+from channelmem.routing.grounds import MINDED, PLAINLY_SAID, asks, sure
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.verbs import WONDERING
@@ -18,7 +18,7 @@ from channelmem.routing.world import WORLD
 
 def told(line: Line, finding: Finding) -> bool:
     """A statement is a question about it only with a question beside it."""
-    letters, subject, verb = line.letters, subject_of(line, finding), verb_of(line, finding)
+    letters, subject, verb = line.letters, finding.who, finding.verb_word
     if _only_told(line, finding, subject, verb):
         return False
     if "N" in subject and verb in {"answered", "replied", "responded"} and not {"never", "yet"}.isdisjoint(line.words):

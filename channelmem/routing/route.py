@@ -28,6 +28,8 @@ __all__ = ["SKIP_FLAG", "Scene", "route", "should_skip"]
 SKIP_FLAG = "🚫"
 _CALLED = re.compile("Nj*,?[qhd]")
 _ANY_TIME = Window()
+_BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
+_ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
 # Among asker, bot and one other, "she" is the other.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -113,8 +115,8 @@ def _sources(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
         return ()
     wide = window.start is not None and window.start < scene.now - scene.horizon_s
     if kind is Kind.MEMORY or (wide and scene.last_spoke_ts == window.start):
-        return Source.ARCHIVE, Source.BUFFER, Source.HISTORY
-    return Source.BUFFER, Source.ARCHIVE, Source.HISTORY
+        return _ARCHIVE_FIRST
+    return _BUFFER_FIRST
 
 
 def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
