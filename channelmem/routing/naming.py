@@ -29,9 +29,9 @@ class Line:
 
     tokens: list[Token]
     words: list[str]
-    letters: str = ""
-    persons: dict[int, tuple[Person, ...]] = field(default_factory=dict)
-    times: list[Found] = field(default_factory=list)
+    letters: str = field(default="", init=False)
+    persons: dict[int, tuple[Person, ...]] = field(default_factory=dict, init=False)
+    times: list[Found] = field(default_factory=list, init=False)
 
 
 def name(line: Line, codes: list[str], scene: Scene) -> None:

@@ -63,7 +63,9 @@ def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
     if not _MARKUP.isdisjoint(text):
         text, quotes = _without_quotes(_without_code(text))
     chunks = text.split() if len(text) <= HEAD_TOKENS + TAIL_TOKENS else _ends(text, quotes)
-    tokens = list(chain.from_iterable(map(_tokens, chunks, repeat(names))))
+    # One argument is looked up twice as fast as two, and hardly any name is slang.
+    cut = map(_tokens, chunks, repeat(names)) if names else map(_tokens, chunks)
+    tokens = list(chain.from_iterable(cut))
     if quotes:
         texts = iter(quotes)
         tokens = [Token(next(texts), QUOTED) if token.word == QUOTED else token for token in tokens]
@@ -108,7 +110,7 @@ def _without_quotes(text: str) -> tuple[str, list[str]]:
 
 
 @lru_cache(maxsize=16_384)
-def _tokens(chunk: str, names: frozenset[str]) -> tuple[Token, ...]:
+def _tokens(chunk: str, names: frozenset[str] = frozenset()) -> tuple[Token, ...]:
     """The tokens of what stands between two spaces. Chunks come again and again, so they are cut up once."""
     return tuple(
         token

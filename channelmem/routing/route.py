@@ -30,6 +30,8 @@ _CALLED = re.compile("Nj*,?[qhd]")
 _ANY_TIME = Window()
 _BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
 _ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
+# Subjects that name nobody: people, who, the channel.
+_ANYBODY = frozenset("gotH")
 # Among asker, bot and one other, "she" is the other.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -179,6 +181,8 @@ def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person
             return (scene.bot,)
         at = range(*names.span()) if names else range(0)
         return tuple(person for i in at for person in line.persons.get(i, ()))
+    if _ANYBODY.issuperset(finding.who):
+        return ()
     found: list[Person] = []
     for i in range(*finding.subject):
         letter = line.letters[i]
