@@ -2,7 +2,8 @@
 
 p50 and p99 are wall time, which other processes of the machine lengthen; "cpu p50" and "cpu worst" are what the
 calls themselves needed on the processor (time.process_time; the script has one thread), and are what limits can be
-held against on a busy machine.
+held against on a busy machine. Words are kept once they were cut up, as they would be in a channel; "each with a new
+word" adds one that never came before.
 
 python -m scripts.bench_route [--rounds N] [--json]
 """
@@ -99,11 +100,13 @@ def measure(rounds: int) -> list[Line]:
     crowd = [Person(10 + i, name) for i, name in enumerate(PEOPLE)]
     crowd += [Person(100 + i, f"user{i:04d} of the crowd", (f"nick_{i}",)) for i in range(5_000)]
     large = scene(Roster(crowd))
+    fresh = [f"{text} number{i * len(PLAIN) + k}" for i in range(rounds) for k, text in enumerate(PLAIN)]
     first = line("the first question of a process", [TIMED[7]], small, 1)
     return [
         first,
         line("without a time expression", list(PLAIN), small, rounds),
         line("with a time expression", list(TIMED), small, rounds),
+        line("without, each with a new word", fresh, small, 1),
         line("without, 5,000 names in the roster", list(PLAIN), large, rounds),
         line("with, 5,000 names in the roster", list(TIMED), large, rounds),
         line("unknown names, 5,000 in the roster", ["what did usre1234 say", "did use say it"], large, rounds),
