@@ -446,3 +446,103 @@ def test_an_old_channel_is_asked_like_a_new_one() -> None:
     assert ask("what did bob say yesterday?", now=then).kind is Kind.MEMORY
     assert ask("what happened in 1998?", now=then).kind is Kind.NONE
     assert ask("what happened in 1998?").kind is Kind.NONE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "is bob fine with taking the saturday shift",
+        "did somebody take the sunday dm slot already or is it still free",
+        "has alice confirmed for the game on friday",
+        "did bob claim the wipe is tonight",
+        "what did alice say is due on friday",
+    ],
+)
+def test_a_day_that_belongs_to_what_is_planned_is_no_time_to_look_at(text: str) -> None:
+    asked = ask(text)
+    assert (asked.kind, asked.window) == (Kind.CHANNEL, Window())
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_s"),
+    [
+        ("which trail did bob suggest last sunday", 3 * 86_400),
+        ("what did alice ask for five days ago", 5 * 86_400),
+        ("what was on bob's list two evenings ago", 2 * 86_400),
+        ("has bob said anything since friday", 2 * 86_400),
+        ("what did we decide in the monday meeting", 2 * 86_400),
+        ("what did alice write last week or did nobody write", 5 * 86_400),
+        ("my phone died for ten min what did yall talk abt", 300),
+    ],
+)
+def test_a_day_gone_by_is_one_whatever_stands_before_it(text: str, ago_s: float) -> None:
+    assert ask(text).window.contains(NOW - ago_s)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what did we plan before the semester started",
+        "befor i joined did they talk about me",
+        "last season bob swore he'd quit, tell me i'm not making this up",
+        "alice apologised to me once in here, what for",
+        "remember bob's meltdown after the game? what were his exact words",
+        "i told you what I'm allergic to, right? what did i say",
+        "what's become of the plan we hatched on friday",
+        "we had a vote on the 12th, bob counted it. outcome?",
+        "alice left instructions for the oven this morning, i need them",
+    ],
+)
+def test_what_lies_further_back_is_memory_in_less_common_words_too(text: str) -> None:
+    assert ask(text).kind is Kind.MEMORY
+
+
+@pytest.mark.parametrize(
+    ("text", "speakers"),
+    [
+        ("what's the quarrel between alice and bob about", (ALICE, BOB)),
+        ("scroll is too long. gimme the gist of bobs rant", (BOB,)),
+        ("quote the message where carol mentioned the van keys", (CAROL,)),
+        ("at what hour are we meeting? carol wrote it somewhere up there", (CAROL,)),
+        ("you just named two museums, what's the second one", (BOT,)),
+        ("i made up a rhyme for the bones and told you ages back, how did it go", (MARK,)),
+    ],
+)
+def test_whose_words_are_meant_is_found_beside_the_question(text: str, speakers: tuple[Person, ...]) -> None:
+    asked = ask(text)
+    assert asked.kind is not Kind.NONE
+    assert asked.speakers == speakers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "which one of you called it a robbery",
+        "has there been any reply to my message",
+        "have there been any complaints?",
+        "what is the family speaking about now",
+        "one line version of the last 20 min thx",
+        "would you check if i missed anything",
+    ],
+)
+def test_less_common_ways_to_ask_for_the_talk_are_the_channels(text: str) -> None:
+    assert ask(text).kind is Kind.CHANNEL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "make up a fake argument between two wizards over who posted the wrong spell",
+        "invent a quarrel between two vampires who shared a flat last winter",
+        "would you lie to me if i asked you to",
+        "what has the ECB decided about interest rates this week?",
+        "if bob has 12 apples and gives alice 5, how many does he still have",
+        "why is everybody in old movies smoking",
+        "which git command shows who changed a line last",
+        "who built you and what language are you written in",
+        "what is a conversation summary buffer in LangChain?",
+        "what became of rome",
+    ],
+)
+def test_what_only_sounds_like_the_talk_of_the_channel_is_none(text: str) -> None:
+    assert ask(text).kind is Kind.NONE

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from channelmem.routing.spans import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR
 
 UNITS = {
-    "second": 1.0, "minute": MINUTE, "hour": HOUR, "day": DAY, "night": DAY, "week": WEEK, "fortnight": 2 * WEEK,
+    "second": 1.0, "minute": MINUTE, "hour": HOUR, "day": DAY, "night": DAY, "evening": DAY, "morning": DAY,
+    "afternoon": DAY, "week": WEEK, "fortnight": 2 * WEEK,
     "month": MONTH, "year": YEAR, "decade": 10 * YEAR, "s": 1.0, "m": MINUTE, "h": HOUR, "d": DAY, "w": WEEK,
 }  # fmt: skip
 _LOOSE = {
@@ -27,7 +28,7 @@ NUMBERS = _LOOSE | {
     "three quarters of an": 0.75, "a good": 1.0, "a solid": 1.0, "a whole": 1.0,
 }  # fmt: skip
 NUM = rf"(?:\d{{1,4}}(?:\.\d)?|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})"
-UNIT = "(?:second|minute|hour|day|night|week|fortnight|month|year|decade)"
+UNIT = "(?:second|minute|hour|day|night|evening|morning|afternoon|week|fortnight|month|year|decade)"
 _SHORT_UNIT = "(?:s|m|h|d|w|mins?|hrs?|secs?|days?|hours?|minutes?)"
 AMOUNT = (
     rf"(?:(?:(?P<n>{NUM})(?: (?:or|to|-) (?P<to>{NUM}))?(?P<half> and a half)? )?(?P<unit>{UNIT})(?P<many>s)?"

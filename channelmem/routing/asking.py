@@ -24,7 +24,7 @@ _ASKING_FORMS = (
     # at the head: what, did, is, find, summarize; have you; can you; I would like to know
     r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)",
     # behind a pause, or a time: "..., which one", "..., can you", "..., you have it", "..., send it"
-    r"[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)|[.,][jl]*Cs[jl]*$|[.,]+[jlz]*C$",
+    r"[.,&l][jlz]*(?:[qhodDbBRr]|m[yg]|CM|yj*v)|z[jlz]*(?:[qhodDRr]|m[yg]|CM)|[.,][jl]*Cs[jl]*$|[.,]+[jlz]*C$|[.,][jl]*i[jm]*R[jl]*[stM][jl]*$",
     # at the end: "Bob said what"
     r"[qoh][jlz.,]*$",
     # an order that asks: "count how many", "explain the joke"
@@ -123,6 +123,8 @@ def silent(view: View) -> bool:
     ):
         return False
     if outcome(view) or fragment(view) or looks(view):
+        return False
+    if view.shape[0] == "v" and view.line.words[1:2] == ["there"]:
         return False
     return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
 

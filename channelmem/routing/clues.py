@@ -7,6 +7,7 @@ the recap that is asked for. Tense carries most of it: what somebody *said* is a
 
 from __future__ import annotations
 
+import re
 from itertools import compress
 from typing import NamedTuple
 
@@ -42,6 +43,8 @@ class Judged(NamedTuple):
 
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
 _REMEMBERED = word_set("when how that the my")
+_SAID_THERE = re.compile(r"q[jl]*(N)[jlv]*c")
+_I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
 _NEEDS = tuple(form.needs for form in CLAUSES)
 
 
@@ -72,7 +75,7 @@ def _weighed(line: Line) -> Judged:
     if found.open:
         return Judged(recap=Recap("an absence", len(line.letters)), why=why)
     end = len(line.letters)
-    told = found.told or _recalled(line.words)
+    told = found.told or _recalled(line)
     who = line.letters[slice(*found.subject)]
     finding = Finding("weighed", found.subject, (end, end), 0, end, who)
     return Judged(finding, why=why, just=found.just, told_before=told)
@@ -97,26 +100,32 @@ def _main_clause(line: Line, finding: Finding) -> Finding:
     if finding.who == "i" and (answer := line.letters.find("dy", finding.end)) >= 0:
         # "I asked you for a list, what did you put on it"
         return finding._replace(subject=(answer + 1, answer + 2), who="y")
+    if finding.name == "messages" and (said := _SAID_THERE.search(line.letters, finding.end - 1)):
+        return finding._replace(subject=said.span(1), who="N")  # "the message where Ann mentioned it"
     match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding
     return Finding.of("past", match, line.words)
 
 
-def _recalled(words: list[str]) -> bool:
-    """ "Remember when", "remember the"."""
+def _recalled(line: Line) -> bool:
+    """ "Remember when", "remember the", "remember Ann's"."""
+    words = line.words
     return "remember" in words and any(
-        word == "remember" and words[i + 1] in _REMEMBERED for i, word in enumerate(words[:-1])
+        word == "remember" and (words[i + 1] in _REMEMBERED or line.letters[i + 1] == "P")
+        for i, word in enumerate(words[:-1])
     )
 
 
 def _told_before(line: Line, finding: Finding) -> bool:
     """The asker refers to what they told earlier: the seeds call that memory when no time is given."""
     words, verb = line.words, finding.verb_word
-    if _recalled(words):
+    if _recalled(line):
         return True
     if finding.who != "i":
         return False
+    if _I_TOLD_YOU.search(line.letters):
+        return True
     if verb in {"told", "tell"}:
         return "you" in words[finding.end : finding.end + 2] or finding.name == "told"
     before = words[finding.start - 1] if finding.start else ""

@@ -133,12 +133,17 @@ _OUTCOME = re.compile(
 )
 
 
+def _ends_with(shape: str, match: re.Match[str]) -> bool:
+    """ "Eun counted the votes. Outcome?"."""
+    return match[0].startswith(".") and not shape[match.end() :].strip("jl.,")
+
+
 def outcome(view: View) -> bool:
     """The verdict, any decision; alone it asks by itself: "final headcount"."""
     if view.words.isdisjoint(OUTCOMES):
         return False
     for match in _OUTCOME.finditer(view.shape):
-        if match["bare"] and len(view.shape) > _FRAGMENT_WORDS:
+        if match["bare"] and len(view.shape) > _FRAGMENT_WORDS and not _ends_with(view.shape, match):
             continue
         asked = "q" not in match[0] or not view.words.isdisjoint({"the", "our"})
         if asked and view.line.words[match.end() - 1] in OUTCOMES:
@@ -167,9 +172,18 @@ _GENERAL = re.compile(
 )
 
 
+_SHOWS_WHO = re.compile(r"[jl,.&]*qx{2,4}(?=o)")
+
+
+def _what_shows_who(view: View) -> bool:
+    """ "Which command shows who changed it"."""
+    match = _SHOWS_WHO.match(view.shape)
+    return match is not None and view.line.words[match.end() - 1].endswith("s")
+
+
 def _general(view: View) -> bool:
     """How things are in general: what is a mutex, why do people lie."""
-    if view.line.words[:2] == ["what", "happens"]:
+    if view.line.words[:2] == ["what", "happens"] or _what_shows_who(view):
         return True
     if _GENERAL.search(view.shape) is None or (view.known and view.moving) or "P" in view.shape:
         return False

@@ -108,6 +108,7 @@ _UNITS = " ".join(f"{unit} {unit}s" for unit in UNIT.strip("(?:)").split("|"))
 _DAY_NAMES, _MONTH_NAMES, _FEASTS = " ".join(WEEKDAYS), " ".join(MONTHS), " ".join((*almanac.FEAST_WORDS, "new"))
 _HOURS = " ".join(f"{hour}{half}" for hour in clocks.HOURS.split() for half in ("", "am", "pm", "a.m", "p.m"))
 _DAY_PARTS = "morning afternoon evening night"
+_TERMS = "holidays vacation break semester season term exams"
 
 # The first rule that fits a stretch of words takes it, so longer and surer forms stand first.
 RULES: tuple[Rule, ...] = (
@@ -148,6 +149,12 @@ RULES: tuple[Rule, ...] = (
         _absence,
         "away afk gone offline asleep out",
         rf"(?:away|afk|gone|offline|asleep|out) (?P<at>(?:for )?{ABOUT}{AMOUNT})",
+    ),
+    _rule(
+        _absence,
+        "for",
+        r"my (?:\w+ ){1,2}(?:died|crashed|froze|dropped|failed|cut out|was (?:down|dead))"
+        rf" (?P<at>for {ABOUT}{AMOUNT})",
     ),
     _rule(_ago, "ago back earlier prior before", rf"{ABOUT}{AMOUNT} (?:ago|back|earlier|prior|before now)"),
     _rule(
@@ -192,7 +199,7 @@ RULES: tuple[Rule, ...] = (
         almanac.last_unit,
         "last previous",
         r"(?:(?:from |during )?the |during |back |early |late |earlier )?(?:last|previous) (?P<unit>week|month|year)"
-        r"(?! (?:or|and) )",
+        r"(?! (?:or (?:so|two|three)|and (?:a half|the)) ?)",
     ),
     _rule(
         _rolling,
@@ -247,10 +254,10 @@ RULES: tuple[Rule, ...] = (
     _rule(_earlier, "earlier recently now currently moment", r"earlier(?: on)?|recently|now|currently|a moment"),
     _rule(
         _long_ago,
-        "previously formerly days once before holidays vacation break",
+        f"previously formerly days once before last previous {_TERMS}",
         r"previously|formerly|in the old days",
         r"(?:once|before)(?= [,.!?;]|$| (?:before|what|when|who|where|that|how|about)(?!\S))",
-        r"(?:before|after|during|over|since) (?:the )?(?:\w+ )?(?:holidays|vacation|break)",
-        r"once(?= (?:said|told|wrote|had|gave|got|made|\w+ed)(?!\S))",
+        rf"(?:before|after|during|over|since|last|previous) (?:the )?(?:\w+ )?(?:{_TERMS.replace(' ', '|')})",
+        r"once(?= (?:said|told|wrote|had|gave|got|made|in here|in this|\w+ed)(?!\S))",
     ),
 )

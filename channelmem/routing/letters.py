@@ -17,7 +17,7 @@ from channelmem.routing.naming import Line, name
 from channelmem.routing.reading import QUOTED, Token
 from channelmem.routing.scene import Scene
 from channelmem.routing.spans import Clue
-from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS
+from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS, past
 from channelmem.routing.when import Found
 
 _WORD = attrgetter("word")
@@ -74,6 +74,12 @@ def _phrase(words: list[str], codes: list[str], i: int) -> None:
         codes[i:place] = "k" * (place - i)
     elif word == "on" and after == "about":
         codes[i] = "G"
+    elif word == "which" and words[i + 1 : i + 4] in _ONE_OF_YOU:
+        codes[i : i + 4] = "ojjj"
+    elif word == "called" and after in _CALLED:
+        codes[i] = "c"
+    elif word == "you" and after == "just" and codes[i + 2 : i + 3] == ["x"] and past(words[i + 2]):
+        codes[i + 2] = "c"
     elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
         codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
 
@@ -110,6 +116,9 @@ _SOME_OF = {
     "both": "e", "two": "e", "either": "e", "three": "e", "neither": "e",
     "any": "g", "some": "g", "one": "g", "all": "g", "none": "g", "most": "g", "which": "o",
 }  # fmt: skip
+_ONE_OF_YOU = (["one", "of", "you"], ["one", "of", "us"], ["one", "of", "them"])
+# To call somebody something is to say it.
+_CALLED = word_set("it him her me them us you dibs")
 _PHRASE_HEADS = frozenset({*(one for one, _ in _PAIRS), *_WITH_PARTICLE, *_SOME_OF, "in", "on", "of", "from"})
 
 
@@ -126,7 +135,7 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
         return False
     if each.first and each.span.day is not None and each.span.hours is None and _picked(each, codes, words):
         return False
-    if _planned(each, codes, words) or _offered(each, words) or _intended(each, codes, words):
+    if _offered(each, words) or any(told(each, codes, words) for told in (_planned, _intended, _of_a_thing, _to_come)):
         return False
     before = each.first
     if before > 1 and words[before - 1] in {"this", "that"} and codes[before - 2] == "a":
@@ -163,7 +172,30 @@ def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
     if (each.span.day is None and each.span.hours is None) or not _AHEAD.isdisjoint(words[each.first : each.last]):
         return False
     said = next((i for i in range(each.first) if codes[i] in "Cc"), each.first)
-    return "m" in codes[said : each.first]
+    return not {"m", "b"}.isdisjoint(codes[said : each.first])
+
+
+def _of_a_thing(each: Found, codes: list[str], words: list[str]) -> bool:
+    """ "The Saturday shift" is a shift; "the Saturday meeting" is when we met."""
+    if words[each.first] != "the" or words[each.last - 1] not in WEEKDAYS or "before" in words[each.last :][:1]:
+        return False
+    end = each.last
+    while end < len(words) and codes[end] in "xKLH":
+        end += 1
+    thing = words[end - 1]
+    return end > each.last and codes[end - 1] == "x" and thing not in TALK_NOUNS and thing not in AFFAIRS
+
+
+_SO_FAR = word_set("since after from before until till")
+_PERFECT = re.compile(r"v[jl]*[NPWeg]+[^.]*$")
+
+
+def _to_come(each: Found, codes: list[str], words: list[str]) -> bool:
+    """ "Has Ann confirmed for Friday": what has been done so far has no day, so the day is still to come."""
+    said = words[max(0, each.first - 1) : each.last]
+    if words[each.last - 1] not in WEEKDAYS or not (_GONE_BY | _SO_FAR).isdisjoint(said):
+        return False
+    return _PERFECT.search("".join(codes[: each.first])) is not None
 
 
 _AHEAD = word_set("last past previous yesterday today this night ago")
@@ -180,12 +212,13 @@ def _planned(each: Found, codes: list[str], words: list[str]) -> bool:
 
 def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
     """Thursday is what they suggested, not when: "did I say Monday or Tuesday"."""
-    before = words[each.first - 1]
-    if words[each.first] in {"on", "in", "at", "over"}:
+    before, said = words[each.first - 1], words[each.first : each.last]
+    if said[0] in {"on", "in", "at", "over"} or not _GONE_BY.isdisjoint(said):
         return False
     return before in _PICKED or (before in {"say", "said"} and not {"q", "o"} & set(codes[: each.first]))
 
 
+_GONE_BY = word_set("last past previous ago")
 _PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or with")
 _TAKES_OBJECT = word_set(
     """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share

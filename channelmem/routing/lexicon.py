@@ -52,7 +52,8 @@ _GROUPS: dict[str, str] = {
     "e": "he she they",
     "W": "we",
     "g": """people everyone everybody anyone anybody someone somebody nobody folks guys yall mods admins devs others
-        guy person team members users user member mod admin boys girls gang lads dudes crew folk""",
+        guy person team members users user member mod admin boys girls gang lads dudes crew folk family squad guild
+        neighbours neighbors classmates teammates""",
     "M": "me us him her them myself yourself himself herself themselves ourselves",
     "u": "my mine",
     "U": "your yours",
@@ -65,6 +66,7 @@ _GROUPS: dict[str, str] = {
         proposal proposals plans recommendation recommendations quotes announcement announcements updates statement
         statements story complaint complaints decision decisions stance view views verdict advice excuse feedback
         explanation objection objections concern concerns remark remarks words reaction reactions snippet mentions
+        quarrel quarrels dispute feud spat squabble disagreement
         doc song songs recipe requests offers promises notes note theory side request votes article invite rule
         sentence sentences""",
     "a": "about regarding re concerning",

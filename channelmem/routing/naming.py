@@ -16,6 +16,7 @@ from channelmem.routing.people import Roster, fold
 from channelmem.routing.reading import Token
 from channelmem.routing.scene import Scene
 from channelmem.routing.slots import TIMES, goes_on, in_name_slot
+from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.when import Found
 from channelmem.types import Person
 
@@ -67,7 +68,8 @@ def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster, places:
         owner = word.removesuffix("s")
         if owner is word or owner not in roster.single_words or codes[i] != "x" or i + 1 == len(codes):
             continue
-        if codes[i + 1] in "KL" or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
+        talk = codes[i + 1] in "KL" or line.words[i + 1] in TALK_NOUNS
+        if talk or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
             line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
 
 

@@ -21,7 +21,7 @@ from channelmem.routing.lexicon import word_set
 from channelmem.routing.naming import Line
 from channelmem.routing.reported import told
 from channelmem.routing.spans import Clue
-from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS
+from channelmem.routing.verbs import AFFAIRS, OUTCOMES, TALK_NOUNS
 from channelmem.routing.world import FAMOUS, MANKIND, WORLD
 
 _TALKED_OF = word_set("mention mentions talk discussion")
@@ -84,12 +84,12 @@ def _at_some_place(line: Line, finding: Finding) -> bool:
 
 def _asked(line: Line, finding: Finding) -> bool:
     """Did they ever explain in Lost: people whom nobody named, at some other place."""
-    unnamed = finding.who in {"e", "g"} and not line.persons
+    unnamed = finding.who in {"e", "g", "tg"} and not line.persons
     return sure(line, finding) and not (unnamed and _at_some_place(line, finding))
 
 
 def _passive(line: Line, finding: Finding) -> bool:
-    if _at_some_place(line, finding):
+    if _at_some_place(line, finding) or _by_others(line, finding):
         return False
     if "m" in line.letters[max(0, finding.start - 2) : finding.start]:
         return False  # "what could have been said"
@@ -102,6 +102,15 @@ def _passive(line: Line, finding: Finding) -> bool:
     if named or finding.verb_word not in _SAID or "most" in line.words or elsewhere(line):
         return False
     return not line.letters[: finding.start].strip("jtl") or asks(line, line.letters)
+
+
+def _by_others(line: Line, finding: Finding) -> bool:
+    """ "Has the ECB decided": somebody else's words, unless a thing of ours was settled."""
+    between = slice(finding.start + 1, finding.verb[0])
+    letters, words = line.letters[between], line.words[between]
+    if line.letters[finding.start] != "v" or "x" not in letters or "n" in letters:
+        return False
+    return AFFAIRS.isdisjoint(words) and TALK_NOUNS.isdisjoint(words) and OUTCOMES.isdisjoint(words)
 
 
 def _raised(_line: Line, finding: Finding) -> bool:
@@ -231,6 +240,9 @@ def _by_some(line: Line, finding: Finding) -> bool:
     return "g" in finding.who and (bool(group & PRESENT_GROUP) or open_group)
 
 
+_ELSEWHERE_DOING = re.compile(r"p[tj]*x{2,}")
+
+
 def _present(line: Line, finding: Finding) -> bool:
     if any(each.span.clue is Clue.FUTURE for each in line.times) or "going" in line.words:
         return False
@@ -240,6 +252,8 @@ def _present(line: Line, finding: Finding) -> bool:
     if subject == "e":
         return not {"he", "she"}.isdisjoint(line.words)
     if subject in {"g", "H"}:
+        if _ELSEWHERE_DOING.match(line.letters, finding.subject[1]) and line.words[-1].endswith("ing"):
+            return False  # "everybody in old movies smoking"
         return WORLD.isdisjoint(line.words) and not PRESENT_GROUP.isdisjoint(
             line.words[finding.subject[0] : finding.subject[1]]
         )

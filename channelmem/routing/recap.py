@@ -35,7 +35,7 @@ _SURE = (
 # Summaries: of what decides.
 _SUM = (
     r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
-    r"short version|context",
+    r"(?:short|shorter|quick|brief|line|condensed) version|context",
     r"sum(?: it| this| that| things)? up",
 )
 # News: ours when nothing else is named.
@@ -91,7 +91,7 @@ _NEEDED = {
     "digest overview sum context news",
     "up": "speed date",
     "points": "key bullet",
-    "short": "version",
+    "short shorter quick brief line condensed": "version",
     "me is": "update",
     "i": "read walk",
     "we": "where",

@@ -49,6 +49,9 @@ _THEIR_WORDS = re.compile(r"P[jxz]*[KL]|N[jz]*c")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 
+# Without any of these letters nobody and nothing of this place is named.
+_NOBODY = frozenset("NPWkzugei")
+_IF_I = re.compile(r" if (?:i|we|you) ")
 _NOTICES = word_set("psa fyi note update reminder announcement warning tip")
 _FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
 # "Earlier" is before 2010 as well where an old channel is replayed: only a written year says it.
@@ -74,12 +77,23 @@ def _before_channels(time: Found) -> bool:
 
 def _made_up(line: Line, first: str) -> str:
     words = line.words
-    if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])):
+    if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])) or _invented(words, first):
         return "something to be made up"
+    if words[0] == "if" and "how" in words and any(word.isdecimal() for word in words):
+        return "a sum"
+    if line.letters.startswith("myx") and "if" in words and not line.persons and _IF_I.search(" ".join(words)):
+        return "asks what may be"
     should_we = words[0] in {"should", "shall"} and words[1:2] in (["i"], ["we"])
     if should_we or (words[0] in _PROGRAMS and line.letters[0] == "x"):
         return "a task"
     return "a task" if first in TASKS and _to_be_done(line, first) else ""
+
+
+def _invented(words: list[str], first: str) -> bool:
+    if first not in {"invent", "make", "come"}:
+        return False
+    after = words[words.index(first) + 1 : words.index(first) + 3]
+    return first == "invent" or (after[:1] == ["up"] and (first == "make" or after == ["up", "with"]))
 
 
 def _to_be_done(line: Line, first: str) -> bool:
@@ -98,6 +112,8 @@ def _of_words(line: Line) -> str:
         translated = words[0] == "translate" and not line.persons
         if translated or not _UNDERSTANDING.isdisjoint(words):
             return "a question about a language"
+    if words[:2] == ["what", "is"] and words[2:3] in (["a"], ["an"]) and _NOBODY.isdisjoint(line.letters):
+        return "asks what a thing is"
     asked = not _WORDS.isdisjoint(words) and _WORDING.search(" ".join(words))
     return "a question about a word" if asked else ""
 

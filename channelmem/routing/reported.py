@@ -64,6 +64,8 @@ def _only_told(line: Line, finding: Finding, subject: str, verb: str) -> bool:
         return True
     if lead.rstrip("j")[-1:] == "m" or line.words[: finding.start] in (["as"], ["like"]):
         return True  # "what would you have said", "as Ann said"
+    if "m" in lead and line.words[finding.start - 1] == "if":
+        return True  # "would you lie if I asked you to"
     return _of_others(line, finding, subject, verb) or _not_theirs(line, finding, subject)
 
 
@@ -79,6 +81,8 @@ def _of_others(line: Line, finding: Finding, subject: str, verb: str) -> bool:
 
 def _not_theirs(line: Line, finding: Finding, subject: str) -> bool:
     """I was told: by whom is not said; "telling" without a person who does it."""
+    if subject == "y" and line.letters[finding.start - 1 : finding.start] == "b":
+        return True  # "what language are you written in"
     clause, verb = line.letters[finding.start : finding.end], line.letters[finding.verb[0]]
     was = "B" in clause
     if verb == "G":

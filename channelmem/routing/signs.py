@@ -16,7 +16,7 @@ from channelmem.routing.view import PAST, View
 WHO_DID = re.compile(
     r"(?:o|qp[yWM])(?:[jl]*[bB][jl]*st?)?[jlzk]*(?:[vbB][jlzk]*n?[jlzk]*)?(?P<deed>[VcAG]|[vB](?=[tuUP]))"
 )
-TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
+TOLD = re.compile(r"i[jv]*c[jl]*y|(?:^|[.,&])[jl]*cy|y[jv]*[Vc]M|(?<=d)y[jl]*[RCK]M")
 POINTING = word_set("it this that these those")
 _SUPERLATIVE = word_set("best worst biggest largest tallest fastest oldest most richest longest highest average")
 _IS_IT_DONE = re.compile(r"^[jl,.&]*(?:[bBv][st][jl]*n?[jl]*[Vc]|Bt[xLKT]|qx{1,2}B[st])[jlz]*$|^Bs[jl]*x[jl]*$")
@@ -63,6 +63,8 @@ SIGNS: tuple[Sign, ...] = (
     Sign("something that was", 2, re.compile(r"^[jl,.&]*qBt(?:x?[xLKT])?[jlz.,]*$"), needs="B"),
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
     Sign("something there was", 3, re.compile(r"Bjs[jxG]?[ap]|bjs[jxG]?(?:a|k|p[kHN])"), needs="s"),
+    Sign("has there been any", 3, re.compile(r"^[jl,.&]*vj[jl]*n[jl]*t?[jx]?[KLTCG]"), word_set("there")),
+    Sign("what became of it", 3, None, word_set("become became")),
     Sign("there was", 2, re.compile(r"j[bB][jtCKLT]"), word_set("there")),
     Sign("it, this or that did", 2, re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s"), POINTING),
     Sign("that thing", 2, re.compile(r"t[xj]?sa"), needs="s"),

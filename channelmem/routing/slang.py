@@ -38,7 +38,7 @@ _SLANG = """
     whatcha what are you, watcha what are you, wassup what is up, whatsup what is up, wazzup what is up,
     iirc remember, dafuq what, sry sorry, srry sorry, every-one everyone, any-one anyone, latst latest, lil little,
     ystd yesterday, yst yesterday, ystday yesterday,
-    mssg message
+    mssg message, befor before, bfore before, befour before
 """
 _KEY_WORDS = """
     said just last talk told post says talked talking saying mentioned mention mentioning discussed discuss

@@ -70,10 +70,15 @@ def shape(words: list[str], letters: str) -> str:
     return "".join([_letter(word) if letter == "x" else letter for word, letter in zip(words, letters, strict=True)])
 
 
+def past(word: str) -> bool:
+    """Whether an unlisted word looks like a verb of the past."""
+    return word in _IRREGULAR or (word.endswith("ed") and len(word) > 4)
+
+
 @lru_cache(maxsize=16_384)
 def _letter(word: str) -> str:
     if word in TALK_NOUNS:
         return "T"
-    if word in _IRREGULAR or (word.endswith("ed") and len(word) > 4 and word not in _NO_PAST):
+    if past(word) and word not in _NO_PAST:
         return "V"
     return "A" if word.endswith("ing") and len(word) > 4 and word not in _NO_ING else "x"

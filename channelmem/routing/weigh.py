@@ -24,6 +24,7 @@ _THEM = frozenset("eNP")
 _THEIRS = frozenset({"his", "her", "him", "their"})
 _YOURS = re.compile(r"^[^NP]*U[jx]*[KLT]")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
+_SAID_IT = re.compile(r"(?P<who>N)[jl]*c[jl]*s")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
 
@@ -67,9 +68,7 @@ def weigh(line: Line) -> Weighed:
 def _subject(letters: str, *, told: bool) -> tuple[int, int]:
     """Who did it: the first known people, unless somebody else is the subject before them."""
     if told and (match := TOLD.search(letters)):
-        # "what is my dog called? told you once": the asker is only in "my".
-        at = match.start() if letters[match.start()] in "iy" else letters.find("u")
-        return (at, at + 1) if at >= 0 else (0, 0)
+        return _teller(letters, match.start())
     if given := YOU_GAVE.search(letters):
         return given.span("you")
     if _YOURS.search(letters):
@@ -79,5 +78,13 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
     if asker and (names is None or asker.start() < names.start()):
         return asker.span()
     if names is None or not {"o", "W", "g"}.isdisjoint(letters[: names.start()]):
-        return 0, 0
+        said = _SAID_IT.search(letters)  # "when do we meet? Ann wrote it"
+        return said.span("who") if said else (0, 0)
     return names.span()
+
+
+def _teller(letters: str, at: int) -> tuple[int, int]:
+    """ "What is my dog called? told you once": the asker is only in "my"."""
+    if letters[at] not in "iy":
+        at = max(letters.find("i", 0, at), letters.find("u"))
+    return (at, at + 1) if at >= 0 else (0, 0)
