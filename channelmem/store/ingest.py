@@ -134,6 +134,8 @@ class Worker:
             retry_s = FIRST_RETRY_S
             self._held |= {entry.id for entry in entries}
             await self._loaded.put(entries)
+            # The later the next batch is read, the more there is to put together, and others may take it.
+            await self._loaded.join()
         await self._loaded.put(None)
 
     async def _pause(self, pause_s: float) -> None:
@@ -150,6 +152,7 @@ class Worker:
 
     async def _embed_batches(self) -> None:
         while (entries := await self._loaded.get()) is not None:
+            self._loaded.task_done()
             if not self._stopping.is_set():  # else handed over
                 await self._embed_batch(entries)
         await self._loaded.put(None)  # for the others

@@ -66,10 +66,6 @@ class Outbox:
         """Events accepted and not yet acknowledged by Redis."""
         return sum(len(lane.events) + len(lane.flight) for lane in self._lanes.values())
 
-    @property
-    def idle(self) -> bool:
-        return all(lane.task is None for lane in self._lanes.values())
-
     def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         lane = self._lanes.setdefault(bucket, Lane(bucket))
