@@ -456,6 +456,8 @@ def test_an_old_channel_is_asked_like_a_new_one() -> None:
         "has alice confirmed for the game on friday",
         "did bob claim the wipe is tonight",
         "what did alice say is due on friday",
+        "how many ppl voted for the 7am slot",
+        "bob's answer to q3, what was it again",
     ],
 )
 def test_a_day_that_belongs_to_what_is_planned_is_no_time_to_look_at(text: str) -> None:
@@ -491,6 +493,8 @@ def test_a_day_gone_by_is_one_whatever_stands_before_it(text: str, ago_s: float)
         "what's become of the plan we hatched on friday",
         "we had a vote on the 12th, bob counted it. outcome?",
         "alice left instructions for the oven this morning, i need them",
+        "before i was in this server did anybody ever run a portrait swap",
+        "how did the naming vote end the day before yesterday",
     ],
 )
 def test_what_lies_further_back_is_memory_in_less_common_words_too(text: str) -> None:
@@ -506,6 +510,11 @@ def test_what_lies_further_back_is_memory_in_less_common_words_too(text: str) ->
         ("at what hour are we meeting? carol wrote it somewhere up there", (CAROL,)),
         ("you just named two museums, what's the second one", (BOT,)),
         ("i made up a rhyme for the bones and told you ages back, how did it go", (MARK,)),
+        ("was it bob or carol who said no to the fireworks", (BOB, CAROL)),
+        ("last nite bob posted a savegame right? name of the file?", (BOB,)),
+        ("u said smth smart about backlighting yesterday, say it again", (BOT,)),
+        ("alice's critique of my value study, in one line", (ALICE,)),
+        ("can somebody dig out the dropbox link carol put here", (CAROL,)),
     ],
 )
 def test_whose_words_are_meant_is_found_beside_the_question(text: str, speakers: tuple[Person, ...]) -> None:
@@ -523,6 +532,10 @@ def test_whose_words_are_meant_is_found_beside_the_question(text: str, speakers:
         "what is the family speaking about now",
         "one line version of the last 20 min thx",
         "would you check if i missed anything",
+        "pls tell me nobody spoiled the finale in here while i was making tea",
+        "what changed in the plan?",
+        "who was against the new rule?",
+        "im confused, first it was saturday now everyone's writing sunday, what changed",
     ],
 )
 def test_less_common_ways_to_ask_for_the_talk_are_the_channels(text: str) -> None:
@@ -542,6 +555,10 @@ def test_less_common_ways_to_ask_for_the_talk_are_the_channels(text: str) -> Non
         "who built you and what language are you written in",
         "what is a conversation summary buffer in LangChain?",
         "what became of rome",
+        "is it ok if we water down preworkout or does that ruin it",
+        "what did van gogh write to zoe about the sunflowers",
+        "can you ping carol when the vote opens",
+        "lol same, i forgot everything my teacher said on monday",
     ],
 )
 def test_what_only_sounds_like_the_talk_of_the_channel_is_none(text: str) -> None:

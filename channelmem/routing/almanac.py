@@ -62,7 +62,7 @@ SEASON = (
     r"(?:back )?(?:in |during )?(?:(?P<which>last|previous|this past|past|this)|(?:in|during|over|since)(?: the)?) "
     rf"(?P<name>{'|'.join(_SEASONS)})(?: (?:of )?(?P<year>\d{{4}}))?"
 )
-QUARTER = r"(?:in |during |back in )?(?:q(?P<number>[1-4])|(?P<last>last quarter(?! of| hour)))"
+QUARTER = r"(?:(?:in|during|back in|since|from|of|over|for) q(?P<number>[1-4])|(?P<last>last quarter(?! of| hour)))"
 FEAST = (
     r"(?:on|at|over|during|around|since|before|after|last|this|until) (?:last |this )?"
     rf"(?P<name>{'|'.join(sorted(_FEASTS, key=len, reverse=True))})"

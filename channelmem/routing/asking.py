@@ -28,15 +28,17 @@ _ASKING_FORMS = (
     # at the end: "Bob said what"
     r"[qoh][jlz.,]*$",
     # an order that asks: "count how many", "explain the joke"
-    r"^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL])",
+    r"^[jl,.]*(?:[xC][jl]*[hqo]|Ct[TKL]|CM[gNWe])",
     # nothing but a thing: "Ann's opinion on this", "today's summary"
-    r"^[jl]*P[xjKLTCpfza]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$",
+    r"^[jl]*P[xjKLTCpfzatus,]*$|^[jl]*z+[jx]?[KLTH][^BVcdbvi]*$",
 )
 _ASKS = re.compile("|".join(_ASKING_FORMS))
 _HANDING = word_set("give tell show")
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
+_OF_MINE = re.compile(r"u[xj]?x[jz]*(?P<verb>c)")
+_NOT_ASKED = frozenset("qohdNP")
 _STATE = re.compile(r"[jl,.]*N[jlx]{1,2}$")
 _EXCLAIMED = re.compile(r"what an? ")
 _QUESTION = re.compile(r"[qoh]")
@@ -77,8 +79,8 @@ def ends_generally(words: list[str], letters: str) -> bool:
 
 
 def _outsider(view: View) -> bool:
-    match = _OUTSIDER.match(view.shape)
-    if match is None:
+    match = _OUTSIDER.match(view.shape) or (_NOT_ASKED.isdisjoint(view.shape) and _OF_MINE.search(view.shape))
+    if not match:
         return False
     word = view.line.words[match.end() - 1]
     if view.words & {"any", "no"}:

@@ -44,6 +44,7 @@ class Judged(NamedTuple):
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
 _REMEMBERED = word_set("when how that the my")
 _SAID_THERE = re.compile(r"q[jl]*(N)[jlv]*c")
+_IT_WAS = re.compile(r"[bB]s[jl]*(?P<who>N(?:[&,]+N)*)[jl]*$")
 _I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
 _NEEDS = tuple(form.needs for form in CLAUSES)
 
@@ -91,8 +92,16 @@ def _clause(line: Line) -> Finding | None:
         if fit:
             # "Somebody told me Ann said": the one who is known is meant.
             best = next((each for each in fit if "N" in each.who), fit[0]) if len(fit) > 1 else fit[0]
-            return best if name in MAIN else _main_clause(line, best)
+            return _one_of_them(line, best) if name in MAIN else _main_clause(line, best)
     return None
+
+
+def _one_of_them(line: Line, finding: Finding) -> Finding:
+    """Was it Ann or Bob who said so: one of the two."""
+    if finding.who != "o" or not line.persons:
+        return finding
+    match = _IT_WAS.search(line.letters, 0, finding.start)
+    return finding._replace(subject=match.span("who"), who=match["who"]) if match else finding
 
 
 def _main_clause(line: Line, finding: Finding) -> Finding:

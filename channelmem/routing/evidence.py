@@ -11,7 +11,7 @@ from collections.abc import Callable
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.signs import POINTING, TOLD, WHO_DID, YOU_GAVE
 from channelmem.routing.spans import Clue
-from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES
+from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES, TALK_NOUNS
 from channelmem.routing.view import View, first_word
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD
 
@@ -268,6 +268,18 @@ def _affair_when(view: View) -> bool:
     return not view.words.isdisjoint({"when", "where", "who", "time"}) and _affair(view)
 
 
+_WENT = re.compile(r"h[jl]*dt[jxA]{0,2}[xKLTH]")
+_COURSE = word_set("go end turn")
+_HELD = AFFAIRS | OUTCOMES | TALK_NOUNS
+
+
+def _went(view: View) -> bool:
+    """ "How did the vote end"."""
+    if view.words.isdisjoint(_COURSE) or view.words.isdisjoint(_HELD):
+        return False
+    return _WENT.search(view.shape) is not None
+
+
 CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("going on now", 1, _going_on),
     ("somebody here", 2, _group),
@@ -286,6 +298,7 @@ CLUES: tuple[tuple[str, int, Callable[[View], bool]], ...] = (
     ("a past time", 1, _past_time),
     ("an affair of ours", 2, _affair),
     ("when or where it is", 1, _affair_when),
+    ("how it went", 2, _went),
     ("an affair, nothing else", 1, _affair_alone),
     ("a long text", -2, _long),
     ("a general question", -3, _general),

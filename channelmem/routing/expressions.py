@@ -123,7 +123,8 @@ RULES: tuple[Rule, ...] = (
     _rule(
         _before_joining,
         "before prior until",
-        r"(?:before|prior to|until) (?:i|we) (?:\w+ )?(?:joined|came|got here|arrived|was here|showed up|join)",
+        r"(?:before|prior to|until) (?:i|we) (?:\w+ )?(?:joined|came|got here|arrived|was here|showed up|join"
+        r"|(?:was|were) (?:in|on|a member|part))",
         r"before my time",
     ),
     _rule(_since_joining, "since", r"since (?:i|we) (?:\w+ )?(?:joined|arrived)"),

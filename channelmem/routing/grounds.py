@@ -30,8 +30,15 @@ _ASKING = re.compile(
 
 
 def asks(line: Line, letters: str) -> bool:
-    last = line.words[len(line.letters.rstrip("lj.,")) - 1]
-    return _ASKING.search(letters) is not None or last in _ASKED_FOR
+    if _ASKING.search(letters) or line.words[len(line.letters.rstrip("lj.,")) - 1] in _ASKED_FOR:
+        return True
+    return not _ASKED_FOR.isdisjoint(line.words) and _begins_with_wanted(line)
+
+
+def _begins_with_wanted(line: Line) -> bool:
+    """ "Bob posted a file. Name of it?"."""
+    places = (i for i, word in enumerate(line.words) if word in _ASKED_FOR)
+    return any(line.letters[:i].rstrip("jl")[-1:] in {".", ","} for i in places)
 
 
 def elsewhere(line: Line) -> bool:

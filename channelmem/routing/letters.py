@@ -176,8 +176,10 @@ def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
 
 
 def _of_a_thing(each: Found, codes: list[str], words: list[str]) -> bool:
-    """ "The Saturday shift" is a shift; "the Saturday meeting" is when we met."""
-    if words[each.first] != "the" or words[each.last - 1] not in WEEKDAYS or "before" in words[each.last :][:1]:
+    """ "The Saturday shift", "the 7am slot" are things; "the Saturday meeting" is when we met."""
+    if "the" not in words[max(0, each.first - 1) : each.first + 1] or "before" in words[each.last :][:1]:
+        return False
+    if words[each.last - 1] not in WEEKDAYS and (each.span.hours is None or each.span.day is not None):
         return False
     end = each.last
     while end < len(words) and codes[end] in "xKLH":
@@ -215,10 +217,13 @@ def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
     before, said = words[each.first - 1], words[each.first : each.last]
     if said[0] in {"on", "in", "at", "over"} or not _GONE_BY.isdisjoint(said):
         return False
-    return before in _PICKED or (before in {"say", "said"} and not {"q", "o"} & set(codes[: each.first]))
+    if before in _PICKED or codes[max(0, each.first - 2) : each.first] in (["s", "B"], ["s", "b"]):
+        return True  # "first it was Saturday"
+    return before in _SPELT and not {"q", "o"} & set(codes[: each.first])
 
 
 _GONE_BY = word_set("last past previous ago")
+_SPELT = word_set("say said saying write wrote writing mean meant")
 _PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or with")
 _TAKES_OBJECT = word_set(
     """say said saying tell told telling think thought mention mentioned mentioning post posted write wrote share

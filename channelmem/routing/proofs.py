@@ -236,7 +236,7 @@ def _by_some(line: Line, finding: Finding) -> bool:
         return True
     if line.letters[finding.subject[1] : finding.subject[1] + 2] == "px":
         return False  # "everyone in Pompeii"
-    open_group = bool(group & _OPEN_GROUP) and "ever" not in line.words
+    open_group = bool(group & _OPEN_GROUP) and ("ever" not in line.words or "k" in line.letters)
     return "g" in finding.who and (bool(group & PRESENT_GROUP) or open_group)
 
 

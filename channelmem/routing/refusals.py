@@ -52,6 +52,9 @@ _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 # Without any of these letters nobody and nothing of this place is named.
 _NOBODY = frozenset("NPWkzugei")
 _IF_I = re.compile(r" if (?:i|we|you) ")
+_ALLOWED = re.compile(
+    r"(?:ok|okay|fine|safe|possible|legal|illegal|bad|rude|weird|normal|better|healthy|dangerous) (?:if|to|for)$"
+)
 _NOTICES = word_set("psa fyi note update reminder announcement warning tip")
 _FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
 # "Earlier" is before 2010 as well where an old channel is replayed: only a written year says it.
@@ -66,6 +69,8 @@ def refused(line: Line) -> str:
         return "a time before there were such channels"
     if line.letters[0] in _QUESTION_HEADS:
         return _of_words(line) or _whenever(line) or _advice(line)
+    if line.words[:2] == ["is", "it"] and not line.persons and _ALLOWED.match(" ".join(line.words[2:4])):
+        return "asks for advice"
     first = first_word(line.words, line.letters)
     return _made_up(line, first) or _of_words(line) or _whenever(line) or _ordered(line, first) or _advice(line)
 
@@ -140,8 +145,10 @@ def _ordered(line: Line, first: str) -> str:
         return ""
     told = letters[at] == "C" and _TOLD_WHAT.match(letters, at + 1) is None
     ordered = told and not _EXPLAINED.match(" ".join(words[at:]))
+    called = letters[at : at + 2] == "KN" and words[at] != "quote" and not _POSTED.match(letters, at)
     noted = letters[0] == "K" and words[0] != "quote" and "q" not in letters and not _POSTED.match(letters)
-    return "an order to say or do something" if (ordered or noted) and not _ANOTHER_QUESTION.search(letters) else ""
+    given = (ordered or noted or called) and not _ANOTHER_QUESTION.search(letters)
+    return "an order to say or do something" if given else ""
 
 
 def _advice(line: Line) -> str:

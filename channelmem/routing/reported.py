@@ -28,12 +28,13 @@ def told(line: Line, finding: Finding) -> bool:
     beside = letters[: finding.start].removesuffix("q") + "." + letters[finding.end :]
     after = letters[finding.end : finding.end + 4].replace("z", "")
     says_something = _WISHED.match(letters[: finding.start]) is None and (
-        (after[:2] in {"sa", "sp"} and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
+        (_SOMETHING_ABOUT.match(after) and subject != "i") or (after[:2] in {"s", "ps"} and "N" in subject)
     )
     either = ("W" in subject or "e" in subject) and "or" in line.words[finding.end :]  # "we agreed on Thai or Korean"
     return (says_something or either or asks(line, beside)) and sure(line, finding)
 
 
+_SOMETHING_ABOUT = re.compile(r"sx?[ap]")
 _ACCOUNTS = word_set("resume version list transcript log account record report")
 _WISHED = re.compile(r"[jl,.]*i[jm]*[xC]")
 _THE_THING = re.compile(r"[tuw][jx]*[sLK]$")

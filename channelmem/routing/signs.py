@@ -64,6 +64,8 @@ SIGNS: tuple[Sign, ...] = (
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
     Sign("something there was", 3, re.compile(r"Bjs[jxG]?[ap]|bjs[jxG]?(?:a|k|p[kHN])"), needs="s"),
     Sign("has there been any", 3, re.compile(r"^[jl,.&]*vj[jl]*n[jl]*t?[jx]?[KLTCG]"), word_set("there")),
+    Sign("what changed", 2, re.compile(r"^[jl,.&]*q[jl]*V(?:[jlz]*$|pt)"), word_set("changed moved")),
+    Sign("somebody else spoke", -3, re.compile(r"d[jl]*x{1,3}[jl]*C"), needs="C"),
     Sign("what became of it", 3, None, word_set("become became")),
     Sign("there was", 2, re.compile(r"j[bB][jtCKLT]"), word_set("there")),
     Sign("it, this or that did", 2, re.compile(r"d[jlz]*(?:s|t(?=[jlz]*[xVARC]))|q[Vc]s"), POINTING),
@@ -81,7 +83,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("told before", 3, TOLD, needs="y"),
     Sign("what you gave", 3, YOU_GAVE, needs="y"),
     Sign("who is in", 2, re.compile(r"ob[jl]*(?:[jp]|x)[jlz.,]*(?:$|[p&.,z])"), _WHO_IS),
-    Sign("for or against", 3, re.compile(r"(?:o|hx|[bB][jl]*g)[jl]*b?[jl]*p|^g[jl]*p"), word_set("against")),
+    Sign("for or against", 3, re.compile(r"(?:o|hx|[bB][jl]*g)[jl]*[bB]?[jl]*p|^g[jl]*p"), word_set("against")),
     Sign("who is the one", 2, re.compile(r"obt[gsx]t?[NiWeg]"), needs="o"),
     Sign(
         "advice is asked",

@@ -24,7 +24,7 @@ _THEM = frozenset("eNP")
 _THEIRS = frozenset({"his", "her", "him", "their"})
 _YOURS = re.compile(r"^[^NP]*U[jx]*[KLT]")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
-_SAID_IT = re.compile(r"(?P<who>N)[jl]*c[jl]*s")
+_SAID_IT = re.compile(r"(?P<who>N)(?:[jl]*c[jl]*s|(?<=[KLT]N)[jl]*[Vc])")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
 
@@ -78,7 +78,7 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
     if asker and (names is None or asker.start() < names.start()):
         return asker.span()
     if names is None or not {"o", "W", "g"}.isdisjoint(letters[: names.start()]):
-        said = _SAID_IT.search(letters)  # "when do we meet? Ann wrote it"
+        said = _SAID_IT.search(letters)  # "when do we meet? Ann wrote it"; "the link Ann put here"
         return said.span("who") if said else (0, 0)
     return names.span()
 

@@ -19,7 +19,7 @@ FAMOUS = word_set(
     hitchcock kubrick miyazaki potter gandalf frodo vader skywalker solo spock sherlock batman superman simpson wick
     affleck damon hathaway parks monroe hepburn snow stark wahlberg cuban wayne smith burnett kingsolver
     zuckerman rogan oprah winfrey colbert carrey murray hanna-barbera sparrow socrates descartes voltaire rousseau
-    jfk hopper boleyn"""
+    jfk hopper boleyn gogh monet rembrandt vermeer kafka tolstoy goethe orwell"""
 ) - word_set("woods snow stark solo parks mars mercury gates cruise potter wick styles drake")
 # Surnames that are words of their own: they count only right after a first name.
 SURNAMES = FAMOUS | word_set("frank woods snow stark parks gates cruise potter wick styles rock gaga perry ford bean")
