@@ -30,6 +30,7 @@ LEAST = {
     "routing_seventh.jsonl": {"rows": 320, **_TARGET},
     "routing_eighth.jsonl": {"rows": 320, **_TARGET},
     "routing_ninth.jsonl": {"rows": 320, **_TARGET},
+    "routing_tenth.jsonl": {"rows": 160, **_TARGET},
     "routing_final.jsonl": {"rows": 120, **_TARGET},
     "routing_unread.jsonl": {"rows": 390, **_TARGET},
 }

@@ -495,6 +495,7 @@ def test_a_day_gone_by_is_one_whatever_stands_before_it(text: str, ago_s: float)
         "alice left instructions for the oven this morning, i need them",
         "before i was in this server did anybody ever run a portrait swap",
         "how did the naming vote end the day before yesterday",
+        "yday bob put up a spreadsheet with the jersey sizes, link?",
     ],
 )
 def test_what_lies_further_back_is_memory_in_less_common_words_too(text: str) -> None:
@@ -515,6 +516,10 @@ def test_what_lies_further_back_is_memory_in_less_common_words_too(text: str) ->
         ("u said smth smart about backlighting yesterday, say it again", (BOT,)),
         ("alice's critique of my value study, in one line", (ALICE,)),
         ("can somebody dig out the dropbox link carol put here", (CAROL,)),
+        ("bob and carol seem to disagree. About what?", (BOB, CAROL)),
+        ("five hours ago I dumped a stack trace in here. which file was it in", (MARK,)),
+        ("say your last message again, but shorter", (BOT,)),
+        ("What was bob's answer when carol asked him about the cursed ring?", (BOB,)),
     ],
 )
 def test_whose_words_are_meant_is_found_beside_the_question(text: str, speakers: tuple[Person, ...]) -> None:
@@ -534,6 +539,9 @@ def test_whose_words_are_meant_is_found_beside_the_question(text: str, speakers:
         "would you check if i missed anything",
         "pls tell me nobody spoiled the finale in here while i was making tea",
         "what changed in the plan?",
+        "way too many messages in here, gimme three bullet points",
+        "bob and carol all typing at once, what scheme have they settled on",
+        "sumarise evrything since my last msg",
         "who was against the new rule?",
         "im confused, first it was saturday now everyone's writing sunday, what changed",
     ],
@@ -555,6 +563,8 @@ def test_less_common_ways_to_ask_for_the_talk_are_the_channels(text: str) -> Non
         "who built you and what language are you written in",
         "what is a conversation summary buffer in LangChain?",
         "what became of rome",
+        "yes exactly what I meant",
+        "nobody said it was easy, what song is that from",
         "is it ok if we water down preworkout or does that ruin it",
         "what did van gogh write to zoe about the sunflowers",
         "can you ping carol when the vote opens",

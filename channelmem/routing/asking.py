@@ -19,7 +19,8 @@ TASKS = word_set(
     spell count code make build order buy open close start stop cancel schedule remind reword improve"""
 )
 _ASKING_WORDS = word_set("any anything everything quote")
-_TAGS = word_set("right correct so huh no yeah")
+# What asks behind a pause: "Bob is in, right?", "Bob put up a sheet, link?".
+_LAST_WORDS = word_set("right correct so huh no yeah link name title url source details")
 _ASKING_FORMS = (
     # at the head: what, did, is, find, summarize; have you; can you; I would like to know
     r"^[jl,.&zk]*(?:[qhodDbBRr]|v[NPWigyetuUws]|m[jl]*[yNRg]|i[jmp]*R)",
@@ -34,13 +35,14 @@ _ASKING_FORMS = (
 )
 _ASKS = re.compile("|".join(_ASKING_FORMS))
 _HANDING = word_set("give tell show")
+_POINTS = word_set("points bullets highlights takeaways sentences lines")
 _ONE_OF = re.compile(r"(?:give|tell|show) (?:me|us) (?:a|an|some|two|three|five|\d+) ")
 # What the asker has from elsewhere: "my teacher told me", "I read yesterday that".
 _OUTSIDER = re.compile(r"^[jl,.&z]*[utw][xj]?x(?:p[xj]?x)?[jz]*(?P<verb>c)|^[jl,.&z]*i[jzp]*(?P<read>V)(?!.*[NPWgk])")
 _OF_MINE = re.compile(r"u[xj]?x[jz]*(?P<verb>c)")
 _NOT_ASKED = frozenset("qohdNP")
 _STATE = re.compile(r"[jl,.]*N[jlx]{1,2}$")
-_EXCLAIMED = re.compile(r"what an? ")
+_EXCLAIMED = re.compile(r"what an? |(?:(?:yes|yeah|yep|no|nope) ,? ?)?(?:exactly|precisely) what (?:i|we) \w+$")
 _QUESTION = re.compile(r"[qoh]")
 _BEFORE_QUESTION = frozenset({"", ".", ",", "&", "R", "r", "M", "C", "s"})
 _BEFORE_WANTED = frozenset({"", ".", ",", "&", "R", "r", "b", "B", "p", "x"})
@@ -128,7 +130,7 @@ def silent(view: View) -> bool:
         return False
     if view.shape[0] == "v" and view.line.words[1:2] == ["there"]:
         return False
-    return not (view.line.words[-1] in _TAGS and view.shape[-2:-1] in {",", "."})
+    return not (view.line.words[-1] in _LAST_WORDS and view.shape[-2:-1] in {",", "."})
 
 
 def _sought(view: View, first: str) -> bool:
@@ -145,4 +147,6 @@ def task(view: View) -> bool:
         first = first_word(view.line.words, view.shape)
         if first in TASKS and not _sought(view, first):
             return True
-    return not view.words.isdisjoint(_HANDING) and _ONE_OF.search(view.text) is not None
+    if view.words.isdisjoint(_HANDING) or not view.words.isdisjoint(_POINTS):
+        return False
+    return _ONE_OF.search(view.text) is not None

@@ -43,6 +43,7 @@ class Judged(NamedTuple):
 
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
 _REMEMBERED = word_set("when how that the my")
+_THEIR_ANSWER = re.compile(r"q[bB][jl]*(P)[jx]*[KL]")
 _SAID_THERE = re.compile(r"q[jl]*(N)[jlv]*c")
 _IT_WAS = re.compile(r"[bB]s[jl]*(?P<who>N(?:[&,]+N)*)[jl]*$")
 _I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
@@ -111,6 +112,8 @@ def _main_clause(line: Line, finding: Finding) -> Finding:
         return finding._replace(subject=(answer + 1, answer + 2), who="y")
     if finding.name == "messages" and (said := _SAID_THERE.search(line.letters, finding.end - 1)):
         return finding._replace(subject=said.span(1), who="N")  # "the message where Ann mentioned it"
+    if finding.name == "told" and (theirs := _THEIR_ANSWER.search(line.letters, 0, finding.start)):
+        return finding._replace(subject=theirs.span(1), who="P")  # "Ann's answer when Bob asked her"
     match = LIFE_QUESTION.search(line.letters, 0, finding.start)
     if match is None or line.letters[match.end() : match.end() + 1] == "R":
         return finding

@@ -257,7 +257,7 @@ RULES: tuple[Rule, ...] = (
         _long_ago,
         f"previously formerly days once before last previous {_TERMS}",
         r"previously|formerly|in the old days",
-        r"(?:once|before)(?= [,.!?;]|$| (?:before|what|when|who|where|that|how|about)(?!\S))",
+        r"(?:(?<!at )once|before)(?= [,.!?;]|$| (?:before|what|when|who|where|that|how|about)(?!\S))",
         rf"(?:before|after|during|over|since|last|previous) (?:the )?(?:\w+ )?(?:{_TERMS.replace(' ', '|')})",
         r"once(?= (?:said|told|wrote|had|gave|got|made|in here|in this|\w+ed)(?!\S))",
     ),

@@ -222,7 +222,7 @@ def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
     return before in _SPELT and not {"q", "o"} & set(codes[: each.first])
 
 
-_GONE_BY = word_set("last past previous ago")
+_GONE_BY = word_set("last past previous ago yesterday")
 _SPELT = word_set("say said saying write wrote writing mean meant")
 _PICKED = word_set("suggested suggest proposed propose picked pick chose choose for to or with")
 _TAKES_OBJECT = word_set(

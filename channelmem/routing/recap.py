@@ -68,7 +68,7 @@ _OURS = word_set(
 )
 _POLITE = word_set(
     """me us for a an the quick short brief of up some give us please now today can could so far this then all in
-    on bullet points"""
+    on bullet points one two three four five few couple 3 5"""
 )
 
 

@@ -55,6 +55,9 @@ _IF_I = re.compile(r" if (?:i|we|you) ")
 _ALLOWED = re.compile(
     r"(?:ok|okay|fine|safe|possible|legal|illegal|bad|rude|weird|normal|better|healthy|dangerous) (?:if|to|for)$"
 )
+_WHERE_FROM = re.compile(
+    r"(?<!\S)what (?:song|movie|film|book|show|quote|game|line|meme) is (?:that|this|it) from(?!\S)"
+)
 _NOTICES = word_set("psa fyi note update reminder announcement warning tip")
 _FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
 # "Earlier" is before 2010 as well where an old channel is replayed: only a written year says it.
@@ -119,6 +122,8 @@ def _of_words(line: Line) -> str:
             return "a question about a language"
     if words[:2] == ["what", "is"] and words[2:3] in (["a"], ["an"]) and _NOBODY.isdisjoint(line.letters):
         return "asks what a thing is"
+    if "from" in words and _WHERE_FROM.search(" ".join(words)):
+        return "asks where words come from"
     asked = not _WORDS.isdisjoint(words) and _WORDING.search(" ".join(words))
     return "a question about a word" if asked else ""
 
@@ -141,7 +146,7 @@ def _ordered(line: Line, first: str) -> str:
     if words[0] == "say" and "again" not in words and letters[1:2] != "M":
         return "words to be said"
     at = words.index(first) if first else 0
-    if words[at : at + 3] == ["say", "that", "again"]:
+    if words[at] == "say" and "again" in words:
         return ""
     told = letters[at] == "C" and _TOLD_WHAT.match(letters, at + 1) is None
     ordered = told and not _EXPLAINED.match(" ".join(words[at:]))

@@ -72,7 +72,7 @@ def _only_told(line: Line, finding: Finding, subject: str, verb: str) -> bool:
 
 def _of_others(line: Line, finding: Finding, subject: str, verb: str) -> bool:
     """I thought, I told my mum, people voted in an election."""
-    if subject in {"i", "W"} and verb in MINDED:
+    if (subject in {"i", "W"} and verb in MINDED) or (subject == "i" and verb == "meant"):
         return True
     if subject == "i" and verb in {"told", "asked"} and line.letters[finding.end : finding.end + 2] == "ux":
         return True

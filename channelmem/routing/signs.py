@@ -64,6 +64,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("what is with it", 3, re.compile(r"qb[jl]*p[jl]*[tgNPe]"), word_set("with")),
     Sign("something there was", 3, re.compile(r"Bjs[jxG]?[ap]|bjs[jxG]?(?:a|k|p[kHN])"), needs="s"),
     Sign("has there been any", 3, re.compile(r"^[jl,.&]*vj[jl]*n[jl]*t?[jx]?[KLTCG]"), word_set("there")),
+    Sign("about what", 1, re.compile(r"[.,][jl]*[ap]q[jl.]*$"), needs="q"),
     Sign("what changed", 2, re.compile(r"^[jl,.&]*q[jl]*V(?:[jlz]*$|pt)"), word_set("changed moved")),
     Sign("somebody else spoke", -3, re.compile(r"d[jl]*x{1,3}[jl]*C"), needs="C"),
     Sign("what became of it", 3, None, word_set("become became")),

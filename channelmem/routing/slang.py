@@ -47,6 +47,7 @@ _KEY_WORDS = """
     everyone everybody yesterday earlier morning afternoon evening tonight weekend monday tuesday wednesday
     thursday friday saturday sunday minutes minute hours recently remember summarize summary conversation
     which agreement announced announcement suggestion decision meeting
+    summarise everything
     channel message messages question explained complaining complained arguing argued laughing catch missed
     about what happened happening anything something january february september october november december august
 """

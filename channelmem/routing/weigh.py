@@ -24,6 +24,7 @@ _THEM = frozenset("eNP")
 _THEIRS = frozenset({"his", "her", "him", "their"})
 _YOURS = re.compile(r"^[^NP]*U[jx]*[KLT]")
 _I_DID = re.compile(r"(?<=d)i(?![jl]*R)")
+_I_PUT = re.compile(r"i(?=[jl]*Vt)")
 _SAID_IT = re.compile(r"(?P<who>N)(?:[jl]*c[jl]*s|(?<=[KLT]N)[jl]*[Vc])")
 NAMES = re.compile(r"(?:N(?:j*(?:,&?|&)j*))*[NP]")
 
@@ -75,6 +76,8 @@ def _subject(letters: str, *, told: bool) -> tuple[int, int]:
         at = letters.index("U")
         return at, at + 1
     names, asker = NAMES.search(letters), _I_DID.search(letters)
+    if names is None:
+        asker = asker or _I_PUT.search(letters)
     if asker and (names is None or asker.start() < names.start()):
         return asker.span()
     if names is None or not {"o", "W", "g"}.isdisjoint(letters[: names.start()]):
