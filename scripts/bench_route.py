@@ -14,7 +14,8 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 
 from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene, route
@@ -74,21 +75,31 @@ class Line:
     cpu_worst_us: float
 
 
-def timed(texts: list[str], scene: Scene, rounds: int) -> tuple[list[float], list[float]]:
-    """Wall times and times on the processor, each in order."""
-    wall, cpu = [], []
-    for _ in range(rounds):
-        for text in texts:
+@dataclass(slots=True)
+class Class:
+    """Questions of one kind, and what their routes took."""
+
+    what: str
+    scene: Scene
+    texts: Sequence[str]
+    seldom: bool = False
+    """Takes part in every twentieth round only."""
+    wall_us: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
+
+    def ask(self, new_word: str = "") -> None:
+        for place, text in enumerate(self.texts):
+            asked = f"{text} {new_word}{place}" if new_word else text
             begin, cpu_begin = time.perf_counter_ns(), time.process_time_ns()
-            route(text, scene)
-            cpu.append((time.process_time_ns() - cpu_begin) / 1_000)
-            wall.append((time.perf_counter_ns() - begin) / 1_000)
-    return sorted(wall), sorted(cpu)
+            route(asked, self.scene)
+            self.cpu_us.append((time.process_time_ns() - cpu_begin) / 1_000)
+            self.wall_us.append((time.perf_counter_ns() - begin) / 1_000)
 
-
-def line(what: str, texts: list[str], scene: Scene, rounds: int) -> Line:
-    wall, cpu = timed(texts, scene, rounds)
-    return Line(what, len(texts), wall[len(wall) // 2], wall[int(len(wall) * 0.99)], cpu[len(cpu) // 2], cpu[-1])
+    @property
+    def line(self) -> Line:
+        wall, cpu = sorted(self.wall_us), sorted(self.cpu_us)
+        p50, p99 = wall[len(wall) // 2], wall[int(len(wall) * 0.99)]
+        return Line(self.what, len(self.texts), p50, p99, cpu[len(cpu) // 2], cpu[-1])
 
 
 def scene(roster: Roster) -> Scene:
@@ -96,22 +107,28 @@ def scene(roster: Roster) -> Scene:
 
 
 def measure(rounds: int) -> list[Line]:
+    """All classes in turns: a slow moment of the machine touches all of them alike."""
     small = scene(Roster(Person(10 + i, name) for i, name in enumerate(PEOPLE)))
     crowd = [Person(10 + i, name) for i, name in enumerate(PEOPLE)]
     crowd += [Person(100 + i, f"user{i:04d} of the crowd", (f"nick_{i}",)) for i in range(5_000)]
     large = scene(Roster(crowd))
-    fresh = [f"{text} number{i * len(PLAIN) + k}" for i in range(rounds) for k, text in enumerate(PLAIN)]
-    first = line("the first question of a process", [TIMED[7]], small, 1)
-    return [
-        first,
-        line("without a time expression", list(PLAIN), small, rounds),
-        line("with a time expression", list(TIMED), small, rounds),
-        line("without, each with a new word", fresh, small, 1),
-        line("without, 5,000 names in the roster", list(PLAIN), large, rounds),
-        line("with, 5,000 names in the roster", list(TIMED), large, rounds),
-        line("unknown names, 5,000 in the roster", ["what did usre1234 say", "did use say it"], large, rounds),
-        *(line(f"pathological: {what}", [text], large, max(3, rounds // 20)) for what, text in PATHOLOGICAL.items()),
+    first = Class("the first question of a process", small, TIMED[7:8])
+    first.ask()
+    fresh = Class("without, each with a new word", small, PLAIN)
+    classes = [
+        Class("without a time expression", small, PLAIN),
+        Class("with a time expression", small, TIMED),
+        fresh,
+        Class("without, 5,000 names in the roster", large, PLAIN),
+        Class("with, 5,000 names in the roster", large, TIMED),
+        Class("unknown names, 5,000 in the roster", large, ("what did usre1234 say", "did use say it")),
+        *(Class(f"pathological: {what}", large, (text,), seldom=True) for what, text in PATHOLOGICAL.items()),
     ]
+    for number in range(rounds):
+        for each in classes:
+            if not each.seldom or number % 20 == 0:
+                each.ask(f"number{number}x" if each is fresh else "")
+    return [first.line, *(each.line for each in classes)]
 
 
 def main() -> None:
