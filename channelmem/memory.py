@@ -12,18 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TypeVar
 
 from channelmem.channels import Channels
 from channelmem.discreet import Discreet
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
+from channelmem.recalling import lines
 from channelmem.recalling.recall import Recall
 from channelmem.routing.route import route
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
+from channelmem.store import documents
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import Buckets, connect
 from channelmem.store.ingest import Worker
@@ -49,9 +52,10 @@ from channelmem.types import (
 )
 
 BATCH = 32
-"""Messages of a long list that are linked and stored together; linking them keeps the event loop for 10 ms."""
+"""Messages of a long list that are linked and stored together, in one step of the event loop."""
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -199,26 +203,26 @@ class Memory:
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)
         self._channels.drop(channel_id, ids)
-        return await self._store.delete(guild_id, channel_id, ids)
+        return await _gone(self._store.delete(guild_id, channel_id, ids))
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
         self._channels.drop_channel(channel_id)
-        return await self._store.delete_channel(guild_id, channel_id)
+        return await _gone(self._store.delete_channel(guild_id, channel_id))
 
     async def delete_guild(self, guild_id: int) -> int:
         self._channels.drop_guild(guild_id)
-        return await self._store.delete_guild(guild_id)
+        return await _gone(self._store.delete_guild(guild_id))
 
     # --- what people decide ---
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts a person out and removes everything of theirs; invisible when this returns."""
         self._channels.drop_author(author_id)
-        await self._store.forget(author_id, guild_id)
+        await _gone(self._store.forget(author_id, guild_id))
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         self._channels.drop_author(author_id)
-        await self._store.opt_out(author_id, guild_id)
+        await _gone(self._store.opt_out(author_id, guild_id))
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         await self._store.opt_in(author_id, guild_id)
@@ -235,7 +239,7 @@ class Memory:
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
         self._channels.drop_channel(channel_id)
-        return await self._store.clear(guild_id, channel_id)
+        return await _gone(self._store.clear(guild_id, channel_id))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.status(guild_id, channel_id)
@@ -283,6 +287,15 @@ class Memory:
     async def lag_s(self) -> float:
         """How long the oldest of them has waited."""
         return await self._store.lag_s()
+
+
+async def _gone(removal: Awaitable[T]) -> T:
+    """A removal, of which no text stays in this process either."""
+    try:
+        return await removal
+    finally:
+        documents.forget_read()
+        lines.forget_read()
 
 
 async def _connect(stack: AsyncExitStack, settings: Settings) -> str:

@@ -27,6 +27,8 @@ from channelmem import (
 )
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import ModelError
+from channelmem.recalling import lines
+from channelmem.store import documents
 
 MARK, ANN, BOB = Person(7, "Mark"), Person(8, "Ann"), Person(9, "Bob")
 GUILD, CHANNEL, OTHER = 5 << 22, 10, 11
@@ -336,6 +338,16 @@ async def test_switched_off_nothing_is_remembered(settings: Settings, embedder: 
     off = settings.model_copy(update={"enabled": False})
     async with Memory.open(off, clock=clock, embedder=embedder) as memory:
         assert await memory.remember(Talk(memory, clock).message(BOB, "hello")) is Outcome.IGNORED
+
+
+async def test_of_what_is_removed_no_text_stays_in_the_process(talk: Talk) -> None:
+    await talk.say(BOB, "the password is swordfish")
+    await talk.ask(ANN, "what did Bob say about the password?")
+    assert documents._message.cache_info().currsize
+    assert lines.read.cache_info().currsize
+    await talk.memory.forget(BOB.id)
+    assert not documents._message.cache_info().currsize
+    assert not lines.read.cache_info().currsize
 
 
 def test_the_public_names_are_these() -> None:

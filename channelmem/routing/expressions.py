@@ -19,6 +19,8 @@ from channelmem.routing.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
 _PART = "(?P<part>morning|afternoon|evening|night)"
 _LONG_ABSENCE_S = 3 * HOUR
+# "Last night", "last evening" have a rule of their own.
+_NOT_A_PART = "(?<!night)(?<!evening)(?<!morning)(?<!afternoon)"
 
 Handler = Callable[["re.Match[str]", Moment], Span | None]
 
@@ -194,7 +196,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         _rolling,
         "last past previous",
-        rf"{_DURING}(?:the |these |this )(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)",
+        rf"{_DURING}(?:the |these |this )(?:last|past|previous) {ABOUT}{AMOUNT}{_NOT_A_PART}",
     ),
     _rule(
         almanac.last_unit,
@@ -205,7 +207,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         _rolling,
         "last past previous",
-        rf"{_DURING}?(?:the |these |this )?(?:last|past|previous) {ABOUT}{AMOUNT}(?<!night)",
+        rf"{_DURING}?(?:the |these |this )?(?:last|past|previous) {ABOUT}{AMOUNT}{_NOT_A_PART}",
     ),
     _rule(
         almanac.this_unit,

@@ -76,10 +76,10 @@ def _phrase(words: list[str], codes: list[str], i: int) -> None:
         codes[i] = "G"
     elif word == "which" and words[i + 1 : i + 4] in _ONE_OF_YOU:
         codes[i : i + 4] = "ojjj"
-    elif word == "called" and after in _CALLED:
+    elif word == "called" and (after == "dibs" or (after in _CALLED and codes[i + 2 : i + 3] == ["t"])):
         codes[i] = "c"
-    elif word == "you" and after == "just" and codes[i + 2 : i + 3] == ["x"] and past(words[i + 2]):
-        codes[i + 2] = "c"
+    elif word == "you" and after == "just" and codes[max(0, i - 1)] in "y.,l" and codes[i + 2 : i + 3] == ["x"]:
+        codes[i + 2] = "c" if past(words[i + 2]) else "x"
     elif after == "of" and i + 2 < len(words) and words[i + 2] in {"you", "us", "them"} and word in _SOME_OF:
         codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
 
@@ -118,7 +118,7 @@ _SOME_OF = {
 }  # fmt: skip
 _ONE_OF_YOU = (["one", "of", "you"], ["one", "of", "us"], ["one", "of", "them"])
 # To call somebody something is to say it.
-_CALLED = word_set("it him her me them us you dibs")
+_CALLED = word_set("it him her me them us you")
 _PHRASE_HEADS = frozenset({*(one for one, _ in _PAIRS), *_WITH_PARTICLE, *_SOME_OF, "in", "on", "of", "from"})
 
 
@@ -172,7 +172,7 @@ def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
     if (each.span.day is None and each.span.hours is None) or not _AHEAD.isdisjoint(words[each.first : each.last]):
         return False
     said = next((i for i in range(each.first) if codes[i] in "Cc"), each.first)
-    return not {"m", "b"}.isdisjoint(codes[said : each.first])
+    return "m" in codes[said : each.first] or (said < each.first and codes[each.first - 1] == "b")
 
 
 def _of_a_thing(each: Found, codes: list[str], words: list[str]) -> bool:
@@ -188,16 +188,15 @@ def _of_a_thing(each: Found, codes: list[str], words: list[str]) -> bool:
     return end > each.last and codes[end - 1] == "x" and thing not in TALK_NOUNS and thing not in AFFAIRS
 
 
-_SO_FAR = word_set("since after from before until till")
-_PERFECT = re.compile(r"v[jl]*[NPWeg]+[^.]*$")
+_PERFECT = re.compile(r"v[jl]*[NPWeg]+[jl]*[cCxK][^.qoNWegcC]*$")
 
 
 def _to_come(each: Found, codes: list[str], words: list[str]) -> bool:
     """ "Has Ann confirmed for Friday": what has been done so far has no day, so the day is still to come."""
-    said = words[max(0, each.first - 1) : each.last]
-    if words[each.last - 1] not in WEEKDAYS or not (_GONE_BY | _SO_FAR).isdisjoint(said):
+    if words[each.last - 1] not in WEEKDAYS or not _GONE_BY.isdisjoint(words[each.first : each.last]):
         return False
-    return _PERFECT.search("".join(codes[: each.first])) is not None
+    asked = _PERFECT.search("".join(codes[: each.first]))
+    return asked is not None and "for" in words[asked.start() : each.first]
 
 
 _AHEAD = word_set("last past previous yesterday today this night ago")
@@ -217,8 +216,9 @@ def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
     before, said = words[each.first - 1], words[each.first : each.last]
     if said[0] in {"on", "in", "at", "over"} or not _GONE_BY.isdisjoint(said):
         return False
-    if before in _PICKED or codes[max(0, each.first - 2) : each.first] in (["s", "B"], ["s", "b"]):
-        return True  # "first it was Saturday"
+    it_was = codes[max(0, each.first - 2) : each.first] in (["s", "B"], ["s", "b"])
+    if before in _PICKED or (it_was and {"c", "C"}.isdisjoint(codes)):
+        return True  # "first it was Saturday, now it is Sunday"
     return before in _SPELT and not {"q", "o"} & set(codes[: each.first])
 
 

@@ -52,8 +52,8 @@ _GROUPS: dict[str, str] = {
     "e": "he she they",
     "W": "we",
     "g": """people everyone everybody anyone anybody someone somebody nobody folks guys yall mods admins devs others
-        guy person team members users user member mod admin boys girls gang lads dudes crew folk family squad guild
-        neighbours neighbors classmates teammates""",
+        guy person team members users user member mod admin boys girls gang lads dudes crew folk squad guild classmates
+        teammates""",
     "M": "me us him her them myself yourself himself herself themselves ourselves",
     "u": "my mine",
     "U": "your yours",

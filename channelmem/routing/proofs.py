@@ -104,11 +104,14 @@ def _passive(line: Line, finding: Finding) -> bool:
     return not line.letters[: finding.start].strip("jtl") or asks(line, line.letters)
 
 
+_DECREED = word_set("decided announced declared revealed")
+
+
 def _by_others(line: Line, finding: Finding) -> bool:
     """ "Has the ECB decided": somebody else's words, unless a thing of ours was settled."""
     between = slice(finding.start + 1, finding.verb[0])
     letters, words = line.letters[between], line.words[between]
-    if line.letters[finding.start] != "v" or "x" not in letters or "n" in letters:
+    if line.letters[finding.start] != "v" or "x" not in letters or "n" in letters or finding.verb_word not in _DECREED:
         return False
     return AFFAIRS.isdisjoint(words) and TALK_NOUNS.isdisjoint(words) and OUTCOMES.isdisjoint(words)
 

@@ -49,11 +49,12 @@ _THEIR_WORDS = re.compile(r"P[jxz]*[KL]|N[jz]*c")
 _POSTED = re.compile(r"K[jz]*[NgWi][jz]*c|K[pf][jtNPz]")
 
 
-# Without any of these letters nobody and nothing of this place is named.
-_NOBODY = frozenset("NPWkzugei")
+# Somebody, something or a time of this place, or a word of talk; "a summary buffer" is no summary.
+_HERE = re.compile(r"[NPWkzugeicBK]|r(?!x)")
+_OF_THE_TALK = frozenset("NPczkqrR")
 _IF_I = re.compile(r" if (?:i|we|you) ")
 _ALLOWED = re.compile(
-    r"(?:ok|okay|fine|safe|possible|legal|illegal|bad|rude|weird|normal|better|healthy|dangerous) (?:if|to|for)$"
+    r"is it (?:ok|okay|fine|safe|legal|illegal|bad|rude|weird|normal|better|healthy|dangerous) (?:if|to|for) "
 )
 _WHERE_FROM = re.compile(
     r"(?<!\S)what (?:song|movie|film|book|show|quote|game|line|meme) is (?:that|this|it) from(?!\S)"
@@ -72,7 +73,7 @@ def refused(line: Line) -> str:
         return "a time before there were such channels"
     if line.letters[0] in _QUESTION_HEADS:
         return _of_words(line) or _whenever(line) or _advice(line)
-    if line.words[:2] == ["is", "it"] and not line.persons and _ALLOWED.match(" ".join(line.words[2:4])):
+    if line.letters.startswith("bs") and _asks_leave(line):
         return "asks for advice"
     first = first_word(line.words, line.letters)
     return _made_up(line, first) or _of_words(line) or _whenever(line) or _ordered(line, first) or _advice(line)
@@ -85,11 +86,12 @@ def _before_channels(time: Found) -> bool:
 
 def _made_up(line: Line, first: str) -> str:
     words = line.words
-    if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])) or _invented(words, first):
+    if first in _PRETENCE or (first in _MAKING and not _FICTION.isdisjoint(words[:7])) or _invented(line, first):
         return "something to be made up"
-    if words[0] == "if" and "how" in words and any(word.isdecimal() for word in words):
+    told = not {"d", "c"}.isdisjoint(line.letters)
+    if words[0] == "if" and "how" in words and not told and any(word.isdecimal() for word in words):
         return "a sum"
-    if line.letters.startswith("myx") and "if" in words and not line.persons and _IF_I.search(" ".join(words)):
+    if words[:2] == ["would", "you"] and _what_may_be(line):
         return "asks what may be"
     should_we = words[0] in {"should", "shall"} and words[1:2] in (["i"], ["we"])
     if should_we or (words[0] in _PROGRAMS and line.letters[0] == "x"):
@@ -97,8 +99,20 @@ def _made_up(line: Line, first: str) -> str:
     return "a task" if first in TASKS and _to_be_done(line, first) else ""
 
 
-def _invented(words: list[str], first: str) -> bool:
-    if first not in {"invent", "make", "come"}:
+def _asks_leave(line: Line) -> bool:
+    """ "Is it ok if we mix them"; not "is it ok to ask what I missed"."""
+    return _OF_THE_TALK.isdisjoint(line.letters) and _ALLOWED.match(" ".join(line.words)) is not None
+
+
+def _what_may_be(line: Line) -> bool:
+    """ "Would you lie if I asked you to"; not "would you mind checking if I sent it"."""
+    doing = line.letters[2:3] == "x" and line.words[2] != "mind"
+    return doing and _IF_I.search(" ".join(line.words)) is not None
+
+
+def _invented(line: Line, first: str) -> bool:
+    words = line.words
+    if first not in {"invent", "make", "come"} or _ANOTHER_QUESTION.search(line.letters):
         return False
     after = words[words.index(first) + 1 : words.index(first) + 3]
     return first == "invent" or (after[:1] == ["up"] and (first == "make" or after == ["up", "with"]))
@@ -120,7 +134,7 @@ def _of_words(line: Line) -> str:
         translated = words[0] == "translate" and not line.persons
         if translated or not _UNDERSTANDING.isdisjoint(words):
             return "a question about a language"
-    if words[:2] == ["what", "is"] and words[2:3] in (["a"], ["an"]) and _NOBODY.isdisjoint(line.letters):
+    if words[:2] == ["what", "is"] and words[2:3] in (["a"], ["an"]) and not _HERE.search(line.letters):
         return "asks what a thing is"
     if "from" in words and _WHERE_FROM.search(" ".join(words)):
         return "asks where words come from"

@@ -65,7 +65,7 @@ def _only_told(line: Line, finding: Finding, subject: str, verb: str) -> bool:
         return True
     if lead.rstrip("j")[-1:] == "m" or line.words[: finding.start] in (["as"], ["like"]):
         return True  # "what would you have said", "as Ann said"
-    if "m" in lead and line.words[finding.start - 1] == "if":
+    if "would" in line.words[: finding.start] and line.words[finding.start - 1] == "if":
         return True  # "would you lie if I asked you to"
     return _of_others(line, finding, subject, verb) or _not_theirs(line, finding, subject)
 

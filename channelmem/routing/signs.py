@@ -115,9 +115,7 @@ SIGNS: tuple[Sign, ...] = (
     Sign("anything for me", 3, re.compile(r"^[jl,.&]*s[jl]*pM[jl]*$"), needs="M"),
     Sign("what is this about", 3, re.compile(r"q[bB]ta[jl]*[NPtuWMegx]"), word_set("this that")),
     Sign("where we are", 1, re.compile(r"[qh][xj]*b[jl]*W[jlp]*$"), needs="W"),
-    Sign(
-        "what is left", 3, re.compile(r"^[jl,.&]*qb[jl]*[xVj](?:[jlz]*$|p[CxR])"), word_set("left open missing pending")
-    ),
+    Sign("what is left", 3, re.compile(r"^[jl,.&]*qb[jl]*[xVj](?:[jlz]*$|p[CxR])"), _LEFT),
     Sign("what else", 2, re.compile(r"[qos]j"), word_set("else")),
     Sign("is it still", 1, re.compile(r"^[jl,.&]*b[xA]j"), word_set("still")),
     Sign("how was it", 2, re.compile(r"hBs|qVp[st][jl]*$"), needs="hV"),

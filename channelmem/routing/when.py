@@ -25,7 +25,7 @@ _TRIGGERS = word_set(
     days week weeks month months year years morning afternoon evening night lunch lunchtime noon midday midnight
     breakfast dinner while joined next later soon formerly time currently ages forever instant present upcoming
     decade some fortnight prior days spring summer autumn fall winter meantime quarter q1 q2 q3 q4 o'clock half
-    holidays vacation break semester season term exams evenings mornings afternoons nights
+    when late holidays vacation break semester season term exams evenings mornings afternoons nights
     mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
 ) | {FIGURE, *WEEKDAYS, *MONTHS, *FEAST_WORDS}
 _NEEDS = tuple(rule.needs for rule in RULES)

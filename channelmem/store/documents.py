@@ -87,6 +87,11 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
     )
 
 
+def forget_read() -> None:
+    """What was removed must not stay in memory for the sake of speed."""
+    _message.cache_clear()
+
+
 def from_row(row: Sequence[Any]) -> Message:
     """From a row of the reading scripts: room, id, fields."""
     return to_message(*guild_and_channel(row[0]), row[1], row[2])

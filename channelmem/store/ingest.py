@@ -1,13 +1,13 @@
 """Ingest: gives stored messages their vectors. In: the ingest streams. Out: vectors on the documents.
 
-Three steps run at the same time on different slices: read and load texts, embed, commit. An entry is acknowledged
+Three steps run at the same time on different batches: read and load texts, embed, commit. An entry is acknowledged
 and deleted with its vector, so whatever is on a stream still waits; what a dead worker had taken is claimed by the
 others. Any number of workers share the work, in the bot's process or as `channelmem worker`:
 
     worker = Worker(store, embedder)
     task = asyncio.create_task(worker.run())
     ...
-    worker.stop()      # takes nothing new, finishes what is being embedded, hands over the rest
+    worker.stop()      # takes nothing new, commits what has left the model, hands over the rest
     await task
 """
 
@@ -42,7 +42,8 @@ BATCH = 256
 equal length to put together (5 % less time for the model than with 64)."""
 EMBEDDING = 2
 """Batches in the model at the same time, so that none of its lanes waits for the last run of a batch."""
-CLAIM_IDLE_S = 10.0
+CLAIM_IDLE_S = 20.0
+"""Three batches are in hand at most; a slow machine has embedded them by then."""
 BLOCK_S = 0.25
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
@@ -118,7 +119,7 @@ class Worker:
         await self._attempt(self._hand_over)
 
     def stop(self) -> None:
-        """Takes nothing new; `run` returns when what is being embedded is committed."""
+        """Takes nothing new; `run` returns when what has left the model is committed, and the rest handed over."""
         self._stopping.set()
 
     # --- the three steps ---

@@ -198,7 +198,7 @@ class Store(Privacy):
             if loop.time() >= end:
                 return False
             # Not longer than the model needs for them; asking more often would only take its time.
-            await asyncio.sleep(min(0.05, 0.002 + waiting * 0.001))
+            await asyncio.sleep(min(0.05, 0.002 + waiting * 0.001, end - loop.time()))
         return True
 
 
