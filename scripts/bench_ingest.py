@@ -238,7 +238,7 @@ def _worker(settings: Settings) -> Iterator[None]:
 def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_ingest")
     parser.add_argument("--rounds", type=int, default=6, help="bursts per line (default 6)")
-    parser.add_argument("--burst", type=int, default=1024, help="messages per burst (default 1024)")
+    parser.add_argument("--burst", type=int, default=2048, help="messages per burst (default 2048)")
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="numbers of processes (default 1 2)")
     parser.add_argument("--stored", type=int, nargs="*", default=[0, 10_000], help="messages there before")
     parser.add_argument("--data", type=Path, metavar="FILE", help='lines from a JSONL file with a "text" field')
