@@ -59,6 +59,7 @@ _ALLOWED = re.compile(
 _WHERE_FROM = re.compile(
     r"(?<!\S)what (?:song|movie|film|book|show|quote|game|line|meme) is (?:that|this|it) from(?!\S)"
 )
+_SMALL_TALK = re.compile(r"[hqo]by[jl]*$")  # how are you, who are you
 _NOTICES = word_set("psa fyi note update reminder announcement warning tip")
 _FIRST_CHANNELS_TS = 1_262_304_000.0  # 2010
 # "Earlier" is before 2010 as well where an old channel is replayed: only a written year says it.
@@ -71,6 +72,8 @@ def refused(line: Line) -> str:
     """Why a line is not for us, "" if it may be."""
     if line.times and any(map(_before_channels, line.times)):
         return "a time before there were such channels"
+    if len(line.letters) <= 4 and _SMALL_TALK.match(line.letters):
+        return "small talk"
     if line.letters[0] in _QUESTION_HEADS:
         return _of_words(line) or _whenever(line) or _advice(line)
     if line.letters.startswith("bs") and _asks_leave(line):
