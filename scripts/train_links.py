@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from channelmem.recalling.clues import FEATURES, SPAN, Floats
 from channelmem.recalling.links import Linker, Weights
+from channelmem.recalling.past import FEATURES, SPAN, Floats
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
 TARGET = Path(__file__).parent.parent / "channelmem" / "recalling" / "links.npz"

@@ -9,8 +9,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from channelmem.recalling.clues import FEATURES, SPAN
 from channelmem.recalling.links import PARENTS, Linker, shipped
+from channelmem.recalling.past import FEATURES, SPAN
 from channelmem.types import Message
 
 PEOPLE = ["ann", "bob", "carol", "dave", "Zoë Müller", "山田 太郎", "x|away", "eve"]

@@ -4,7 +4,7 @@ Enters: the messages of one channel in order. Leaves: for a message, up to three
 probabilities; what is missing to 1 is the chance that it starts something new. An explicit reply is certain.
 
 Nothing is learned while running and no embedding is needed: who is addressed, who answered whom, time, authorship and
-words in common (`clues`) speak for or against each candidate, and a small averaged network (`links.npz`, made by
+words in common (`past`) speak for or against each candidate, and a small averaged network (`links.npz`, made by
 scripts/train_links.py) turns the clues into a distribution. Only what came before a message is ever looked at.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from channelmem.recalling.clues import FEATURES, SPAN, Floats, Past
+from channelmem.recalling.past import FEATURES, SPAN, Floats, Past
 from channelmem.recalling.turns import Turn, read
 from channelmem.types import Message
 

@@ -7,7 +7,7 @@ from math import log1p
 
 import pytest
 
-from channelmem.recalling.clues import FEATURES, SPAN, Past
+from channelmem.recalling.past import FEATURES, SPAN, Past
 from channelmem.recalling.turns import Turn, read
 from channelmem.types import Message
 
