@@ -17,7 +17,14 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_sto
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
@@ -101,15 +108,16 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        number = next(self.numbers)
-        self.settings = self.base.model_copy(
-            update={"key_prefix": f"{self.base.key_prefix}.{number}", "archive": number % 2 == 0}
-        )
-        self.model = Model(self.settings.archive)
         self.clock = Clock()
         self.embedder = FakeEmbedder()
-        self.redis = connect(_url(self.base), self.settings)
         self.store: Store
+
+    @initialize(archive=st.booleans())
+    def begin(self, *, archive: bool) -> None:
+        changes = {"key_prefix": f"{self.base.key_prefix}.{next(self.numbers)}", "archive": archive}
+        self.settings = self.base.model_copy(update=changes)
+        self.model = Model(archive)
+        self.redis = connect(_url(self.base), self.settings)
         self.run(self.open())
 
     def run(self, work: Awaitable[T]) -> T:
