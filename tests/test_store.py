@@ -425,6 +425,49 @@ async def test_events_of_a_channel_are_applied_in_the_order_of_the_calls(store: 
     assert await contents(search) == [f"edited {number}" for number in range(40, 0, -2)]
 
 
+async def test_a_clear_between_messages_of_one_batch_parts_them(store: Store, search: Search, clock: Clock) -> None:
+    clock.now = NOW + 10
+    await asyncio.gather(
+        store.add([message(1, "old turtles", ts=NOW + 5), message(2, author_id=6, author="Bob", ts=NOW + 5)]),
+        store.clear(GUILD, CHANNEL),
+        store.add([message(3, "late", ts=NOW + 6), message(4, "new turtles", ts=NOW + 20)]),
+    )
+    assert await ids(search) == [4]
+    by_words = await search.nearest(replace(ARCHIVE, words=("turtle",)))
+    assert [hit.message.id for hit in by_words.hits] == [4]
+    assert [one.person.id for one in await store.roster(GUILD, CHANNEL)] == [message(4).author_id]
+
+
+async def test_a_guild_left_between_messages_of_one_batch_is_known_again_by_the_next(
+    store: Store, search: Search, clock: Clock
+) -> None:
+    clock.now = NOW + 10
+    await asyncio.gather(
+        store.add([message(1, ts=NOW + 5)]), store.delete_guild(GUILD), store.add([message(2, ts=NOW + 20)])
+    )
+    clock.now = NOW + 30
+    assert await ids(search) == [2]
+    assert await store.delete_guild(GUILD) == 1  # which finds the channel by the guild's list
+    assert await ids(search) == []
+
+
+async def test_the_roster_keeps_the_last_word_of_a_batch_and_of_those_before(store: Store) -> None:
+    await store.add([message(5, author="Ann")])
+    await store.add([message(4, author="Ann before"), message(9, addressed=True), message(7, author="Ann now")])
+    (ann,) = await store.roster(GUILD, CHANNEL)
+    assert (ann.person.name, ann.last_ts) == ("Ann now", message(7).ts)
+
+
+async def test_expired_ids_leave_the_order_however_many_come_in_one_batch(
+    store: Store, clock: Clock, redis: Redis
+) -> None:
+    await store.add([message(number) for number in range(1, 31)])
+    clock.now = NOW + store.buckets.settings.archive_days * 86_400 + 3600
+    await store.add([message(100 + number, ts=clock.now) for number in range(10)])
+    order = store.buckets.keys(0).of("chan", room(GUILD, CHANNEL))
+    assert await redis.zcard(order) == 10
+
+
 async def test_concurrent_messages_share_round_trips(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,23 +81,24 @@ class Store(Privacy):
 
     async def add(self, messages: Sequence[Message]) -> list[Outcome]:
         """Stores messages, or replaces older revisions of them. Never raises for an absent Redis."""
-        return list(await asyncio.gather(*[self._put(message, edited=False) for message in messages]))
+        results = await asyncio.gather(*[self._put(message, edited=False) for message in messages])
+        return [_outcome(result) for result in results]
 
     async def edit(self, message: Message) -> Outcome:
         """Like `add`; an edit that leaves no text removes the message."""
-        return await self._put(message, edited=True)
+        return _outcome(await self._put(message, edited=True))
 
-    def _put(self, message: Message, *, edited: bool) -> asyncio.Future[Outcome]:
+    def _put(self, message: Message, *, edited: bool) -> asyncio.Future[Result]:
         # Not a coroutine: the event takes its place in the order when `add` is called, not when it is awaited.
         tidy = normalise(message, self._settings.max_content_chars)
         bucket = self.buckets.bucket(message.guild_id)
         if tidy is not None:
-            return _outcome(self._outbox.put(bucket, "add", to_values(tidy)))
+            return self._outbox.put(bucket, "add", to_values(tidy))
         if edited:
             place = room(message.guild_id, message.channel_id)
             values = (message.guild_id, place, padded(message.id), repr(message.revision))
-            return _outcome(self._outbox.put(bucket, "empty", values))
-        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            return self._outbox.put(bucket, "empty", values)
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         done.set_result(Outcome.IGNORED)
         return done
 
@@ -202,19 +203,8 @@ class Store(Privacy):
         return True
 
 
-def _outcome(done: asyncio.Future[Result]) -> asyncio.Future[Outcome]:
+def _outcome(result: Result) -> Outcome:
     """The script's 1 or 0 as stored or ignored."""
-    outcome: asyncio.Future[Outcome] = done.get_loop().create_future()
-
-    def finish(result: asyncio.Future[Result]) -> None:
-        if outcome.done():
-            return
-        error = result.exception()
-        if error is not None:
-            outcome.set_exception(error)
-            return
-        value = result.result()
-        outcome.set_result(value if isinstance(value, Outcome) else Outcome.STORED if value else Outcome.IGNORED)
-
-    done.add_done_callback(finish)
-    return outcome
+    if isinstance(result, Outcome):
+        return result
+    return Outcome.STORED if result else Outcome.IGNORED

@@ -10,15 +10,52 @@ local function ttl_ms(ts, id, life_s)
   return math.max(1, math.floor((left_s + jitter_s) * 1000))
 end
 
-local function remember_person(m, life_s)
+-- What holds for a channel while this script runs, asked for once: every call costs as much as a small command. A clear
+-- within the batch changes it, so it is asked for again.
+local rooms = {}
+local function room_of(channel)
+  local room = rooms[channel]
+  if not room then
+    local archive = archive_on(channel)
+    room = {
+      archive = archive,
+      life_s = archive and LIMITS.archive_s or LIMITS.buffer_s,
+      tag = tag(channel),
+      paused = redis.call('HGET', POLICY, channel .. ':paused'),
+      floor = tonumber(redis.call('GET', FLOOR .. channel) or '-inf'),
+      tidy = false, -- nothing is left that has outlived the channel's lifetime
+      listed = false, -- its guild knows it
+      people = {}, -- author -> { ts, value }: who spoke last, written once at the end
+    }
+    rooms[channel] = room
+  end
+  return room
+end
+
+local function remember_person(m, room)
   if m.flag == 'own' then return end
-  local key = PEOPLE .. m.channel
-  local known = redis.call('HGET', key, m.author)
-  local last = known and string.match(known, '^[^\31]+')
+  local known = room.people[m.author]
+  if not known then
+    local stored = redis.call('HGET', PEOPLE .. m.channel, m.author)
+    known = { tonumber(stored and string.match(stored, '^[^\31]+')) }
+    room.people[m.author] = known
+  end
   -- What is said to the bot is not speaking to the channel: "catch me up" counts from the last real word.
-  if last and (m.flag ~= '' or tonumber(last) > m.ts) then return end
-  redis.call('HSET', key, m.author, m.ts_text .. '\31' .. m.person)
-  redis.call('PEXPIRE', key, math.floor(life_s * 1000))
+  if known[1] and (m.flag ~= '' or known[1] > m.ts) then return end
+  known[1], known[2] = m.ts, m.ts_text .. '\31' .. m.person
+end
+
+local function write_people(channel, room)
+  local roster = {}
+  for author, seen in pairs(room.people) do
+    if seen[2] then
+      roster[#roster + 1] = author
+      roster[#roster + 1] = seen[2]
+    end
+  end
+  if #roster == 0 then return end
+  redis.call('HSET', PEOPLE .. channel, unpack(roster))
+  redis.call('PEXPIRE', PEOPLE .. channel, math.floor(room.life_s * 1000))
 end
 
 local function revision_of(channel, id)
@@ -27,26 +64,27 @@ local function revision_of(channel, id)
   return about and (tonumber(revision(about)) or 0)
 end
 
-local function refused(m, life_s)
-  if m.ts < NOW - life_s then return true end
-  if opted_out(m.guild, m.author) or redis.call('HGET', POLICY, m.channel .. ':paused') then
+local function refused(m, room)
+  if m.ts < NOW - room.life_s then return true end
+  if opted_out(m.guild, m.author) or room.paused then
     -- The new text is not ours to keep, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
     return true
   end
-  local floor = redis.call('GET', FLOOR .. m.channel)
-  if floor and m.ts <= tonumber(floor) then return true end
+  if m.ts <= room.floor then return true end
   local gone = redis.call('GET', GONE .. m.channel .. ':' .. m.id)
   return gone and (gone == 'inf' or m.rev <= tonumber(gone))
 end
 
 -- Makes room; true if the message itself is what has to go.
-local function prune(m, life_s)
-  local order = CHAN .. m.channel
-  local ids = redis.call('ZRANGEBYSCORE', order, '-inf', string.format('(%.17g', NOW - life_s), 'LIMIT', 0, DIRECT)
-  local itself = false
-  if not archive_on(m.channel) then
+local function prune(m, room)
+  local order, ids, itself = CHAN .. m.channel, {}, false
+  if not room.tidy then
+    ids = redis.call('ZRANGEBYSCORE', order, '-inf', string.format('(%.17g', NOW - room.life_s), 'LIMIT', 0, DIRECT)
+    room.tidy = #ids < DIRECT
+  end
+  if not room.archive then
     local over = redis.call('ZCARD', order) - LIMITS.n
     if over > #ids then ids = redis.call('ZRANGE', order, 0, over - 1) end
     for _, id in ipairs(ids) do itself = itself or id == m.id end
@@ -55,22 +93,25 @@ local function prune(m, life_s)
   return itself
 end
 
-local function write(m, life_s)
+local function write(m, room)
   local key = MSG .. m.channel .. ':' .. m.id
   -- A leftover or an older revision goes as a whole: no field of it, least of all its vector, may survive.
   redis.call('DEL', key)
-  local doc = { 'channel', tag(m.channel), 'author', m.author, 'text', m.text, 'ts', m.ts_text, 'about', m.about }
+  local doc = { 'channel', room.tag, 'author', m.author, 'text', m.text, 'ts', m.ts_text, 'about', m.about }
   if m.flag ~= '' then
     doc[#doc + 1] = 'flag'
     doc[#doc + 1] = m.flag
   end
   redis.call('HSET', key, unpack(doc))
-  redis.call('PEXPIRE', key, ttl_ms(m.ts, m.id, life_s))
+  redis.call('PEXPIRE', key, ttl_ms(m.ts, m.id, room.life_s))
   redis.call('SADD', WAIT .. m.channel, m.id)
   redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', revision(m.about))
-  redis.call('SADD', GUILD .. m.guild, m.channel)
-  redis.call('SADD', GUILDS, m.guild)
-  remember_person(m, life_s)
+  if not room.listed then
+    redis.call('SADD', GUILD .. m.guild, m.channel)
+    redis.call('SADD', GUILDS, m.guild)
+    room.listed = true
+  end
+  remember_person(m, room)
 end
 
 local function add(guild, channel, id, author, text, ts, flag, about, person)
@@ -78,13 +119,15 @@ local function add(guild, channel, id, author, text, ts, flag, about, person)
     guild = guild, channel = channel, id = id, author = author, text = text, flag = flag, about = about,
     person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(revision(about)) or 0,
   }
-  local life_s = lifetime_s(channel)
-  if refused(m, life_s) then return 0 end
-  local known = revision_of(channel, id)
-  if known and m.rev <= known then return 1 end
-  redis.call('ZADD', CHAN .. channel, ts, id)
-  if prune(m, life_s) then return 0 end
-  write(m, life_s)
+  local room = room_of(channel)
+  if refused(m, room) then return 0 end
+  if redis.call('ZADD', CHAN .. channel, 'NX', ts, id) == 0 then
+    local known = revision_of(channel, id)
+    if known and m.rev <= known then return 1 end
+    redis.call('ZADD', CHAN .. channel, ts, id)
+  end
+  if prune(m, room) then return 0 end
+  write(m, room)
   return 1
 end
 
@@ -112,6 +155,7 @@ end
 
 -- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches.
 local function clear(_, channel, at, floor_ms)
+  rooms[channel] = nil
   local epoch = redis.call('HINCRBY', EPOCHS, channel, 1)
   redis.call('SET', FLOOR .. channel, at, 'PX', floor_ms)
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
@@ -142,4 +186,5 @@ while at <= #ARGV do
   results[#results + 1] = kinds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + count))
   at = at + 2 + count
 end
+for channel, room in pairs(rooms) do write_people(channel, room) end
 return results

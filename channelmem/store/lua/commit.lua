@@ -6,25 +6,27 @@
 local version = ARGV[6]
 if redis.call('HGET', META, 'version') ~= version then return -1 end
 local field = 'vec' .. version
-local written = 0
+local written, entries, settled = 0, {}, {}
 for at = 7, #ARGV, 4 do
   local entry, name, rev, vector = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local channel, id = string.match(name, '^(%w+):(%d+)$')
-  local about = redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HGET', MSG .. name, 'about')
-  if not about then
-    redis.call('SREM', WAIT .. channel, id) -- removed or expired before it was embedded
-  elseif revision(about) == rev then
-    -- Any HSET on an embedded document costs a new insertion into the graph: never write the same one twice.
-    local there = redis.call('HSTRLEN', MSG .. name, field) > 0
-    if vector ~= '' and not there then
-      redis.call('HSET', MSG .. name, field, vector)
-      written = written + 1
-    end
-    if vector ~= '' or there then redis.call('SREM', WAIT .. channel, id) end
+  local doc = redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HMGET', MSG .. name, 'about', field)
+  local current = doc and doc[1] and revision(doc[1]) == rev
+  -- Any HSET on an embedded document costs a new insertion into the graph: never write the same one twice.
+  if current and vector ~= '' and not doc[2] then
+    redis.call('HSET', MSG .. name, field, vector)
+    written = written + 1
   end
-  if entry ~= '' then
-    redis.pcall('XACK', INGEST, 'embed', entry)
-    redis.call('XDEL', INGEST, entry)
+  -- Removed or expired before it was embedded, or embedded: it waits no longer.
+  if not (doc and doc[1]) or current and (vector ~= '' or doc[2]) then
+    settled[channel] = settled[channel] or {}
+    table.insert(settled[channel], id)
   end
+  if entry ~= '' then entries[#entries + 1] = entry end
+end
+for channel, ids in pairs(settled) do redis.call('SREM', WAIT .. channel, unpack(ids)) end
+if #entries > 0 then
+  redis.pcall('XACK', INGEST, 'embed', unpack(entries))
+  redis.call('XDEL', INGEST, unpack(entries))
 end
 return written

@@ -13,11 +13,6 @@ local function archive_on(channel)
   return ARCHIVE
 end
 
-local function lifetime_s(channel)
-  if archive_on(channel) then return LIMITS.archive_s end
-  return LIMITS.buffer_s
-end
-
 local function tag(channel)
   local epoch = redis.call('HGET', EPOCHS, channel)
   if epoch then return channel .. 'e' .. epoch end
