@@ -11,6 +11,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from channelmem.errors import RedisUnavailableError
@@ -96,11 +98,14 @@ class Channels:
 
     # --- messages ---
 
-    async def link(self, message: Message) -> Message:
-        """The message with what it probably answers. Waits only for the first message of a channel, in order."""
-        linker = await self._linker(message.guild_id, message.channel_id)
-        linked = replace(message, parents=linker.parents(message))
-        linker.add(linked)
+    async def link(self, messages: Iterable[Message]) -> list[Message]:
+        """The messages with what they probably answer. Waits only for the first message of a channel, in order."""
+        linked: list[Message] = []
+        for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
+            linker = await self._linker(*place)
+            for message in some:
+                linked.append(replace(message, parents=linker.parents(message)))
+                linker.add(linked[-1])
         return linked
 
     async def relink(self, message: Message) -> Message:

@@ -122,7 +122,7 @@ class Memory:
     async def _remember(self, messages: Sequence[Message]) -> list[Outcome]:
         """One batch, in one round trip."""
         tidy = [normalise(message, self._settings.max_content_chars) for message in messages]
-        linked = [await self._channels.link(message) for message in tidy if message and self._settings.enabled]
+        linked = await self._channels.link(one for one in tidy if one and self._settings.enabled)
         outcomes = iter(await self._store.add(linked))
         results = [next(outcomes) if one and self._settings.enabled else Outcome.IGNORED for one in tidy]
         self._channels.settle(zip(messages, results, strict=True))

@@ -25,7 +25,7 @@ async def test_nobody_overtakes_those_who_wait_for_a_channel_to_be_loaded(store:
     order: list[int] = []
 
     async def link(one: Message) -> None:
-        order.append((await channels.link(one)).id)
+        order.extend(linked.id for linked in await channels.link([one]))
 
     first = [asyncio.create_task(link(message(number))) for number in range(1, 4)]
     # Until the moment in which the first one got through and the others are only woken; an event comes too late.
