@@ -31,8 +31,9 @@ VIEW_MESSAGES = 400
 WALK_CHANNELS = 8
 MAX_WORDS = 32
 
-Row = tuple[int, list[Any]]
-"""A channel, and what SORT gave for a message: id, the fields of schema.FIELDS, the vector where asked for."""
+Row = tuple[int, float, bytes, list[Any]]
+"""Channel, time, id, and what SORT gave for a message: id, the fields of schema.FIELDS, the vector where asked for.
+Sorted, they are in the order of the channels, oldest first: no id is twice in a channel."""
 
 _STOP_WORDS = (
     "a is the an and are as at be but by for if in into it no not of on or such that their then there these they "
@@ -106,6 +107,7 @@ class Search:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
         self._max_messages = buckets.settings.max_messages
+        self._no_vector = np.full(buckets.dims, np.nan, np.float16).tobytes()
         self._sorts = True
         """Whether this Redis lets SORT read documents; found out by the first view."""
 
@@ -113,8 +115,9 @@ class Search:
         """Newest first, without any vector."""
         if self._is_small(query):
             rows = (await self._visible_rows(query, vectors=False)).rows
-            rows.sort(key=lambda row: (float(row[1][3]), row[1][0]), reverse=True)
-            messages = [to_message(query.guild_id, channel, row[0], row[1:]) for channel, row in rows[: query.limit]]
+            rows.sort(key=lambda row: row[1:3], reverse=True)
+            newest = rows[: query.limit]
+            messages = [to_message(query.guild_id, channel, id_, row[1:]) for channel, _, id_, row in newest]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
             messages = [from_row(row) for row in await self._walk(query)]
         else:
@@ -144,11 +147,11 @@ class Search:
         if not self._is_small(query):
             return None
         rows, total, oldest_ts = await self._visible_rows(query, vectors=True)
-        if not any(row[-1] for _, row in rows):
+        if not any(row[-1] for _, _, _, row in rows):
             await self._check_version(query.guild_id)
-        rows.sort(key=lambda row: (row[0], float(row[1][3]), row[1][0]))
-        messages = [to_message(query.guild_id, channel, row[0], row[1:-1]) for channel, row in rows]
-        return View(messages, self._vectors([row[-1] for _, row in rows]), total, oldest_ts)
+        rows.sort()
+        messages = [to_message(query.guild_id, channel, id_, row[1:-1]) for channel, _, id_, row in rows]
+        return View(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
 
     async def around(
         self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, after: int | None = None
@@ -187,39 +190,38 @@ class Search:
         return Found(tuple(hits), late, view.total, view.oldest_ts)
 
     def _vectors(self, blobs: Sequence[bytes | None]) -> NDArray[np.float32]:
-        vectors = np.full((len(blobs), self._buckets.dims), np.nan, np.float32)
-        if here := [place for place, blob in enumerate(blobs) if blob]:
-            packed = b"".join(blob for blob in blobs if blob)
-            vectors[here] = np.frombuffer(packed, dtype=np.float16).reshape(len(here), -1)
-        return vectors
+        packed = b"".join([blob or self._no_vector for blob in blobs])
+        return np.frombuffer(packed, np.float16).astype(np.float32).reshape(len(blobs), self._buckets.dims)
 
     async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
         """SORT reads order and documents at half the price of a script."""
         bucket = self._buckets.bucket(query.guild_id)
         names = (*FIELDS, vector_field(await self._buckets.version(bucket))) if vectors else FIELDS
         replies, opted_out = await self._newest_rows(bucket, _rooms(query), names)
+        oldest, size = self._buckets.clock() - self._buckets.settings.buffer_s, len(names) + 1
         rows = [
-            (channel, flat[at : at + len(names) + 1])
+            (channel, ts, row[0], row)
             for channel, flat in zip(query.channel_ids, replies, strict=True)
-            for at in range(0, len(flat), len(names) + 1)
+            for row in (flat[at : at + size] for at in range(0, len(flat), size))
+            if row[5] and (ts := float(row[3])) >= oldest
         ]
         return await self._visible(query, rows, hidden=opted_out > 0)
 
     async def _newest_rows(self, bucket: int, rooms: Sequence[str], names: Sequence[str]) -> tuple[list[Any], int]:
         """Per channel a flat list of id and fields of its newest messages; and how many people opted out."""
         keys = self._buckets.keys(bucket)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            if self._sorts:
-                for one in rooms:
-                    pipe.execute_command(*_sort(keys, one, names, self._max_messages))
-            pipe.scard(keys.one("optout"))
-            try:
-                *replies, opted_out = await answered(pipe.execute())
-            except ResponseError as error:
-                if "denied" not in str(error):
-                    raise
-                self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
-                return await self._newest_rows(bucket, rooms, names)
+        pipe = self._buckets.redis.pipeline(transaction=False)
+        if self._sorts:
+            for one in rooms:
+                pipe.execute_command(*_sort(keys, one, names, self._max_messages))
+        pipe.scard(keys.one("optout"))
+        try:
+            *replies, opted_out = await answered(pipe.execute())
+        except ResponseError as error:
+            if "denied" not in str(error):
+                raise
+            self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
+            return await self._newest_rows(bucket, rooms, names)
         if not self._sorts:
             replies = await self._buckets.run("rows", bucket, [len(names), *names, *rooms])
         return replies, opted_out
@@ -234,21 +236,20 @@ class Search:
             raise IndexMismatchError(REBUILT)
 
     async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> _Visible:
-        """What of a view may be shown: not too old, nobody who opted out, and within the query."""
-        oldest = self._buckets.clock() - self._buckets.settings.buffer_s
-        times = [float(row[3]) if row[5] else -math.inf for _, row in rows]
-        inside = [(ts, row) for ts, row in zip(times, rows, strict=True) if ts >= oldest]
-        authors = {row[1] for _, (_, row) in inside}
-        out = await self._opted_out(query.guild_id, list(authors)) if hidden and authors else set()
-        # Before anything is counted: "I have the last 6 messages" must not tell that five of them are hidden.
-        inside = [(ts, row) for ts, row in inside if row[1][1] not in out]
-        by = {b"%d" % author for author in query.author_ids} or authors
-        shown = [
-            row
-            for ts, row in inside
-            if query.window.contains(ts) and row[1][1] in by and (query.flagged or not row[1][4])
-        ]
-        return _Visible(shown, len(inside), min((ts for ts, _ in inside), default=None))
+        """What of a view may be shown: nobody who opted out, and within the query."""
+        if hidden and rows:
+            # Before anything is counted: "I have the last 6 messages" must not tell that five of them are hidden.
+            out = await self._opted_out(query.guild_id, list({row[1] for _, _, _, row in rows}))
+            rows = [one for one in rows if one[3][1] not in out]
+        total, oldest_ts = len(rows), min((ts for _, ts, _, _ in rows), default=None)
+        if not query.flagged:
+            rows = [one for one in rows if not one[3][4]]
+        if query.author_ids:
+            by = {b"%d" % author for author in query.author_ids}
+            rows = [one for one in rows if one[3][1] in by]
+        if query.window != Window():
+            rows = [one for one in rows if query.window.contains(one[1])]
+        return _Visible(rows, total, oldest_ts)
 
     async def _opted_out(self, guild_id: int, authors: list[bytes]) -> set[bytes]:
         key = self._buckets.keys(self._buckets.bucket(guild_id)).one("optout")
