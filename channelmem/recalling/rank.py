@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -185,16 +186,17 @@ def _wants_words(ask: Ask) -> bool:
 def order(pool: Pool, scores: Scores) -> list[int]:
     """Indexes, best first; of equals the newest."""
     times = np.array([message.ts for message in pool.messages])
-    return [int(i) for i in np.lexsort((-times, -scores.rank.round(6)))]
+    best: list[int] = np.lexsort((-times, -scores.rank.round(6))).tolist()
+    return best
 
 
 def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) -> list[int]:
     """The first so many without repeats: the same author saying the same words again."""
-    seen: set[tuple[int, tuple[str, ...] | str]] = set()
+    seen: set[tuple[int, frozenset[str] | str]] = set()
     kept: list[int] = []
     for index in indexes:
         message = messages[index]
-        key = (message.author_id, tuple(sorted(set(stems(message.content)))) or message.content)
+        key = (message.author_id, read(message.content).stems or message.content)
         if key not in seen:
             seen.add(key)
             kept.append(index)
@@ -255,10 +257,12 @@ class _Near(NamedTuple):
 
 
 def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
-    times = np.array([message.ts for message in messages])
-    channels = np.array([message.channel_id for message in messages], dtype=np.uint64)
-    breaks = (np.abs(np.diff(times)) > SESSION_S) | (channels[1:] != channels[:-1])
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(breaks, dtype=np.int64)])
+    """The number of the stretch that each message belongs to."""
+    breaks = [
+        abs(after.ts - before.ts) > SESSION_S or after.channel_id != before.channel_id
+        for before, after in pairwise(messages)
+    ]
+    return np.array([0, *accumulate(breaks)], np.int64)
 
 
 def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:

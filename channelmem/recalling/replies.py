@@ -33,13 +33,13 @@ class Replies(NamedTuple):
     @classmethod
     def among(cls, messages: Sequence[Message]) -> Replies:
         place = {message.id: row for row, message in enumerate(messages)}
-        links = [
-            (row, place[parent], chance)
-            for row, message in enumerate(messages)
-            for parent, chance in message.parents
-            if chance >= LEAST and parent in place
-        ]
-        rows, parents, chances = zip(*links, strict=True) if links else ((), (), ())
+        rows, parents, chances = [], [], []
+        for row, message in enumerate(messages):
+            for parent, chance in message.parents:
+                if chance >= LEAST and parent in place:
+                    rows.append(row)
+                    parents.append(place[parent])
+                    chances.append(chance)
         return cls(np.array(rows, np.int64), np.array(parents, np.int64), np.array(chances, float))
 
     def above(self, values: Floats) -> Floats:
@@ -59,7 +59,10 @@ class Replies(NamedTuple):
         return np.minimum(total, 1.0)
 
     def _flow(self, values: Floats, source: Places, target: Places) -> Floats:
-        chances = self.chances if values.ndim == 1 else self.chances[:, None]
-        reached = np.zeros_like(values, dtype=float)
-        np.add.at(reached, target, chances * values[source])
+        if values.ndim == 1:
+            flow = np.bincount(target, self.chances * values[source], minlength=len(values))
+            return flow.astype(float, copy=False)  # it is float already, which its stub does not know
+        reached = np.empty(values.shape)
+        for column, part in enumerate(values.T):
+            reached[:, column] = self._flow(part, source, target)
         return reached

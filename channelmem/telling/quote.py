@@ -91,12 +91,19 @@ def quoted(text: str, limit: int, people: Mapping[int, str] | None = None) -> st
 
 def safe(text: str) -> str:
     """A flat text without pings and without formatting that would reach beyond it."""
-    calm = _PING.sub("@\u200b", text.translate(_CURLY))
-    ticks = Counter(len(run) for run in _TICKS.findall(calm))
-    if any(size > 2 or count % 2 for size, count in ticks.items()):
+    calm = text if text.isascii() else text.translate(_CURLY)
+    if "@" in calm:
+        calm = _PING.sub("@\u200b", calm)
+    if "`" in calm and not _closed(calm):
         calm = calm.replace("`", "'")
     # A cut spoiler stays a spoiler: it is closed, not opened.
     return f"{calm}||" if calm.count("||") % 2 else calm
+
+
+def _closed(text: str) -> bool:
+    """Whether all code in the text ends in it, and none would be a block."""
+    ticks = Counter(len(run) for run in _TICKS.findall(text))
+    return all(size <= 2 and count % 2 == 0 for size, count in ticks.items())
 
 
 def name(text: str) -> str:

@@ -33,5 +33,6 @@ def label(hit: Hit) -> str:
 
 def worth_quoting(hits: Sequence[Hit]) -> list[Hit]:
     """The first, and those after it that come near the best: the rest would only blur an answer."""
-    least = _BESIDE_THE_BEST * max(map(evidence, hits), default=0.0)
-    return [hit for at, hit in enumerate(hits) if not at or evidence(hit) >= least]
+    found = [evidence(hit) for hit in hits]
+    least = _BESIDE_THE_BEST * max(found, default=0.0)
+    return [hit for at, hit in enumerate(hits) if not at or found[at] >= least]
