@@ -109,6 +109,9 @@ class FakeEmbedder:
     async def embed_question(self, text: str) -> NDArray[np.float32]:
         return self.vector(text)
 
+    def begin_question(self, text: str) -> asyncio.Future[NDArray[np.float32]]:
+        return asyncio.ensure_future(self.embed_question(text))
+
     async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         await self.gate.wait()
         self.embedded += len(texts)

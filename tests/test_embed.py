@@ -319,6 +319,30 @@ async def test_a_cancelled_question_does_not_hold_messages_up(
     assert lanes._asking == 0
 
 
+async def test_a_begun_question_is_at_work_before_anybody_awaits_it(lanes: LaneEmbedder, recorder: Recorder) -> None:
+    recorder.answers.clear()
+    vector = lanes.begin_question("7")
+    await begun(recorder)
+    assert not vector.done()
+    recorder.answers.set()
+    assert (await vector).tolist() == [7]
+
+
+async def test_a_begun_question_that_nobody_wants_leaves_no_work_behind(
+    lanes: LaneEmbedder, recorder: Recorder
+) -> None:
+    recorder.answers.clear()
+    running = lanes.begin_question("1")
+    await begun(recorder)
+    lanes.begin_question("2").cancel()
+    await asyncio.sleep(0)
+    recorder.answers.set()
+    await running
+    assert lanes._asking == 0
+    assert (await lanes.embed_question("3")).tolist() == [3]
+    assert recorder.events.count("question begins") == 2
+
+
 async def test_as_many_batches_run_at_once_as_there_are_lanes(recorder: Recorder) -> None:
     embedder = LaneEmbedder(recorder, lanes=2)
     try:

@@ -110,6 +110,24 @@ async def test_a_slow_model_does_not_hold_up_a_question(
     assert found.hits[0].similarity is None
 
 
+async def test_a_cancelled_question_takes_its_topic_back(
+    store: Store, search: Search, settings: Settings, clock: Clock
+) -> None:
+    class Endless(FakeEmbedder):
+        def begin_question(self, text: str) -> asyncio.Future[Any]:
+            self.topic = asyncio.get_running_loop().create_future()
+            return self.topic
+
+    await store.add([message(1, "zebras everywhere")])
+    endless = Endless()
+    asking = asyncio.create_task(Recall(search, endless, settings, clock=clock)(ask(), about("zebras")))
+    done, _ = await asyncio.wait([asking], timeout=0.05)
+    assert not done
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert endless.topic.cancelled()
+
+
 async def test_the_question_itself_is_never_a_hit(store: Store, worker: Worker, recall: Recall) -> None:
     await store.add([message(1, "turtles are slow"), message(2, "what did Ann say about turtles")])
     assert await store.flush()

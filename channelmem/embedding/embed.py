@@ -46,6 +46,8 @@ class Embedder(Protocol):
 
     async def embed_question(self, text: str) -> Vectors: ...
 
+    def begin_question(self, text: str) -> asyncio.Future[Vectors]: ...
+
     async def embed_messages(self, texts: Sequence[str]) -> Vectors: ...
 
     def embed_as_ready(self, texts: Sequence[str]) -> AsyncGenerator[Group]: ...
@@ -81,6 +83,10 @@ class LaneEmbedder:
 
     async def embed_question(self, text: str) -> Vectors:
         """One unit vector of `dims` numbers."""
+        return await self.begin_question(text)
+
+    def begin_question(self, text: str) -> asyncio.Future[Vectors]:
+        """The same for one who has other work meanwhile: it begins now, and ends early if the future is cancelled."""
         with self._quiet:
             self._asking += 1
         try:
@@ -90,7 +96,7 @@ class LaneEmbedder:
             raise
         # A callback, since it also runs for a job that is cancelled before it starts.
         job.add_done_callback(self._answered)
-        return await asyncio.wrap_future(job)
+        return asyncio.wrap_future(job)
 
     async def embed_messages(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text, in the order of the texts."""

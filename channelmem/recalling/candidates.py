@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from channelmem.embedding.embed import Embedder
 from channelmem.recalling.links import Linker, Weights
-from channelmem.recalling.rank import SHIPPED, Ask, Pool, Reading, order, rank, read_pool
+from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, order, rank
 from channelmem.recalling.rank import Weights as RankWeights
 from channelmem.recalling.words import stem, words
 from channelmem.settings import Settings
@@ -38,8 +38,8 @@ Vector = NDArray[np.float32]
 class Gathered:
     pool: Pool
     looked: Looked
-    reading: Reading | None = None
-    """Of the pool, where it was read while the model was at work."""
+    view: View | None = None
+    """Where the pool is one: it was read without waiting for the model, so `compared` knows its cosines."""
 
 
 class Candidates:
@@ -51,9 +51,8 @@ class Candidates:
         query = Query(question.guild_id, channels(question), flagged=route.to_bot)
         view = await self._search.view(query)
         if view is not None:
-            reading = read_pool(Pool(view.messages, np.empty(0)), ask, self._weights)
-            pool = await self._compared(view, await topic)
-            return Gathered(pool, Looked(Source.BUFFER, view.total, view.oldest_ts), reading)
+            unknown = np.full(len(view.messages), np.nan)
+            return Gathered(Pool(view.messages, unknown), Looked(Source.BUFFER, view.total, view.oldest_ts), view)
         vector = await topic
         found = await self._search.nearest(replace(query, vector=vector, words=words(ask.topic), limit=CANDIDATES))
         return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
@@ -95,18 +94,22 @@ class Candidates:
         cosines = await self._cosines(messages, await topic)
         return Gathered(Pool(messages, cosines), looked)
 
+    async def compared(self, gathered: Gathered, topic: Awaitable[Vector]) -> Floats:
+        """The cosines of what was gathered; here at the latest the model is waited for."""
+        if gathered.view is None:
+            return gathered.pool.cosines
+        messages, vector = gathered.view.messages, await topic
+        cosines: Floats = (gathered.view.vectors @ vector).astype(float)
+        if late := np.flatnonzero(np.isnan(cosines)).tolist():
+            cosines[late] = await self._cosines([messages[place] for place in late], vector)
+        return cosines
+
     async def _near(self, guild_id: int, messages: Sequence[Message]) -> list[Message]:
         by_channel: dict[int, list[int]] = {}
         for message in messages:
             by_channel.setdefault(message.channel_id, []).append(message.id)
         near = [self._search.around(guild_id, channel, ids, NEIGHBOURS) for channel, ids in by_channel.items()]
         return [message for some in await asyncio.gather(*near) for message in some]
-
-    async def _compared(self, view: View, vector: Vector) -> Pool:
-        cosines = (view.vectors @ vector).astype(float)
-        if late := np.flatnonzero(np.isnan(cosines)).tolist():
-            cosines[late] = await self._cosines([view.messages[place] for place in late], vector)
-        return Pool(view.messages, cosines)
 
     async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector) -> Pool:
         cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
@@ -115,7 +118,7 @@ class Candidates:
         known = {one.id: one for one in (*(hit.message for hit in hits), *late)}
         return _in_order(known, cosine)
 
-    async def _cosines(self, messages: Sequence[Message], vector: Vector) -> NDArray[np.float64]:
+    async def _cosines(self, messages: Sequence[Message], vector: Vector) -> Floats:
         """Cosines of messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
         cosines = np.full(len(messages), np.nan)
         if not messages:
@@ -183,5 +186,5 @@ def _looked(source: Source, found: Found) -> Looked:
 
 def narrowed(messages: Sequence[Message], speakers: Iterable[int], window: Window) -> list[bool]:
     """Which messages are by these speakers (anybody if none is named) and within the window."""
-    wanted = frozenset(speakers)
-    return [(not wanted or one.author_id in wanted) and window.contains(one.ts) for one in messages]
+    wanted, always = frozenset(speakers), window == Window()
+    return [(not wanted or one.author_id in wanted) and (always or window.contains(one.ts)) for one in messages]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.recalling.candidates import Candidates, Gathered, channels, flagged, linked, narrowed
-from channelmem.recalling.rank import SHIPPED, Ask, Pool, Scores, Weights, distinct, order, read_pool
+from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Reading, Weights, distinct, order, read_pool
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
 from channelmem.types import History, Hit, Kind, Looked, Message, Mode, Question, Route, Source, Window
@@ -70,7 +70,7 @@ class _Trip:
     question: Question
     route: Route
     ask: Ask
-    topic: asyncio.Task[Vector] | None = None
+    topic: asyncio.Future[Vector] | None = None
     """The topic on its way through the model, begun before the first source is read."""
     away: str = ""
     """Why Redis cannot be asked any more, once that is known."""
@@ -97,8 +97,7 @@ class Recall:
         started = time.perf_counter()
         trip = _Trip(question, route, ask_of(question, route))
         if route.mode is Mode.TOPIC and route.sources:
-            trip.topic = asyncio.create_task(self._embed(trip), name="channelmem topic")
-            await asyncio.sleep(0)  # the model begins before the next line has Redis at work beside it
+            trip.topic = self._begin(trip)
         try:
             hits, messages = await self._first_with_something(trip)
         finally:
@@ -113,12 +112,6 @@ class Recall:
             if hits or messages:
                 return hits, messages
         return (), ()
-
-    async def _embed(self, trip: _Trip) -> Vector:
-        started = time.perf_counter()
-        vector = await self._embedder.embed_question(trip.ask.topic)
-        trip.embed_ms = (time.perf_counter() - started) * 1000
-        return vector
 
     async def _from(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
         if source is Source.HISTORY and self._history is None:
@@ -135,9 +128,7 @@ class Recall:
 
     async def _look(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
         if trip.topic is not None:
-            gathered = await self._gather(source, trip, trip.topic)
-            trip.looked.append(gathered.looked)
-            return self._ranked(gathered, source, trip), ()
+            return await self._about(source, trip, trip.topic), ()
         newest = await self._newest(source, trip)
         if trip.route.mode is Mode.RECAP:
             return (), tuple(reversed(newest))
@@ -189,6 +180,27 @@ class Recall:
 
     # --- by topic ---
 
+    def _begin(self, trip: _Trip) -> asyncio.Future[Vector]:
+        """The topic's way through the model, and how long that took."""
+        started = time.perf_counter()
+
+        def done(topic: asyncio.Future[Vector]) -> None:
+            del topic
+            trip.embed_ms = (time.perf_counter() - started) * 1000
+
+        topic = self._embedder.begin_question(trip.ask.topic)
+        topic.add_done_callback(done)
+        return topic
+
+    async def _about(self, source: Source, trip: _Trip, topic: Awaitable[Vector]) -> tuple[Hit, ...]:
+        gathered = await self._gather(source, trip, topic)
+        trip.looked.append(gathered.looked)
+        if not gathered.pool.messages:
+            return ()
+        # Whatever can be known without the cosines is, before they are waited for: the model takes longer.
+        ranking = self._ranking(gathered.pool, trip)
+        return self._ranked(ranking, await self._candidates.compared(gathered, topic), source)
+
     async def _gather(self, source: Source, trip: _Trip, topic: Awaitable[Vector]) -> Gathered:
         if source is Source.HISTORY and self._history is not None:
             return await self._candidates.of_history(trip.question, trip.route, self._history, topic)
@@ -196,31 +208,35 @@ class Recall:
             return await self._candidates.of_archive(trip.question, trip.route, trip.ask, topic)
         return await self._candidates.of_buffer(trip.question, trip.route, trip.ask, topic)
 
-    def _ranked(self, gathered: Gathered, source: Source, trip: _Trip) -> tuple[Hit, ...]:
-        pool = gathered.pool
-        if not pool.messages:
-            return ()
-        reading = gathered.reading or read_pool(pool, trip.ask, self._weights)
-        scores = reading.scores(pool.cosines)
+    def _ranking(self, pool: Pool, trip: _Trip) -> _Ranking:
         allowed = _allowed(pool.messages, trip)
-        best = [i for i in order(pool, scores) if allowed[i]]
-        enough = needed(self._settings.semantic_threshold, len(best))
-        if not best or max(scores.evidence[i] for i in best) < enough:
-            return ()
+        enough = needed(self._settings.semantic_threshold, sum(allowed))
         # What follows the best may be weaker. A fact can hide in a line without any word of the question.
         least = 0.0 if trip.ask.wants_fact else enough / 2
-        likely = (i for i in best if scores.evidence[i] >= least)
-        kept = distinct(pool.messages, likely, self._settings.recall_limit)
-        return self._hits(pool, scores, kept, source)
+        reading = read_pool(pool, trip.ask, self._weights)
+        return _Ranking(pool, reading, allowed, Beside(pool.messages), enough, least)
 
-    def _hits(self, pool: Pool, scores: Scores, places: Sequence[int], source: Source) -> tuple[Hit, ...]:
-        now, beside = self._clock(), Beside(pool.messages)
-        cosines = [None if math.isnan(cosine) else cosine for cosine in pool.cosines[places].tolist()]
-        ranks, coverage = scores.rank[places].round(4).tolist(), scores.coverage[places].tolist()
-        messages = [pool.messages[place] for place in places]
+    def _ranked(self, ranking: _Ranking, cosines: Floats, source: Source) -> tuple[Hit, ...]:
+        pool, scores = ranking.pool, ranking.reading.scores(cosines)
+        evidence = scores.evidence.tolist()
+        best = [i for i in order(pool, scores) if ranking.allowed[i]]
+        if not best or max(evidence[i] for i in best) < ranking.enough:
+            return ()
+        likely = (i for i in best if evidence[i] >= ranking.least)
+        kept = distinct(pool.messages, likely, self._settings.recall_limit)
+        now, similarities = self._clock(), cosines[kept].tolist()
+        ranks, coverage = scores.rank[kept].round(4).tolist(), scores.coverage[kept].tolist()
         return tuple(
-            Hit(message, rank, cosine, covered, max(0.0, now - message.ts), source, beside.of(place))
-            for message, rank, cosine, covered, place in zip(messages, ranks, cosines, coverage, places, strict=True)
+            Hit(
+                message := pool.messages[place],
+                rank,
+                None if math.isnan(similarity) else similarity,
+                covered,
+                max(0.0, now - message.ts),
+                source,
+                ranking.beside.of(place),
+            )
+            for place, rank, similarity, covered in zip(kept, ranks, similarities, coverage, strict=True)
         )
 
 
@@ -256,6 +272,19 @@ def is_strict(question: Question, route: Route) -> bool:
     """Whether speaker and window bind. They do where somebody's words are wanted, or the channel is meant; "When did
     Ann go to Rome?" may be answered by what Bob wrote, at another time."""
     return route.kind is Kind.CHANNEL or bool(_SAYING.search(question.text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """All that the ranking of a pool needs but the cosines."""
+
+    pool: Pool
+    reading: Reading
+    allowed: Sequence[bool]
+    beside: Beside
+    enough: float
+    """The evidence that the best must have."""
+    least: float
 
 
 class Beside:
