@@ -34,6 +34,8 @@ R = TypeVar("R")
 # no faster per message, and a question shares its core with one run at most.
 BATCH_TOKENS = 128
 BATCH_ROWS = 16
+# Runs for which a lane is sent off at once: every return wakes the event loop, which takes a core from the model.
+RUNS = 2
 # Messages still make progress when questions never stop.
 YIELD_S = 0.05
 # More cores than this are for others on the machine, unless the settings say so.
@@ -113,14 +115,15 @@ class LaneEmbedder:
         rows = await self._on_message_lane(self._encoder.tokenise_messages, texts)
         running: dict[asyncio.Future[Vectors], list[int]] = {}
         try:
-            for places in batches([len(row) for row in rows]):
+            runs = list(batches([len(row) for row in rows]))
+            for some in (runs[at : at + RUNS] for at in range(0, len(runs), RUNS)):
                 # No more than there are lanes: requests that come at the same time take turns, a small one is not
                 # behind a large one.
                 if len(running) == self._lanes:
                     for job in await _first_of(running):
                         yield running.pop(job), job.result()
-                job = self._on_message_lane(self._infer_when_quiet, [rows[place] for place in places])
-                running[job] = places
+                job = self._on_message_lane(self._infer_when_quiet, [[rows[place] for place in run] for run in some])
+                running[job] = [place for run in some for place in run]
             while running:
                 for job in await _first_of(running):
                     yield running.pop(job), job.result()
@@ -142,10 +145,13 @@ class LaneEmbedder:
             self._asking -= 1
             self._quiet.notify_all()
 
-    def _infer_when_quiet(self, rows: Sequence[Any]) -> Vectors:
-        with self._quiet:
-            self._quiet.wait_for(lambda: self._asking == 0, timeout=YIELD_S)
-        return self._encoder.infer(rows)
+    def _infer_when_quiet(self, runs: Sequence[Sequence[Any]]) -> Vectors:
+        vectors: list[Vectors] = []
+        for rows in runs:
+            with self._quiet:
+                self._quiet.wait_for(lambda: self._asking == 0, timeout=YIELD_S)
+            vectors.append(self._encoder.infer(rows))
+        return np.concatenate(vectors)
 
     def _on_message_lane(self, work: Callable[[A], R], argument: A) -> asyncio.Future[R]:
         return asyncio.wrap_future(self._message_lanes.submit(work, argument))

@@ -42,9 +42,6 @@ BATCH = 256
 equal length to put together (5 % less time for the model than with 64)."""
 EMBEDDING = 2
 """Batches in the model at the same time, so that none of its lanes waits for the last run of a batch."""
-TOGETHER = 16
-"""Vectors are committed as they leave the model, but not fewer than this while more are coming: each commit wakes the
-event loop and Redis, which in a backlog take the cores from the model."""
 CLAIM_IDLE_S = 20.0
 """Three batches are in hand at most; a slow machine has embedded them by then."""
 BLOCK_S = 0.25
@@ -165,18 +162,12 @@ class Worker:
         if done := [(entry, b"") for entry in entries if entry.text is None]:
             await self._embedded.put(done)
         wanted = [entry for entry in entries if entry.text is not None]
-        ready: Embedded = []
         async with aclosing(self._embedder.embed_as_ready([entry.text or "" for entry in wanted])) as groups:
             async for places, vectors in groups:
                 blobs = [vector.tobytes() for vector in vectors.astype(np.float16)]
-                ready += [(wanted[at], blob) for at, blob in zip(places, blobs, strict=True)]
-                if len(ready) >= TOGETHER:
-                    await self._embedded.put(ready)
-                    ready = []
+                await self._embedded.put([(wanted[at], blob) for at, blob in zip(places, blobs, strict=True)])
                 if self._stopping.is_set():
-                    break  # what was not begun is handed over
-        if ready:
-            await self._embedded.put(ready)
+                    return  # what was not begun is handed over
 
     async def _commit(self) -> None:
         while (embedded := await self._embedded.get()) is not None:
