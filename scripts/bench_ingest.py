@@ -80,12 +80,16 @@ class Source:
         self.next_id += count
         return measure.lines_of(self.options, count, seed=self.next_id)
 
-    async def send(self, memory: Memory, texts: list[str]) -> None:
-        """Until the last of them is searchable."""
+    async def send(self, memory: Memory, texts: list[str]) -> float:
+        """Seconds until the last of them is searchable."""
         self.next_id += len(texts)
         messages = measure.conversation(texts, first_id=self.next_id, channel=self.next_id)
-        await memory.remember_many(messages)
-        assert await memory.flush(timeout_s=600)
+
+        async def until_searchable() -> None:
+            await memory.remember_many(messages)
+            assert await memory.flush(timeout_s=600)
+
+        return await measure.seconds(until_searchable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ async def _turn(memory: Memory, embedder: Embedder, source: Source, redis: Redis
         alone = await measure.seconds(partial(embedder.embed_messages, texts))
     cpu.append(await _cpu_s(redis))
     async with busy.watch(memory):
-        whole = await measure.seconds(partial(source.send, memory, texts))
+        whole = await source.send(memory, texts)
     cpu.append(await _cpu_s(redis))
     return Turn(len(texts), alone, whole, cpu[1] - cpu[0], cpu[2] - cpu[1])
 
@@ -205,7 +209,7 @@ async def _with_workers(settings: Settings, count: int, source: Source, report: 
             for _ in bar.track(range(source.options.rounds), description=f"{count} worker(s)"):
                 texts = source.take(source.options.burst)
                 async with noticed.watch(memory):
-                    rates.append(len(texts) / await measure.seconds(partial(source.send, memory, texts)))
+                    rates.append(len(texts) / await source.send(memory, texts))
     await measure.remove(settings)
     late = measure.spread(noticed.late_ms)
     delays = {"loop delay p50 ms": late.p50, "p99 ms": late.p99}
