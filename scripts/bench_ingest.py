@@ -1,6 +1,6 @@
 """How many messages per second become searchable, and what the caller notices of it.
 
-    python -m scripts.bench_ingest [--rounds 6] [--workers 1 2] [--stored 0 10000] [--data FILE] [--json]
+    python -m scripts.bench_ingest [--rounds 4] [--workers 1 2] [--stored 0 10000] [--data FILE] [--json]
 
 Per round the same texts go once through the embedder alone and once through `remember_many` until searchable; the
 ratio is what storing, reading the stream, committing and indexing cost on top. The event loop's delay is how late a
@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -153,16 +153,27 @@ async def _store(settings: Settings, embedder: Embedder, stored: int, bar: Progr
 
 
 async def _turn(memory: Memory, embedder: Embedder, source: Source, redis: Redis, busy: Noticed) -> Turn:
+    """The embedder alone before and after: the speed of a machine that is shared with others drifts within seconds."""
     texts = source.take(source.options.burst)
-    cpu = [await _cpu_s(redis)]
+
     # Watching takes processor time itself, so both sides are watched.
-    async with Noticed().watch(memory):
-        alone = await measure.seconds(partial(embedder.embed_messages, texts))
-    cpu.append(await _cpu_s(redis))
-    async with busy.watch(memory):
-        whole = await source.send(memory, texts)
-    cpu.append(await _cpu_s(redis))
-    return Turn(len(texts), alone, whole, cpu[1] - cpu[0], cpu[2] - cpu[1])
+    async def alone() -> float:
+        async with Noticed().watch(memory):
+            return await measure.seconds(partial(embedder.embed_messages, texts))
+
+    async def whole() -> float:
+        async with busy.watch(memory):
+            return await source.send(memory, texts)
+
+    before, all_of_it, after = [await _spent(redis, work) for work in (alone, whole, alone)]
+    alone_s, alone_cpu_s = ((early + late) / 2 for early, late in zip(before, after, strict=True))
+    return Turn(len(texts), alone_s, all_of_it[0], alone_cpu_s, all_of_it[1])
+
+
+async def _spent(redis: Redis, work: Callable[[], Awaitable[float]]) -> tuple[float, float]:
+    """The seconds that the work says it took, and what it took of processor time."""
+    before = await _cpu_s(redis)
+    return await work(), await _cpu_s(redis) - before
 
 
 async def _cpu_s(redis: Redis) -> float:
@@ -241,7 +252,7 @@ def _worker(settings: Settings) -> Iterator[None]:
 
 def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_ingest")
-    parser.add_argument("--rounds", type=int, default=6, help="bursts per line (default 6)")
+    parser.add_argument("--rounds", type=int, default=4, help="bursts per line (default 4)")
     parser.add_argument("--burst", type=int, default=2048, help="messages per burst (default 2048)")
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="numbers of processes (default 1 2)")
     parser.add_argument("--stored", type=int, nargs="*", default=[0, 10_000], help="messages there before")
