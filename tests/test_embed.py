@@ -17,6 +17,7 @@ from channelmem.embedding import embed
 from channelmem.embedding.embed import (
     BATCH_ROWS,
     BATCH_TOKENS,
+    NICE,
     RUNS,
     Embedder,
     LaneEmbedder,
@@ -148,6 +149,7 @@ class Recorder:
         self.started = threading.Semaphore(0)
         self.answers = threading.Event()
         self.answers.set()
+        self.threads: dict[str, int] = {}
 
     def tokenise_question(self, text: str) -> list[str]:
         return [f"?{text}"]
@@ -158,6 +160,7 @@ class Recorder:
     def infer(self, rows: Sequence[str]) -> Vectors:
         question = rows[0].startswith("?")
         self.events.append("question begins" if question else "batch begins")
+        self.threads["question" if question else "batch"] = threading.get_native_id()
         self.started.release()
         held = self.answers.wait(30) if question else self.runs.acquire(timeout=30)
         assert held, "the test never let this run go on"
@@ -365,6 +368,16 @@ async def test_as_many_batches_run_at_once_as_there_are_lanes(recorder: Recorder
     finally:
         recorder.runs.release(1000)
         embedder.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+async def test_messages_give_way_to_everything_else(lanes: LaneEmbedder, recorder: Recorder) -> None:
+    recorder.runs.release(1000)
+    await lanes.embed_question("1")
+    await lanes.embed_messages(["1"])
+    here = os.getpriority(os.PRIO_PROCESS, 0)
+    nice = {name: os.getpriority(os.PRIO_PROCESS, thread) - here for name, thread in recorder.threads.items()}
+    assert nice == {"question": 0, "batch": min(NICE, 19 - here)}
 
 
 async def test_groups_come_as_soon_as_they_are_ready_shortest_first(lanes: LaneEmbedder, recorder: Recorder) -> None:

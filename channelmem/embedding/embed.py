@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +37,8 @@ BATCH_TOKENS = 128
 BATCH_ROWS = 16
 # Runs for which a lane is sent off at once: every return wakes the event loop, which takes a core from the model.
 RUNS = 2
+# By so much the threads that embed messages are nicer than the rest of the process.
+NICE = 10
 # Messages still make progress when questions never stop.
 YIELD_S = 0.05
 # More cores than this are for others on the machine, unless the settings say so.
@@ -79,7 +82,7 @@ class LaneEmbedder:
         self._encoder = encoder
         self._lanes = lanes
         self._question_lanes = ThreadPoolExecutor(lanes, thread_name_prefix="embed-question")
-        self._message_lanes = ThreadPoolExecutor(lanes, thread_name_prefix="embed-messages")
+        self._message_lanes = ThreadPoolExecutor(lanes, "embed-messages", initializer=_give_way)
         self._asking = 0
         self._quiet = threading.Condition()
 
@@ -160,6 +163,13 @@ class LaneEmbedder:
 async def _first_of(running: Iterable[asyncio.Future[Vectors]]) -> set[asyncio.Future[Vectors]]:
     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     return done
+
+
+def _give_way() -> None:
+    """Messages are embedded in the background: the event loop, Redis and questions go first where cores are short."""
+    if sys.platform == "linux":  # where a thread can have a priority of its own
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICE)
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
