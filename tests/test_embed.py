@@ -380,6 +380,17 @@ async def test_messages_give_way_to_everything_else(lanes: LaneEmbedder, recorde
     assert nice == {"question": 0, "batch": min(NICE, 19 - here)}
 
 
+async def test_a_sandbox_that_forbids_priorities_does_not_stop_embedding(
+    lanes: LaneEmbedder, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", forbidden)
+    recorder.runs.release(1000)
+    assert (await lanes.embed_messages(["7"])).tolist() == [[7]]
+
+
 async def test_groups_come_as_soon_as_they_are_ready_shortest_first(lanes: LaneEmbedder, recorder: Recorder) -> None:
     texts = [str(n) + "." * (n % 40) for n in range(64)]
     groups = lanes.embed_as_ready(texts)

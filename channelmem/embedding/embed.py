@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -169,7 +169,8 @@ def _give_way() -> None:
     """Messages are embedded in the background: the event loop, Redis and questions go first where cores are short."""
     if sys.platform == "linux":  # where a thread can have a priority of its own
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICE)
+        with suppress(OSError):  # a sandbox may forbid it; an error here would end the lane
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICE)
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
