@@ -31,8 +31,8 @@ TOMBSTONE_MS = 15 * 60 * 1000
 """How long a delete refuses late edits, duplicates and back-fill of the same message."""
 DELETE_CHUNK = 200
 COMMIT_CHUNK = 24
-"""Vectors per script, at most: inserting one takes Redis 0.2 to 1 ms, during which nobody else is served. A question
-reads its channel while the model works, so it hardly notices; fewer at a time cost the embedding of a backlog 3 %."""
+"""Vectors per script, at most: inserting one takes Redis up to a millisecond, during which nobody else is served, and
+every script wakes the event loop, which takes a core from the model."""
 
 
 class Store(Privacy):
