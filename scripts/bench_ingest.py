@@ -3,9 +3,9 @@
     python -m scripts.bench_ingest [--rounds 4] [--workers 1 2] [--stored 0 10000] [--data FILE] [--json]
 
 Per round the same texts go through the embedder alone, through `remember_many` until searchable, and through the
-embedder again; the ratio is what storing, reading the stream, committing and indexing cost on top. The event loop's delay is how late a
-task wakes up that sleeps for a millisecond, without work and during it. Workers are `channelmem worker` processes,
-with embedding in this process switched off; more of them help only where there are cores for them.
+embedder again; the ratio is what storing, reading the stream, committing and indexing cost on top. The event loop's
+delay is how late a task wakes up that sleeps for a millisecond, without work and during it. Workers are `channelmem
+worker` processes, with embedding in this process switched off; more of them help only where there are cores for them.
 About a minute; --stored 0 10000 100000 adds some, since the graph has to be built.
 """
 
