@@ -16,7 +16,8 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.recalling.links import Linker
+from channelmem.recalling.clues import Seen
+from channelmem.recalling.links import Linker, guess
 from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
@@ -100,13 +101,14 @@ class Channels:
 
     async def link(self, messages: Iterable[Message]) -> list[Message]:
         """The messages with what they probably answer. Waits only for the first message of a channel, in order."""
-        linked: list[Message] = []
+        heard: list[Message] = []
+        seen: list[Seen] = []
         for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
             linker = await self._linker(*place)
             for message in some:
-                linked.append(replace(message, parents=linker.parents(message)))
-                linker.add(linked[-1])
-        return linked
+                seen.append(linker.hear(message))
+                heard.append(message)
+        return [replace(message, parents=parents) for message, parents in zip(heard, guess(seen), strict=True)]
 
     async def relink(self, message: Message) -> Message:
         """The same for an edit: what it answers may have changed with its words."""

@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
+from channelmem.recalling.clues import FEATURES, SPAN, Floats
 from channelmem.recalling.links import Linker, Weights
-from channelmem.recalling.past import FEATURES, SPAN, Floats
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
 TARGET = Path(__file__).parent.parent / "channelmem" / "recalling" / "links.npz"
@@ -186,7 +186,7 @@ def _hits(examples: Examples, weights: Weights) -> list[bool]:
     """Whether the likeliest alternative is right, for each choice."""
     clues = np.pad(examples.rows, ((0, 0), (0, 0), (0, 1)), constant_values=1)
     choices = zip(clues, examples.there, examples.right, strict=True)
-    return [bool(right[weights.chances(rows[there].T).argmax()]) for rows, there, right in choices]
+    return [bool(right[weights.chances(rows[there].T[None]).argmax()]) for rows, there, right in choices]
 
 
 def main() -> None:

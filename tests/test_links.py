@@ -9,8 +9,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from channelmem.recalling.links import PARENTS, Linker, shipped
-from channelmem.recalling.past import FEATURES, SPAN
+from channelmem.recalling.clues import FEATURES, SPAN, tabulate
+from channelmem.recalling.links import PARENTS, Linker, guess, shipped
 from channelmem.types import Message
 
 PEOPLE = ["ann", "bob", "carol", "dave", "Zoë Müller", "山田 太郎", "x|away", "eve"]
@@ -107,7 +107,7 @@ def test_any_text_gives_at_most_three_parents_with_at_most_all_the_chance(text: 
 
 def test_what_the_parents_leave_covers_the_chance_of_a_new_thread() -> None:
     linker, message = Linker(TWO_TALKS), say(5, "bob", "anyway, who is here?")
-    new = float(shipped().chances(linker.clues(message)[1])[0])
+    new = shipped().chances(tabulate([linker.see(message)])).item(0)
     assert 1 - sum(chance for _, chance in linker.parents(message)) >= new - 0.001
 
 
@@ -209,14 +209,24 @@ def test_asking_before_adding_makes_no_difference() -> None:
 
 
 def test_the_chances_are_the_mean_of_the_networks() -> None:
-    clues = Linker(TWO_TALKS).clues(say(5, "bob", "ann: restart it"))[1]
-    hidden = clues[:-1].T
+    clues = tabulate([Linker(TWO_TALKS).see(say(5, "bob", "ann: restart it"))])
+    hidden = clues[0, :-1].T
     *inner, (last, last_bias) = shipped().layers
     for matrix, bias in inner:
         hidden = np.maximum(hidden @ matrix + bias, 0)
     odds = np.exp(hidden @ last + last_bias)[..., 0]
     expected = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0)
-    np.testing.assert_allclose(shipped().chances(clues), expected, atol=1e-5)
+    np.testing.assert_allclose(shipped().chances(clues)[0], expected, atol=1e-5)
+
+
+def test_many_at_once_are_guessed_like_one_by_one() -> None:
+    talk = [say(n, PEOPLE[n * n % 5], f"{PEOPLE[n % 4]}: note number {n % 7} of the day?") for n in range(70)]
+    talk[9] = replace(talk[9], reply_to=3)
+    together, alone = Linker(), Linker()
+    at_once = guess([together.hear(message) for message in talk])
+    for message, parents in zip(talk, at_once, strict=True):
+        assert dict(parents) == pytest.approx(dict(alone.parents(message)), abs=1e-4)
+        alone.add(message)
 
 
 def test_the_shipped_weights_are_small_fit_the_features_and_name_their_source() -> None:

@@ -7,7 +7,8 @@ from math import log1p
 
 import pytest
 
-from channelmem.recalling.past import FEATURES, SPAN, Past
+from channelmem.recalling.clues import FEATURES, SPAN, tabulate
+from channelmem.recalling.past import Past
 from channelmem.recalling.turns import Turn, read
 from channelmem.types import Message
 
@@ -40,9 +41,10 @@ def moment(request: pytest.FixtureRequest) -> tuple[Past, Turn]:
 
 def column(moment: tuple[Past, Turn], feature: str) -> list[float]:
     past, turn = moment
-    found = past.clues(turn)[FEATURES.index(feature)]
-    assert found[0] == 0, "nothing of this speaks for starting something new"
-    return [round(float(number), 4) for number in found[1:]]
+    (rows,) = tabulate([past.see(turn)])
+    new, *found = rows[FEATURES.index(feature)].tolist()
+    assert new == 0, "nothing of this speaks for starting something new"
+    return [round(number, 4) for number in found]
 
 
 def test_only_the_newest_turns_are_candidates(moment: tuple[Past, Turn]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.embedding.embed import Embedder
-from channelmem.recalling.links import Linker, Weights
+from channelmem.recalling.links import Linker, Weights, guess
 from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, order, rank
 from channelmem.recalling.rank import Weights as RankWeights
 from channelmem.recalling.words import stem, words
@@ -145,11 +145,9 @@ def channels(question: Question) -> tuple[int, ...]:
 def linked(messages: Iterable[Message], weights: Weights | None = None) -> list[Message]:
     """Messages that came without links, with what they probably answer."""
     linker = Linker(weights=weights)
-    out = []
-    for message in sorted(messages, key=lambda one: (one.ts, one.id)):
-        out.append(replace(message, parents=linker.parents(message)))
-        linker.add(message)
-    return out
+    in_order = sorted(messages, key=lambda one: (one.ts, one.id))
+    found = guess([linker.hear(message) for message in in_order], weights)
+    return [replace(message, parents=parents) for message, parents in zip(in_order, found, strict=True)]
 
 
 def _merged(hits: Iterable[Hit]) -> list[Hit]:

@@ -5,13 +5,13 @@ probabilities; what is missing to 1 is the chance that it starts something new. 
 
 Nothing is learned while running and no embedding is needed: who is addressed, who answered whom, time, authorship and
 words in common (`past`) speak for or against each candidate, and a small averaged network (`links.npz`, made by
-scripts/train_links.py) turns the clues into a distribution. Only what came before a message is ever looked at.
+scripts/train_links.py) turns these `clues` into a distribution. Only what came before a message is ever looked at.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from operator import attrgetter
@@ -19,14 +19,18 @@ from typing import Final
 
 import numpy as np
 
-from channelmem.recalling.past import FEATURES, SPAN, Floats, Past
+from channelmem.recalling.clues import FEATURES, SPAN, Floats, Seen, absent, tabulate
+from channelmem.recalling.past import Past
 from channelmem.recalling.turns import Turn, read
 from channelmem.types import Message
 
 PARENTS: Final = 3
+TOGETHER: Final = 8
+"""Messages that are weighed at once; of more the numbers no longer stay in the nearer caches."""
 
 _substance = attrgetter("id", "author_id", "author", "content", "ts", "mentions", "reply_to", "own")
 """What a turn is made of."""
+Parents = tuple[tuple[int, float], ...]
 Layers = tuple[tuple[Floats, Floats], ...]
 
 
@@ -39,16 +43,20 @@ class Weights:
         # no chance.
         self._inner = [_with_bias(*layer, passed_on=at < len(layers) - 1) for at, layer in enumerate(layers[:-1], 1)]
 
-    def chances(self, clues: Floats) -> Floats:
-        """One probability per column; the columns are the alternatives of one choice, the last row is ones."""
-        hidden = clues.T
+    def chances(self, clues: Floats, absent: Iterable[int] = ()) -> Floats:
+        """Per message and alternative a probability. Clues are (messages, one more than features, alternatives), the
+        last of them 1; so many alternatives after the first are none."""
+        hidden = clues.transpose(0, 2, 1)
         for matrix in self._inner:
             hidden = hidden @ matrix
             # An array of zeros: against a single one numpy takes three times as long.
             np.maximum(hidden, np.zeros(hidden.shape, np.float32), out=hidden)
-        scores = (hidden @ self.layers[-1][0])[..., 0]
-        odds = np.exp(scores - np.maximum.reduce(scores, axis=1, keepdims=True))
-        chances: Floats = (1 / len(odds) / np.add.reduce(odds, axis=1)) @ odds
+        scores = (hidden @ self.layers[-1][0][:, None])[..., 0]
+        for at, none in enumerate(absent):
+            scores[:, at, 1 : 1 + none] = -np.inf
+        odds = np.exp(scores - np.maximum.reduce(scores, axis=2, keepdims=True))
+        odds /= np.add.reduce(odds, axis=2, keepdims=True) * len(odds)
+        chances: Floats = np.add.reduce(odds, axis=0)
         return chances
 
 
@@ -59,7 +67,7 @@ def _with_bias(matrix: Floats, bias: Floats, *, passed_on: bool) -> Floats:
     whole[:, :-1, :outputs] = matrix
     whole[:, -1:, :outputs] = bias
     whole[:, -1, outputs:] = 1
-    return whole
+    return whole[:, None]
 
 
 @cache
@@ -83,30 +91,29 @@ class Linker:
     def __len__(self) -> int:
         return len(self._past.turns)
 
-    def parents(self, message: Message) -> tuple[tuple[int, float], ...]:
+    def hear(self, message: Message) -> Seen:
+        """What is seen of the channel when this message comes; from now on it is a candidate for others."""
+        seen = self.see(message)
+        self.add(message)
+        return seen
+
+    def parents(self, message: Message) -> Parents:
         """What it probably answers, likeliest first; the missing mass: it starts a thread (or answers another)."""
-        if message.reply_to is not None:
-            return ((message.reply_to, 1.0),)
-        candidates, clues = self.clues(message)
-        if not candidates:
-            return ()
-        # The small change of all other candidates is left out: given to these three it joined more #ubuntu threads
-        # that are apart than it helped.
-        best = _highest(self._weights.chances(clues)[1:])
-        return tuple([(candidates[at].message.id, chance) for at, chance in best])
+        return guess([self.see(message)], self._weights)[0]
 
     def features(self, message: Message) -> tuple[list[int], Floats]:
         """Ids of the candidates, oldest first, and a row per alternative: "self" first, then the candidates."""
-        candidates, clues = self.clues(message)
-        return [turn.message.id for turn in candidates], clues[:-1].T
+        seen = self.see(message)
+        (rows,) = tabulate([seen])
+        return [turn.message.id for turn in seen.turns], rows[:-1].T
 
-    def clues(self, message: Message) -> tuple[Sequence[Turn], Floats]:
-        """The candidates, oldest first, and what speaks for each."""
+    def see(self, message: Message) -> Seen:
+        """What is seen of the channel when this message comes; only what came before it."""
         turns = self._past.turns
         if turns and _order(message) <= _order(turns[-1].message):
             earlier = [old for old in self._messages() if _order(old) < _order(message)]
-            return Linker(earlier, self._weights).clues(message)
-        return turns, self._past.clues(self._read(message))
+            return Linker(earlier, self._weights).see(message)
+        return self._past.see(self._read(message))
 
     def add(self, message: Message) -> None:
         """Remember it as a candidate; a known id is an edit, and a late message is put where it belongs."""
@@ -167,8 +174,31 @@ class Linker:
         return self._fresh
 
 
+def guess(seen: Sequence[Seen], weights: Weights | None = None) -> list[Parents]:
+    """What each of these messages probably answers; many at once are quicker than one by one."""
+    weights = shipped() if weights is None else weights
+    parents: list[Parents] = [() if (reply := one.message.reply_to) is None else ((reply, 1.0),) for one in seen]
+    open_ones = [at for at, one in enumerate(seen) if one.turns and not parents[at]]
+    for first in range(0, len(open_ones), TOGETHER):
+        some = open_ones[first : first + TOGETHER]
+        for at, likeliest in zip(some, _likeliest([seen[at] for at in some], weights), strict=True):
+            parents[at] = likeliest
+    return parents
+
+
+def _likeliest(seen: Sequence[Seen], weights: Weights) -> Iterator[Parents]:
+    """The likeliest candidates, of equal ones the oldest, and their chances to four digits.
+
+    The small change of all others is left out: given to these three it joined more #ubuntu threads that are apart
+    than it helped.
+    """
+    all_chances = weights.chances(tabulate(seen), absent(seen))[:, 1:]
+    for one, chances in zip(seen, all_chances, strict=True):
+        best = _highest(chances[len(chances) - len(one.turns) :])
+        yield tuple([(one.turns[at].message.id, chance) for at, chance in best])
+
+
 def _highest(chances: Floats) -> list[tuple[int, float]]:
-    """Where the likeliest are, of equal ones the oldest, and their chances to four digits."""
     found = []
     for _ in range(min(PARENTS, len(chances))):
         at = int(chances.argmax())

@@ -1,62 +1,27 @@
-"""What speaks for each earlier message being the one that a new message answers.
+"""The last turns of a channel, and what is seen of them when the next message comes.
 
-Enters: the turns of one channel in order, then a turn that comes next. Leaves: numbers for "starts something new" and
-for each of the last messages, which `links` turns into chances.
+Enters: turns in order. Leaves: for a turn that comes next a `Seen`, of which `clues` makes numbers.
 
 A set of candidates is an int, here called marks: bit 0 is the oldest candidate. Most clues are such sets, made by a
-few operations on whole sets, and all of them become numbers at once.
+few operations on whole sets.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from functools import cache
 from math import log, log1p
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from channelmem.recalling.clues import SPAN, Marks, Seen
 from channelmem.recalling.turns import TEXT_FEATURES, Turn
 from channelmem.types import Message
 
-SPAN: Final = 50
-"""How many earlier messages may be the parent: 98 % of the annotated replies lie within. Marks must fit 64 bits."""
-
-SITUATION: Final = (
-    "messages since own", "time since own", "addressed since own", "messages since addressed", "time since previous",
-)  # fmt: skip
-LOGARITHMIC: Final = (
-    "distance", "time", "later by author", "mine since", "addressee since", "mine or to me since",
-)  # fmt: skip
-SETS: Final = (
-    "previous", "same author", "own last", "addressed", "named", "newest of author", "addresses me", "names me",
-    "newest to me", "addresses others", "same addressee", "answered by me", "author's partner is me",
-    "my partner is author", "to my partner", "newest to me of author", "newest compatible of author",
-    "mine to addressee",
-)  # fmt: skip
-WORDS: Final = ("common words", "rarest common word", "most common words")
-FEATURES: Final = (
-    "self", *TEXT_FEATURES, *SITUATION, *LOGARITHMIC, *SETS, *WORDS, *(f"its {name}" for name in TEXT_FEATURES)
-)  # fmt: skip
-
-_DISTANCE: Final = FEATURES.index("distance")
-"""The first that differs between candidates; "self" has zeros from there on."""
-_TIME: Final = FEATURES.index("time")
-_LATER: Final = FEATURES.index("later by author")
-_SINCE: Final = FEATURES.index("mine since")
-_SETS: Final = FEATURES.index(SETS[0])
-_WORDS: Final = FEATURES.index(WORDS[0])
-_ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
 _NEVER_S: Final = 3600.0
 _TIE: Final = 1 - 1e-6
-_UINT64: Final = np.dtype("<u8")
-_PASSED: Final = np.arange(1, SPAN + 1, dtype=_UINT64)
-"""How many turns end with each candidate: a set without so many of its bits holds what came later."""
 
-Floats = NDArray[np.float32]
-Marks = int
 Index = dict[Any, Marks]
 
 
@@ -151,25 +116,21 @@ class Past:
             column[:SPAN] = column[first : first + SPAN]
         self._first = 0
 
-    def clues(self, turn: Turn) -> Floats:
-        """A row for each of FEATURES and one of ones, a column per alternative if this turn comes next.
-
-        The first alternative is "starts something new", then come the candidates, oldest first.
-        """
-        count, message = len(self.turns), turn.message
+    def see(self, turn: Turn) -> Seen:
+        """What there is to see if this turn comes next."""
+        message, slots = turn.message, slice(self._first, self._first + len(self.turns))
         mine = self._by.get(message.author_id, 0) >> self._first
         to_me = self._addressing.get(message.author_id, 0) >> self._first
-        table = _blank(count).copy()
-        table[1:_DISTANCE].T[:] = (*turn.row, *self._situation(message, mine, to_me))
-        candidates, slots = table[:, 1:], slice(self._first, self._first + count)
-        # The logarithm of 1 + n is wanted, and 1 is added on the way: `log1p` takes ten times as long as `log`.
-        candidates[_TIME] = message.ts + 1 - self._times[slots]
-        candidates[_LATER] = self._later_by_slot[slots]
-        self._fill_in_sets(turn, mine, to_me, candidates[_SINCE:_WORDS])
-        np.log(table[_TIME:_SETS], out=table[_TIME:_SETS])
-        self._fill_in_words(turn, candidates[_WORDS:_ITS])
-        candidates[_ITS:-1] = self._texts[:, slots]
-        return table
+        return Seen(
+            message,
+            tuple(self.turns),
+            (*turn.row, *self._situation(message, mine, to_me)),
+            self._sets(turn, mine, to_me),
+            self._common(turn),
+            message.ts + 1 - self._times[slots],
+            self._later_by_slot[slots].copy(),
+            self._texts[:, slots].copy(),
+        )
 
     def _situation(self, message: Message, mine: Marks, to_me: Marks) -> tuple[float, ...]:
         """Where the author stands: how long silent, and whether somebody has spoken to them since."""
@@ -179,45 +140,38 @@ class Past:
         pause_s = message.ts - self.turns[-1].message.ts if count else _NEVER_S
         return log1p(own), log1p(silent_s), float(spoken_to < own), log1p(spoken_to), log1p(pause_s)
 
-    def _fill_in_sets(self, turn: Turn, mine: Marks, to_me: Marks, rows: Floats) -> None:
-        """The last of LOGARITHMIC, which say how many of a set come later, and SETS."""
-        me, first, count = turn.message.author_id, self._first, len(self.turns)
+    def _sets(self, turn: Turn, mine: Marks, to_me: Marks) -> list[Marks]:
+        me, first = turn.message.author_id, self._first
         my_partners = self._partners.get(me, ())
         with_me = [person for person, partners in self._partners.items() if me in partners]
         newest, addresses = self._newest >> first, self._addresses >> first
         addressed = self._marked(self._by, turn.addressed)
         same_addressee = self._marked(self._addressing, turn.addressed)
         newest_to_me, newest_compatible = self._newest_of_each(to_me)
-        # This turn is one more of each set, since 1 + n is wanted.
-        now = 1 << count
-        sets = np.array(
-            (
-                now | mine,
-                now | addressed,
-                now | mine | to_me,
-                now >> 1,
-                mine,
-                mine & newest,
-                addressed,
-                self._marked(self._by, turn.named),
-                newest,
-                to_me,
-                self._naming.get(me, 0) >> first,
-                _last(to_me),
-                addresses & ~to_me,
-                same_addressee,
-                self._answered_by(mine & addresses),
-                self._marked(self._by, with_me),
-                self._marked(self._by, my_partners),
-                self._marked(self._addressing, my_partners),
-                newest_to_me,
-                newest_compatible,
-                _last(mine & same_addressee),
-            ),
-            _UINT64,
-        )
-        rows[:3] = np.bitwise_count(sets[:3, None] >> _PASSED[:count])
-        rows[3:] = np.unpackbits(sets[3:].view(np.uint8), bitorder="little").reshape(-1, 64)[:, :count]
+        now = 1 << len(self.turns)
+        return [
+            now | mine,
+            now | addressed,
+            now | mine | to_me,
+            now >> 1,
+            mine,
+            mine & newest,
+            addressed,
+            self._marked(self._by, turn.named),
+            newest,
+            to_me,
+            self._naming.get(me, 0) >> first,
+            _last(to_me),
+            addresses & ~to_me,
+            same_addressee,
+            self._answered_by(mine & addresses),
+            self._marked(self._by, with_me),
+            self._marked(self._by, my_partners),
+            self._marked(self._addressing, my_partners),
+            newest_to_me,
+            newest_compatible,
+            _last(mine & same_addressee),
+        ]
 
     def _marked(self, index: Mapping[int, Marks], people: Iterable[int]) -> Marks:
         """Which candidates the index has for any of these."""
@@ -245,8 +199,9 @@ class Past:
             rest &= ~theirs
         return to_me_newest, compatible
 
-    def _fill_in_words(self, turn: Turn, rows: Floats) -> None:
-        """WORDS: cosine with weights by rarity, the weight of the rarest, and who has the highest cosine."""
+    def _common(self, turn: Turn) -> list[tuple[int, float, float, bool]]:
+        """Per candidate with words in common: cosine with weights by rarity, the weight of the rarest, and whether it
+        has the highest cosine."""
         shared: dict[int, float] = {}
         top: dict[int, float] = {}
         total = 0.0
@@ -259,25 +214,11 @@ class Past:
                 shared[at] = shared.get(at, 0.0) + square
                 top[at] = max(top.get(at, 0.0), weight)
         if not shared:
-            return
+            return []
         # The candidate's own weights are not worth summing: 2 is about what a word weighs.
         cosines = {at: squares / (total * len(self.turns[at].words) * 4) ** 0.5 for at, squares in shared.items()}
-        highest = max(cosines.values())
-        for at, cosine in cosines.items():
-            rows[0, at] = cosine
-            rows[1, at] = top[at]
-            rows[2, at] = cosine > _TIE * highest
-
-
-@cache
-def _blank(count: int) -> Floats:
-    """What is the same for all turns after so many."""
-    table = np.zeros((len(FEATURES) + 1, count + 1), np.float32)
-    table[0, 0] = 1
-    table[_DISTANCE, 1:] = np.log1p(np.arange(count, 0, -1))
-    table[_TIME:_SETS] = 1
-    table[-1] = 1
-    return table
+        highest = _TIE * max(cosines.values())
+        return [(at, cosine, top[at], cosine > highest) for at, cosine in cosines.items()]
 
 
 def _add(index: Index, keys: Iterable[str | int], here: Marks) -> None:
