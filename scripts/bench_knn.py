@@ -56,7 +56,7 @@ ARCHIVE: Final = "nearest, archive"
 POLICIES: Final = {
     "unfiltered, ef 10": ("*", " EF_RUNTIME 10"),
     "unfiltered, ef 100": ("*", " EF_RUNTIME 100"),
-    "unfiltered, ef 150": ("*", " EF_RUNTIME 150"),
+    "unfiltered, ef 200": ("*", " EF_RUNTIME 200"),
     "in a channel, BATCHES forced": ("channel", " HYBRID_POLICY BATCHES"),
     "in a channel, as Redis chooses": ("channel", ""),
 }
