@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.buckets import Buckets, connect
 from channelmem.store.ingest import Worker
 from channelmem.store.scripts import command, source
 from channelmem.store.search import Query, Search, tokens
@@ -237,9 +237,22 @@ def test_words_are_split_as_redis_splits_them() -> None:
 async def test_neighbours_come_once_in_order_and_only_from_the_channel(talk: Store, search: Search) -> None:
     assert ids(await search.around(GUILD, CHANNEL, [3], 1)) == [2, 3, 4]
     assert ids(await search.around(GUILD, CHANNEL, [1, 2, 6], 1)) == [1, 2, 3, 5, 6]
-    assert ids(await search.around(GUILD, CHANNEL, [2], 0, after=2)) == [2, 3, 4]
     assert await search.around(GUILD, CHANNEL, [77], 3) == []
     assert await search.around(GUILD, CHANNEL, [], 3) == []
+
+
+async def test_neighbours_that_are_known_are_not_read_again(talk: Store, search: Search) -> None:
+    assert ids(await search.around(GUILD, CHANNEL, [3, 5], 1, known=[3, 4, 99])) == [2, 5, 6]
+
+
+async def test_neighbours_outlive_neither_their_lifetime_nor_the_cap(
+    talk: Store, search: Search, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    few = settings.model_copy(update={"archive": False, "max_messages": 2})
+    capped = Search(Buckets(redis, few, dims=32, identity="fake-hash-32", clock=clock))
+    assert ids(await capped.around(GUILD, CHANNEL, [3, 4, 5], 1)) == [5, 6]
+    clock.now = TALK[2].ts + settings.archive_days * 86_400 + 1
+    assert ids(await search.around(GUILD, CHANNEL, [4], 2)) == [4, 5, 6]
 
 
 async def test_get_returns_what_is_visible(talk: Store, search: Search) -> None:

@@ -8,6 +8,7 @@ neighbours too, since a message may be found by the words of another: nothing is
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,7 +78,8 @@ class Candidates:
         counts = dict(zip(map(stem, asked), found.counts, strict=False))
         alone = replace(await self._pool(hits, found, vector), counts=counts, total=found.total)
         best = [alone.messages[i] for i in order(alone, rank(alone, ask, self._weights))[:WITH_NEIGHBOURS]]
-        near = [one for one in await self._near(question.guild_id, best) if route.to_bot or not flagged(one)]
+        near = await self._near(question.guild_id, best, alone.messages)
+        near = [one for one in near if route.to_bot or not flagged(one)]
         return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
 
     async def of_history(
@@ -104,11 +106,13 @@ class Candidates:
             cosines[late] = await self._cosines([messages[place] for place in late], vector)
         return cosines
 
-    async def _near(self, guild_id: int, messages: Sequence[Message]) -> list[Message]:
-        by_channel: dict[int, list[int]] = {}
-        for message in messages:
-            by_channel.setdefault(message.channel_id, []).append(message.id)
-        near = [self._search.around(guild_id, channel, ids, NEIGHBOURS) for channel, ids in by_channel.items()]
+    async def _near(self, guild_id: int, messages: Iterable[Message], known: Iterable[Message]) -> list[Message]:
+        """What lies around these messages in their channels, without what is known."""
+        wanted, had = _ids_by_channel(messages), _ids_by_channel(known)
+        near = [
+            self._search.around(guild_id, channel, ids, NEIGHBOURS, known=had[channel])
+            for channel, ids in wanted.items()
+        ]
         return [message for some in await asyncio.gather(*near) for message in some]
 
     async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector) -> Pool:
@@ -148,6 +152,13 @@ def linked(messages: Iterable[Message], weights: Weights | None = None) -> list[
     in_order = sorted(messages, key=lambda one: (one.ts, one.id))
     found = guess([linker.hear(message) for message in in_order], weights)
     return [replace(message, parents=parents) for message, parents in zip(in_order, found, strict=True)]
+
+
+def _ids_by_channel(messages: Iterable[Message]) -> dict[int, list[int]]:
+    ids: dict[int, list[int]] = defaultdict(list)
+    for message in messages:
+        ids[message.channel_id].append(message.id)
+    return ids
 
 
 def _merged(hits: Iterable[Hit]) -> list[Hit]:

@@ -154,14 +154,14 @@ class Search:
         return View(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
 
     async def around(
-        self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, after: int | None = None
+        self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, known: Iterable[int] = ()
     ) -> list[Message]:
-        """Messages within `radius` positions of these in the channel's order (`after`: another reach forwards)."""
-        names = [padded(one) for one in ids]
+        """Messages within `radius` positions of these in the channel's order, but for those that the caller knows."""
+        names, left_out = [padded(one) for one in ids], [padded(one) for one in known]
         if not names:
             return []
-        reach = (radius, radius if after is None else after)
-        arguments = [*self._head(guild_id, Source.ARCHIVE, ""), room(guild_id, channel_id), *reach, *names]
+        place = (room(guild_id, channel_id), radius)
+        arguments = [*self._head(guild_id, Source.ARCHIVE, ""), *place, len(left_out), *left_out, *names]
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
         messages = [from_row(row) for row in rows]
         messages.sort(key=lambda message: (message.ts, message.id))

@@ -1,15 +1,23 @@
 -- Messages within some positions of others in their channel's order, each once.
--- ARGV after read.lua's eight: channel, positions before, positions after, ids... Returns rows.
+-- ARGV after read.lua's eight: channel, positions on either side, how many are known, these..., ids...
+-- Returns rows, but not of what the caller knows: reading documents is most of the work.
 
-local channel, before, after = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
+local channel, radius, known = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
+local order, view = CHAN .. channel, bound(channel)
+local oldest_place = view.capped and redis.call('ZCARD', order) - LIMITS.n or 0
 local rows, seen = {}, {}
-for i = 12, #ARGV do
-  local place = redis.call('ZRANK', CHAN .. channel, ARGV[i])
+for i = 12, 11 + known do seen[ARGV[i]] = true end
+for i = 12 + known, #ARGV do
+  local place = redis.call('ZRANK', order, ARGV[i])
   if place then
-    for _, id in ipairs(redis.call('ZRANGE', CHAN .. channel, math.max(0, place - before), place + after)) do
+    -- The order itself says what is visible, so nobody has to be asked for each of them.
+    local first = math.max(0, oldest_place, place - radius)
+    local found = redis.call('ZRANGE', order, first, place + radius, 'WITHSCORES')
+    for at = 1, #found, 2 do
+      local id = found[at]
       if not seen[id] then
         seen[id] = true
-        if visible(channel, id) then rows[#rows + 1] = row(channel, id) end
+        if tonumber(found[at + 1]) >= view.oldest then rows[#rows + 1] = row(channel, id) end
       end
     end
   end
