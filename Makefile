@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check format bench eval up down clean
+.PHONY: help install demo chat bot test test-all check format bench up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -49,7 +49,7 @@ bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
 up:  ## Redis Stack, RedisInsight and the bot with docker compose
 	docker compose up --detach --build
 
-down:
+down:  ## stop what `make up` started
 	docker compose down
 
 clean:  ## remove the virtual environment and caches
