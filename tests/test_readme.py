@@ -1,7 +1,13 @@
-"""The README stays short, and its transcript is the recorded one."""
+"""The README stays short, its transcript is the recorded one, and its code runs."""
 
+import ast
 import re
 from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+from channelmem.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -18,6 +24,22 @@ def test_every_line_of_its_transcript_was_recorded() -> None:
     )
     assert len(shown) >= 6
     assert set(shown) <= recorded, set(shown) - recorded
+
+
+async def test_its_code_prints_what_the_comment_beside_it_says(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sample,) = re.findall(r"^```python\n(.+?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    (promised,) = re.findall(r"print\(.+\)  # (.+)", sample)
+    assert settings.redis_url is not None
+    monkeypatch.chdir(tmp_path)  # a developer's .env stays out
+    monkeypatch.setenv("REDIS_URL", settings.redis_url.get_secret_value())
+    monkeypatch.setenv("CHANNELMEM_KEY_PREFIX", settings.key_prefix)
+    monkeypatch.setenv("CHANNELMEM_DATA_DIR", str(settings.data_dir))
+    # As in the body of a coroutine, where a bot has it.
+    body = compile(sample, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await FunctionType(body, {})()
+    assert capsys.readouterr().out.strip() == promised
 
 
 def test_the_documents_it_links_to_exist() -> None:
