@@ -117,6 +117,39 @@ def test_cli_prefers_a_client_that_works_and_keeps_the_password_off_its_command_
     assert shown == f"arguments: -h 127.0.0.1 -p {leased.port} -n 0 FT.SEARCH idx *\npassword: {password}\n"
 
 
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("redis://:secret@127.0.0.1:1/0", "Redis at 127.0.0.1:1 does not answer"),
+        ("redis+cluster://:secret@127.0.0.1:1", "Redis at 127.0.0.1:1 does not answer"),
+        ("redis://:secret@127.0.0.1:abc", "REDIS_URL is no Redis address"),
+    ],
+)
+def test_cli_says_in_one_sentence_that_the_configured_redis_cannot_be_reached(
+    run: Run, address: str, sentence: str
+) -> None:
+    done = run("cli", "PING", REDIS_URL=address)
+    assert done.returncode == 1
+    assert sentence in words(done.stderr)
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_our_own_prompt_survives_a_server_that_went_away(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["PING", "PING", ""])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    with server.lease(settings) as leased:
+        client = redis.Redis.from_url(leased.url, protocol=2, decode_responses=True)
+        assert cli_redis._say(client, ["PING"]) == 0
+        server.stop(settings)
+        cli_redis._prompt(client)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PONG"
+    assert [line[:8] for line in lines[2:]] == ["(error) ", "(error) "]
+
+
 def test_our_own_prompt_reads_quotes_and_survives_mistakes(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from typing import Annotated
 import redis
 import typer
 
-from channelmem.errors import ServerError
+from channelmem.errors import RedisUnsuitableError, ServerError
 from channelmem.server import lease as server
 from channelmem.server.find import redis_cli
 from channelmem.settings import Settings, load_settings
@@ -82,7 +83,7 @@ def cli(
 ) -> None:
     """Talk to the server: redis-cli where one works, else a small prompt of our own."""
     settings = load_settings()
-    address = settings.redis_url.get_secret_value() if settings.redis_url else _running(settings).url
+    address = _address(settings)
     program = next((path for path in redis_cli() if _works(path)), None)
     if program is not None:
         raise typer.Exit(_run(program, address, arguments or []))
@@ -100,6 +101,14 @@ def _running(settings: Settings) -> server.Server:
     if found is None:
         raise ServerError(NOTHING_RUNS)
     return found
+
+
+def _address(settings: Settings) -> str:
+    """Where a server answers; one without the search module is still worth a look."""
+    address = settings.redis_url.get_secret_value() if settings.redis_url else _running(settings).url
+    with suppress(RedisUnsuitableError):
+        server.check_server(address, timeout_s=settings.redis_timeout_s)
+    return address.replace("+cluster://", "://", 1)  # any node of a cluster will do
 
 
 def _note_redis_url(settings: Settings) -> None:
@@ -181,17 +190,22 @@ def _prompt(client: redis.Redis) -> None:
 
 def _say(client: redis.Redis, words: list[str]) -> int:
     """Prints a reply as redis-cli does, numbered lists and all; 1 for an error."""
-    connection = client.connection_pool.get_connection()
     try:
-        # Below redis-py's parsers, which would turn replies into Python's idea of them.
-        connection.send_command(*words)  # type: ignore[no-untyped-call]  # redis-py's gap
-        print(_formatted(connection.read_response()))
-    except redis.ResponseError as error:
+        print(_formatted(_reply(client, words)))
+    except redis.RedisError as error:  # a refusal, or a server that went away while the prompt was open
         print(f"(error) {error}")
         return 1
+    return 0
+
+
+def _reply(client: redis.Redis, words: list[str]) -> object:
+    """Below redis-py's parsers, which would turn replies into Python's idea of them."""
+    connection = client.connection_pool.get_connection()
+    try:
+        connection.send_command(*words)  # type: ignore[no-untyped-call]  # redis-py's gap
+        return connection.read_response()
     finally:
         client.connection_pool.release(connection)
-    return 0
 
 
 def _formatted(reply: object, indent: str = "") -> str:
