@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
 from dotenv import dotenv_values
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -166,10 +166,35 @@ class Settings(BaseSettings):
     def _off(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() in {"off", "none", ""} else value
 
-    @field_validator("redis_url", "discord_token", "llm_model", "llm_base_url", "llm_api_key", mode="before")
+    @field_validator(
+        "redis_url",
+        "discord_token",
+        "discord_api_base",
+        "discord_gateway",
+        "llm_model",
+        "llm_base_url",
+        "llm_api_key",
+        mode="before",
+    )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("data_dir", "cache_dir", mode="before")
+    @classmethod
+    def _empty_is_the_default(cls, value: object, info: ValidationInfo) -> object:
+        # Path("") is the working directory, where people's messages must not land by accident.
+        if not isinstance(value, str) or value.strip():
+            return value
+        return cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
+
+    @field_validator("data_dir", "cache_dir")
+    @classmethod
+    def _home_is_spelled_out(cls, value: Path) -> Path:
+        try:
+            return value.expanduser()
+        except RuntimeError as error:
+            raise ValueError("there is no such home directory") from error
 
     @field_validator("timezone")
     @classmethod

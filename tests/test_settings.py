@@ -1,5 +1,7 @@
 """Settings: what is wrong is named by its variable, secrets stay masked, the docs follow the class."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
@@ -75,6 +77,46 @@ def test_id_lists_and_off_are_read_from_plain_text(monkeypatch: pytest.MonkeyPat
 def test_an_empty_secret_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "")
     assert load_settings().redis_url is None
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_line_of_env_example_that_is_uncommented_changes_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    untouched = Settings()
+    lines = settings_docs.ENV.read_text().splitlines()
+    line = next(line for line in lines if line.startswith(f"#{variable(name)}="))
+    Path(".env").write_text(line.removeprefix("#") + "\n")
+    assert load_settings() == untouched
+    Path(".env").unlink()
+    monkeypatch.setenv(*line.removeprefix("#").split("=", 1))
+    assert load_settings() == untouched
+
+
+def test_every_line_of_env_example_can_be_uncommented_at_once() -> None:
+    untouched = Settings()
+    lines = settings_docs.ENV.read_text().splitlines()
+    known = tuple(f"#{variable(name)}=" for name in Settings.model_fields)
+    Path(".env").write_text("\n".join(line.removeprefix("#") if line.startswith(known) else line for line in lines))
+    assert load_settings() == untouched
+
+
+@pytest.mark.parametrize("name", ["data_dir", "cache_dir"])
+def test_an_empty_directory_is_the_default_and_never_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    default = getattr(Settings(), name)
+    for empty in ("", "  "):
+        monkeypatch.setenv(variable(name), empty)
+        assert getattr(load_settings(), name) == default != Path()
+
+
+@pytest.mark.parametrize("name", ["data_dir", "cache_dir"])
+def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv(variable(name), "~/x")
+    assert getattr(load_settings(), name) == Path("/home/ann/x")
+    monkeypatch.setenv(variable(name), "~nobody-of-that-name/x")
+    with pytest.raises(ConfigError, match=variable(name)):
+        load_settings()
 
 
 def test_config_shows_values_and_sources_but_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
