@@ -66,7 +66,10 @@ class Settings(BaseSettings):
     )
 
     # --- index and model ---
-    index_algorithm: Literal["hnsw", "flat"] = Field("hnsw", description="Vector index: hnsw or flat.")
+    index_algorithm: Literal["hnsw", "flat"] = Field(
+        "hnsw",
+        description="Vector index: hnsw or flat; this and HNSW_* reach an existing index by `channelmem reindex`.",
+    )
     hnsw_m: int = Field(16, ge=2, le=512, description="HNSW: links per node.")
     hnsw_ef_construction: int = Field(48, ge=1, le=4096, description="HNSW: candidates while building.")
     hnsw_ef_runtime: int = Field(200, ge=1, le=4096, description="HNSW: candidates while searching.")

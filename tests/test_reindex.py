@@ -67,7 +67,7 @@ async def test_after_a_reindex_the_new_model_finds_what_was_stored(
     other = OtherEmbedder()
     done = await reindex(redis, settings, other, clock=clock, progress=lambda *step: steps.append(step))
     assert done == 30
-    assert steps[0][0] == "embed"
+    assert list(dict.fromkeys(step for step, _, _ in steps)) == ["build", "embed", "clean"]
     assert steps[-1] == ("clean", 1, 1)
     new = await open_other(redis, settings, clock)
     for source in Source.BUFFER, Source.ARCHIVE:
@@ -168,3 +168,60 @@ async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
         query = Query(guild, (CHANNEL,), vector=other.vector("turtles"), source=source)
         (hit,) = (await Search(buckets).nearest(query)).hits
         assert hit.similarity is not None
+
+
+# --- another shape of the index ---
+
+
+async def algorithm(redis: Redis, store: Store) -> str:
+    info = await command(redis, "FT.INFO", store.buckets.keys(0).one("idx"))
+    fields = dict(zip(info[::2], info[1::2], strict=False))[b"attributes"]
+    return next(field[field.index(b"algorithm") + 1].decode() for field in fields if b"algorithm" in field)
+
+
+async def test_an_index_of_another_kind_is_built_anew_from_the_same_vectors(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(store, 130)
+    assert await algorithm(redis, store) == "HNSW"
+    flat = settings.model_copy(update={"index_algorithm": "flat"})
+    reopened = await open_store(redis, flat, clock)
+    assert "channelmem reindex" in caplog.text
+    steps: list[str] = []
+    embedder = FakeEmbedder()
+    assert await reindex(redis, flat, embedder, clock=clock, progress=lambda step, *_: steps.append(step)) == 0
+    assert embedder.embedded == 0
+    assert set(steps) == {"build"}
+    assert await algorithm(redis, store) == "FLAT"
+    query = Query(GUILD, (CHANNEL,), vector=embedder.vector("word77 turtles"), limit=1, source=Source.ARCHIVE)
+    found = await Search(reopened.buckets).nearest(query)
+    assert found.hits[0].message.content == "word77 turtles"
+    assert await command(redis, "FT._LIST") == [store.buckets.keys(0).index(1).encode()]
+
+
+async def test_an_index_that_is_as_the_settings_say_is_left_alone(
+    store: Store, redis: Redis, settings: Settings, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await open_store(redis, settings, clock)
+    steps: list[str] = []
+    await reindex(redis, settings, FakeEmbedder(), clock=clock, progress=lambda step, *_: steps.append(step))
+    assert not steps
+    assert not caplog.text
+
+
+async def test_a_rebuild_that_was_interrupted_ends_well(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    await fill(store, 20)
+    flat = settings.model_copy(update={"index_algorithm": "flat"})
+
+    def stop(_step: str, _done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await reindex(redis, flat, FakeEmbedder(), clock=clock, progress=stop)
+    assert len(
+        (await Search(store.buckets).nearest(Query(GUILD, (CHANNEL,), words=("turtles",), source=Source.ARCHIVE))).hits
+    )
+    await reindex(redis, flat, FakeEmbedder(), clock=clock)
+    assert await algorithm(redis, store) == "FLAT"

@@ -1,4 +1,7 @@
-"""`channelmem reindex`: new vectors for every message, after a change of the model; the old ones serve until then."""
+"""`channelmem reindex`: what was stored with another model or another shape of the index is brought to the settings.
+
+The old vectors and the old index serve until the new ones are ready.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +18,38 @@ from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.buckets import connect
 from channelmem.store.reindex import reindex as rebuild
+from channelmem.store.schema import shape
 
 app = typer.Typer()
 
 
 @app.command()
 def reindex() -> None:
-    """Rebuild the vectors with the model that the settings name. Interrupted, it goes on where it stopped."""
+    """Bring what is stored to the settings: vectors of the model that they name, an index of the kind that they name
+    (CHANNELMEM_INDEX_ALGORITHM, CHANNELMEM_HNSW_*). The old ones serve meanwhile; interrupted, it goes on where it
+    stopped."""
     settings, console = load_settings(), Console()
     with connect_url(settings) as url:
         check_server(url, timeout_s=settings.redis_timeout_s)
-        done = asyncio.run(_reindex(url, settings, console))
+        done, built = asyncio.run(_reindex(url, settings, console))
     console.print(f"{done} messages were embedded anew." if done else "Every vector is of this model already.")
+    if built and not done:
+        console.print(f"The index was built anew: {shape(settings)}.")
 
 
-async def _reindex(url: str, settings: Settings, console: Console) -> int:
+async def _reindex(url: str, settings: Settings, console: Console) -> tuple[int, bool]:
+    """How many messages were embedded, and whether an index was built."""
     redis = connect(url, settings)
     with ModelProgress(console) as exporting:
         embedder = open_embedder(settings, exporting)
     with closing(embedder), Progress(console=console) as bar:
-        tasks = {step: bar.add_task(step, total=None, visible=False) for step in ("embed", "clean")}
+        tasks = {step: bar.add_task(step, total=None, visible=False) for step in ("build", "embed", "clean")}
 
         def show(step: str, done: int, total: int) -> None:
             bar.update(tasks[step], completed=done, total=total, visible=True)
 
         try:
-            return await rebuild(redis, settings, embedder, progress=show)
+            done = await rebuild(redis, settings, embedder, progress=show)
+            return done, bar.tasks[tasks["build"]].visible
         finally:
             await redis.aclose()

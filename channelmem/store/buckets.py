@@ -22,8 +22,8 @@ from redis.connection import HiredisRespSerializer
 from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
 from channelmem.settings import Settings
 from channelmem.store.keys import GROUP, Keys, bucket_of, keys_of
-from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema
-from channelmem.store.scripts import AWAY, Scripts, command
+from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape
+from channelmem.store.scripts import AWAY, Scripts, answered, command
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ REBUILT = (
     "The index was rebuilt for another embedding model while this process ran. "
     "Restart it with that model, or run: channelmem reindex"
 )
+
+_RESHAPED = "The vector index is %s, the settings say %s. It works as it is; to build it anew run: channelmem reindex"
 
 
 def connect(url: str, settings: Settings) -> Redis:
@@ -65,11 +67,11 @@ def index_lost(error: Exception) -> bool:
     return "no such index" in text or "unknown index name" in text
 
 
-async def indexing(redis: Redis, name: str) -> bool:
-    """Whether an index still reads documents that were there before it."""
+async def indexed(redis: Redis, name: str) -> float:
+    """How much of the documents that were there before it an index has read; 1 for all."""
     info = await command(redis, "FT.INFO", name)
     facts = dict(zip(info[::2], info[1::2], strict=False))
-    return int(facts[b"indexing"]) != 0
+    return min(float(facts[b"percent_indexed"]), 0.99) if int(facts[b"indexing"]) else 1.0
 
 
 class Buckets:
@@ -134,7 +136,7 @@ class Buckets:
 
     async def indexed(self, bucket: int) -> bool:
         """Whether the index has read all documents; False for a while after it was made anew."""
-        return not await indexing(self.redis, self.keys(bucket).one("idx"))
+        return await indexed(self.redis, self.keys(bucket).one("idx")) == 1
 
     async def _make(self, bucket: int) -> None:
         failures = self._failures
@@ -167,6 +169,8 @@ class Buckets:
             meta = (await pipe.execute())[-1]
         found = {name.decode(): value.decode() for name, value in meta.items()}
         self._check(found, {name: str(value) for name, value in mine.items()})
+        if (built := found.get("shape")) is not None and built != shape(self.settings):
+            log.warning(_RESHAPED, built, shape(self.settings))
         return int(found["version"])
 
     def _check(self, found: dict[str, str], mine: dict[str, str]) -> None:
@@ -192,6 +196,7 @@ class Buckets:
         try:
             with already_there():
                 await command(self.redis, *create_command(schema))
+                await answered(self.redis.hset(keys.one("meta"), "shape", shape(self.settings)))
             with already_there():
                 await command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name)
         except redis_errors.ResponseError as error:

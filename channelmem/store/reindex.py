@@ -4,6 +4,8 @@ In: the new model's embedder. Out: how many messages were embedded. What is done
 version in the meta key, the new vectors on the documents), so a reindex that was interrupted goes on where it
 stopped. The switch is one script: index alias, model and version change together; processes that still use the old
 model then get IndexMismatchError. Afterwards the old index and the old field are removed.
+
+Where only the settings of the index changed, it is built anew from the vectors that are there, beside the old one.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import Embedder
 from channelmem.settings import Settings
-from channelmem.store.buckets import already_there, indexing
+from channelmem.store.buckets import already_there, indexed
 from channelmem.store.keys import Keys, keys_of
-from channelmem.store.schema import create_command, make_schema
+from channelmem.store.schema import create_command, make_schema, shape
 from channelmem.store.scripts import Scripts, command
 
 BATCH = 64
@@ -32,7 +34,7 @@ CLEAN = 4
 POLL_S = 0.05
 
 Progress = Callable[[str, int, int], None]
-"""Called with the step ('embed' or 'clean'), how much is done and how much there is."""
+"""Called with the step ('embed', 'build' or 'clean'), how much is done and how much there is."""
 
 
 def silent(_step: str, _done: int, _total: int) -> None:
@@ -75,21 +77,45 @@ class Reindex:
             version = await self._begin(meta)
             done = await self._embed_all(version)
             await self._step("switch", version, self.embedder.identity, self.embedder.dims)
+            await self._note_shape()
+        elif meta.get("shape") != shape(self.settings):
+            await self._build(int(meta["version"]))
+            await self._note_shape()
         await self._clean()
         return done
+
+    async def _build(self, version: int) -> None:
+        """The same vectors in an index of another shape. A spare one serves while the one of that name is replaced."""
+        name, spare = self.keys.index(version), f"{self.keys.index(version)}:spare"
+        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
+        await self._make(create_command(schema, spare), spare)
+        await self._serve(spare)
+        await self._drop(name)
+        await self._make(create_command(schema), name)
+        await self._serve(name)
+        await self._drop(spare)
+
+    async def _make(self, create: list[Any], name: str) -> None:
+        with already_there():
+            await command(self.scripts.redis, *create)
+        await self._await_indexed(name)
+
+    async def _serve(self, name: str) -> None:
+        await command(self.scripts.redis, "FT.ALIASUPDATE", self.keys.one("idx"), name)
+
+    async def _note_shape(self) -> None:
+        await self.scripts.redis.hset(self.keys.one("meta"), "shape", shape(self.settings))
 
     async def _begin(self, meta: dict[str, str]) -> int:
         """The version to fill: the one that was begun, unless that was for yet another model."""
         version = int(meta.get("next", meta["version"]))
         if meta.get("next_model") != self._wanted:
             if "next" in meta:
-                await self._drop(version)
+                await self._drop(self.keys.index(version))
             version += 1
         await self.scripts.redis.hset(self.keys.one("meta"), mapping={"next": version, "next_model": self._wanted})
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
-        with already_there():
-            await command(self.scripts.redis, *create_command(schema))
-        await self._await_indexed(version)
+        await self._make(create_command(schema), self.keys.index(version))
         return version
 
     @property
@@ -123,7 +149,7 @@ class Reindex:
             return
         version = int(meta["version"])
         for old in range(1, version):
-            await self._drop(old)
+            await self._drop(self.keys.index(old))
         channels = await self._channels()
         for done, channel in enumerate(channels):
             self.progress("clean", done, len(channels))
@@ -143,13 +169,15 @@ class Reindex:
         meta: Any = await self.scripts.redis.hgetall(self.keys.one("meta"))
         return {name.decode(): value.decode() for name, value in meta.items()}
 
-    async def _drop(self, version: int) -> None:
+    async def _drop(self, name: str) -> None:
         with contextlib.suppress(ResponseError):  # dropped before
-            await command(self.scripts.redis, "FT.DROPINDEX", self.keys.index(version))
+            await command(self.scripts.redis, "FT.DROPINDEX", name)
 
-    async def _await_indexed(self, version: int) -> None:
-        while await indexing(self.scripts.redis, self.keys.index(version)):  # noqa: ASYNC110  (nothing to wait on)
+    async def _await_indexed(self, name: str) -> None:
+        while (done := await indexed(self.scripts.redis, name)) < 1:
+            self.progress("build", int(done * 100), 100)
             await asyncio.sleep(POLL_S)
+        self.progress("build", 100, 100)
 
     async def _step(self, kind: str, version: int, *arguments: Any) -> Any:
         return await self.scripts.run("renew", self.keys, [kind, version, *arguments])

@@ -23,6 +23,13 @@ def vector_field(version: int) -> str:
     return f"vec{version}"
 
 
+def shape(settings: Settings) -> str:
+    """How the vector index is built, as kept in the meta key: it stays so until `channelmem reindex`."""
+    if settings.index_algorithm == "flat":
+        return "flat"
+    return f"hnsw m={settings.hnsw_m} ef={settings.hnsw_ef_construction}/{settings.hnsw_ef_runtime}"
+
+
 def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> IndexSchema:
     vector: dict[str, Any] = {
         "dims": dims,
@@ -51,13 +58,15 @@ def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> I
     )
 
 
-def create_command(schema: IndexSchema) -> list[Any]:
-    """FT.CREATE for the schema. Without offsets (no query asks for phrases): 120 bytes less per message.
+def create_command(schema: IndexSchema, name: str | None = None) -> list[Any]:
+    """FT.CREATE for the schema, under its own or another name.
+
+    Without offsets, since no query asks for phrases: 120 bytes less per message.
 
     INDEXMISSING comes after the vector field, the last one: it lets the repair scan find what has no vector.
     """
     fields = [part for field in schema.fields.values() for part in field.as_redis_field().redis_args()]
     return [
-        *("FT.CREATE", schema.index.name, "ON", "HASH", "PREFIX", 1, schema.index.prefix),
+        *("FT.CREATE", name or schema.index.name, "ON", "HASH", "PREFIX", 1, schema.index.prefix),
         *("LANGUAGE", "english", "NOOFFSETS", "SCHEMA", *fields, "INDEXMISSING"),
     ]
