@@ -25,7 +25,7 @@ from rich.progress import track
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.recalling.candidates import linked
-from channelmem.recalling.links import Weights
+from channelmem.recalling.links import Networks
 from channelmem.recalling.rank import Ask, Pool, order, rank
 from channelmem.recalling.recall import needed
 from channelmem.recalling.words import stems
@@ -76,8 +76,8 @@ class View:
         return self.messages[theirs[0]].id == self.gold
 
 
-def links_without(data: Path) -> dict[str, Weights]:
-    """Per channel, a linker's weights that never saw it."""
+def links_without(data: Path) -> dict[str, Networks]:
+    """Per channel, a linker's networks that never saw it."""
     # Imported here because it loads torch, which nothing else in this script needs.
     from scripts.train_links import Recipe, lessons, train  # noqa: PLC0415
 
@@ -88,9 +88,9 @@ def links_without(data: Path) -> dict[str, Weights]:
     }
 
 
-async def views(data: Path, embedder: Embedder, weights: Mapping[str, Weights]) -> list[View]:
+async def views(data: Path, embedder: Embedder, networks: Mapping[str, Networks]) -> list[View]:
     channels = {talk.name: talk for talk in talks(data / "irc_messages.jsonl", "channel", 1)}
-    heard = {name: linked(talk.messages, weights.get(name)) for name, talk in channels.items()}
+    heard = {name: linked(talk.messages, networks.get(name)) for name, talk in channels.items()}
     vectors = {
         name: await embedder.embed_messages([one.content for one in messages]) for name, messages in heard.items()
     }
@@ -105,9 +105,9 @@ def _view(row: Row, talk: Talk, messages: Sequence[Message], vectors: Vectors) -
     return View(row, tuple(messages[start:end]), vectors[start:end], speaker_id, talk.id_of[row["gold"]])
 
 
-async def measure(data: Path, embedder: Embedder, weights: Mapping[str, Weights]) -> tuple[list[Best], list[Row]]:
+async def measure(data: Path, embedder: Embedder, networks: Mapping[str, Networks]) -> tuple[list[Best], list[Row]]:
     """The evidence for present and absent topics, and for each question whether its message came first."""
-    every = await views(data, embedder, weights)
+    every = await views(data, embedder, networks)
     topics = sorted({" ".join(view.row["topic"]) for view in every})
     vectors = dict(zip(topics, await embedder.embed_messages(topics), strict=True))
     found: list[Best] = []
@@ -157,10 +157,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--held-out", action="store_true")
     options = parser.parse_args()
-    weights = links_without(options.data) if options.held_out else {}
+    networks = links_without(options.data) if options.held_out else {}
     embedder = open_embedder(Settings())
     try:
-        found, first = asyncio.run(measure(options.data, embedder, weights))
+        found, first = asyncio.run(measure(options.data, embedder, networks))
     finally:
         embedder.close()
     if options.json:

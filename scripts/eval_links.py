@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 
 from channelmem.recalling.clues import SPAN
-from channelmem.recalling.links import Linker, Weights
+from channelmem.recalling.links import Linker, Networks
 from channelmem.types import Message
 
 Row = dict[str, Any]
@@ -137,9 +137,9 @@ def previous_message(rows: list[Row]) -> Links:
     return {row["n"]: before["n"] for before, row in pairwise(rows) if "reply_to" in row}
 
 
-def linked(rows: list[Row], weights: Weights | None = None) -> Links:
+def linked(rows: list[Row], networks: Networks | None = None) -> Links:
     """What the linker says as the messages come in."""
-    linker = Linker(weights=weights)
+    linker = Linker(networks=networks)
     links: Links = {}
     for row, message in zip(rows, messages(rows), strict=True):
         if "reply_to" in row:

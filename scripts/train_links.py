@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from channelmem.recalling.clues import FEATURES, SPAN, Floats
-from channelmem.recalling.links import Linker, Weights
+from channelmem.recalling.links import Linker, Networks
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
 TARGET = Path(__file__).parent.parent / "channelmem" / "recalling" / "links.npz"
@@ -82,7 +82,7 @@ def lessons(conversations: Iterable[Sequence[Row]]) -> Examples:
 
 
 def _choices(rows: Sequence[Row]) -> Iterator[Choice]:
-    linker = Linker(weights=_UNTRAINED)
+    linker = Linker(networks=_UNTRAINED)
     for row, message in zip(rows, messages(rows), strict=True):
         if "reply_to" in row:
             ids, features = linker.features(message)
@@ -108,10 +108,10 @@ def _unaddressed(text: str) -> str:
     return re.sub(r"^\W*[^\s:,]+[:,]\s+(?=\S)", "", text)
 
 
-_UNTRAINED = Weights(())
+_UNTRAINED = Networks(())
 
 
-def train(examples: Examples, recipe: Recipe, seeds: Iterable[int] | None = None) -> Weights:
+def train(examples: Examples, recipe: Recipe, seeds: Iterable[int] | None = None) -> Networks:
     """Several networks from different seeds; they are averaged when used."""
     real = examples.rows[examples.there]
     mean, scale = real.mean(axis=0), 1 / (real.std(axis=0) + 1e-3)
@@ -125,7 +125,7 @@ def train(examples: Examples, recipe: Recipe, seeds: Iterable[int] | None = None
     # Folded into the first layer, the scaling costs nothing when used.
     matrix, bias = layers[0]
     layers[0] = (matrix * scale[:, None], bias - ((mean * scale) @ matrix)[:, None])
-    return Weights(tuple(layers))
+    return Networks(tuple(layers))
 
 
 def _fit(rows: torch.Tensor, examples: Examples, recipe: Recipe, seed: int) -> list[torch.nn.Linear]:
@@ -150,13 +150,13 @@ def _fit(rows: torch.Tensor, examples: Examples, recipe: Recipe, seed: int) -> l
     return [*inner, last]
 
 
-def save(weights: Weights, recipe: Recipe, path: Path) -> None:
+def save(networks: Networks, recipe: Recipe, path: Path) -> None:
     """Half precision and no timestamps of ours: the same data and seed give the same numbers."""
-    about = {"features": FEATURES, "layers": len(weights.layers), "recipe": asdict(recipe), "data": ATTRIBUTION}
+    about = {"features": FEATURES, "layers": len(networks.layers), "recipe": asdict(recipe), "data": ATTRIBUTION}
     arrays: dict[str, NDArray[Any]] = {
-        f"matrix{i}": matrix.astype(np.float16) for i, (matrix, _) in enumerate(weights.layers)
+        f"matrix{i}": matrix.astype(np.float16) for i, (matrix, _) in enumerate(networks.layers)
     }
-    arrays |= {f"bias{i}": bias.astype(np.float16) for i, (_, bias) in enumerate(weights.layers)}
+    arrays |= {f"bias{i}": bias.astype(np.float16) for i, (_, bias) in enumerate(networks.layers)}
     arrays["about"] = np.array(json.dumps(about))
     with path.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -168,25 +168,25 @@ def cross_validate(data: Path, recipe: Recipe) -> None:
     predicted: dict[str, Links] = {}
     harder: list[bool] = []
     for channel in track(ubuntu, "leave one conversation out"):
-        weights = train(lessons(rows for other, rows in ubuntu.items() if other != channel), recipe)
-        predicted[channel] = linked(ubuntu[channel], weights)
+        networks = train(lessons(rows for other, rows in ubuntu.items() if other != channel), recipe)
+        predicted[channel] = linked(ubuntu[channel], networks)
         print(channel, score({channel: predicted[channel]}, ubuntu))
-        harder += _hits(Examples.of(_harder_choices(ubuntu[channel])), weights)
+        harder += _hits(Examples.of(_harder_choices(ubuntu[channel])), networks)
     print(f"young and quiet channels: right {100 * np.mean(harder):.1f} % of {len(harder)}")
     print("#ubuntu", score(predicted, ubuntu))
     others = channels(data / FILES[1])
-    weights = train(lessons(ubuntu.values()), recipe)
-    predicted = {channel: linked(rows, weights) for channel, rows in others.items()}
+    networks = train(lessons(ubuntu.values()), recipe)
+    predicted = {channel: linked(rows, networks) for channel, rows in others.items()}
     for channel, links in predicted.items():
         print(channel, score({channel: links}, others))
     print("new domains", score(predicted, others))
 
 
-def _hits(examples: Examples, weights: Weights) -> list[bool]:
+def _hits(examples: Examples, networks: Networks) -> list[bool]:
     """Whether the likeliest alternative is right, for each choice."""
     clues = np.pad(examples.rows, ((0, 0), (0, 0), (0, 1)), constant_values=1)
     choices = zip(clues, examples.there, examples.right, strict=True)
-    return [bool(right[weights.chances(rows[there].T[None]).argmax()]) for rows, there, right in choices]
+    return [bool(right[networks.chances(rows[there].T[None]).argmax()]) for rows, there, right in choices]
 
 
 def main() -> None:

@@ -175,11 +175,11 @@ def given(data: Path, channels: Mapping[str, Channel]) -> Iterator[Asked]:
 
 
 async def listen(data: Path, embedder: Embedder, *, annotated: bool) -> dict[str, Channel]:
-    weights = {} if annotated else links_without(data)
+    networks = {} if annotated else links_without(data)
     found: dict[str, Channel] = {}
     for file, first in zip(FILES, (200, 300), strict=True):
         for talk in talks(data / file, "channel", first):
-            messages = _annotated(talk) if annotated else linked(talk.messages, weights.get(talk.name))
+            messages = _annotated(talk) if annotated else linked(talk.messages, networks.get(talk.name))
             vectors = await embedder.embed_messages([one.content for one in messages])
             found[talk.name] = Channel(talk, messages, vectors, is_ubuntu=file == FILES[0])
     return found

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.embedding.embed import Embedder
-from channelmem.recalling.links import Linker, Weights, guess
-from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, order, rank
-from channelmem.recalling.rank import Weights as RankWeights
+from channelmem.recalling.links import Linker, Networks, guess
+from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Weights, order, rank
 from channelmem.recalling.words import stem, words
 from channelmem.settings import Settings
 from channelmem.store.search import Found, Query, Search, View
@@ -44,7 +43,7 @@ class Gathered:
 
 
 class Candidates:
-    def __init__(self, search: Search, embedder: Embedder, settings: Settings, weights: RankWeights = SHIPPED) -> None:
+    def __init__(self, search: Search, embedder: Embedder, settings: Settings, weights: Weights = SHIPPED) -> None:
         self._search, self._embedder, self._settings, self._weights = search, embedder, settings, weights
 
     async def of_buffer(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
@@ -146,11 +145,11 @@ def channels(question: Question) -> tuple[int, ...]:
     return tuple(dict.fromkeys((question.channel_id, *question.readable_channel_ids)))
 
 
-def linked(messages: Iterable[Message], weights: Weights | None = None) -> list[Message]:
+def linked(messages: Iterable[Message], networks: Networks | None = None) -> list[Message]:
     """Messages that came without links, with what they probably answer."""
-    linker = Linker(weights=weights)
+    linker = Linker(networks=networks)
     in_order = sorted(messages, key=lambda one: (one.ts, one.id))
-    found = guess([linker.hear(message) for message in in_order], weights)
+    found = guess([linker.hear(message) for message in in_order], networks)
     return [replace(message, parents=parents) for message, parents in zip(in_order, found, strict=True)]
 
 

@@ -64,7 +64,8 @@ class Seen(NamedTuple):
     alone: tuple[float, ...]
     """TEXT_FEATURES and SITUATION of the message, the same for all alternatives."""
     sets: list[Marks]
-    """Three of which is asked how many come later, the message itself included; then SETS."""
+    """First three of which is asked how many come after a candidate, the message itself included: its author's, the
+    addressee's, its author's or to them. Then SETS."""
     common: list[tuple[int, float, float, bool]]
     """WORDS of the candidates that have any of the message's, after their place."""
     ages_s: NDArray[np.float64]
@@ -77,7 +78,7 @@ class Seen(NamedTuple):
 
 def tabulate(seen: Sequence[Seen]) -> Floats:
     """Per message a row for each of FEATURES and one of ones; a column for each alternative: "starts something new" and
-    then the candidates, oldest first. Where others have more of them, columns of none come before (`absent`)."""
+    then the candidates, oldest first. Where others have more of them, padding comes before (`absent`)."""
     gaps = absent(seen)
     table = np.repeat(_blank(len(seen[0].turns) + gaps[0]), len(seen), axis=0)
     for rows, one, gap in zip(table, seen, gaps, strict=True):

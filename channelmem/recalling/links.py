@@ -34,7 +34,7 @@ Parents = tuple[tuple[int, float], ...]
 Layers = tuple[tuple[Floats, Floats], ...]
 
 
-class Weights:
+class Networks:
     """Several small networks of the same shape, averaged: (nets, in, out) matrices and (nets, 1, out) biases."""
 
     def __init__(self, layers: Layers) -> None:
@@ -43,17 +43,20 @@ class Weights:
         # no chance.
         self._inner = [_with_bias(*layer, passed_on=at < len(layers) - 1) for at, layer in enumerate(layers[:-1], 1)]
 
-    def chances(self, clues: Floats, absent: Iterable[int] = ()) -> Floats:
-        """Per message and alternative a probability. Clues are (messages, one more than features, alternatives), the
-        last of them 1; so many alternatives after the first are none."""
+    def chances(self, clues: Floats, missing: Iterable[int] = ()) -> Floats:
+        """Per message and alternative a probability.
+
+        Clues are a table as `tabulate` makes it: (messages, features and a row of ones, alternatives). Missing: per
+        message, how many columns after the first are padding; their chance is 0.
+        """
         hidden = clues.transpose(0, 2, 1)
         for matrix in self._inner:
             hidden = hidden @ matrix
             # An array of zeros: against a single one numpy takes three times as long.
             np.maximum(hidden, np.zeros(hidden.shape, np.float32), out=hidden)
         scores = (hidden @ self.layers[-1][0][:, None])[..., 0]
-        for at, none in enumerate(absent):
-            scores[:, at, 1 : 1 + none] = -np.inf
+        for at, padding in enumerate(missing):
+            scores[:, at, 1 : 1 + padding] = -np.inf
         odds = np.exp(scores - np.maximum.reduce(scores, axis=2, keepdims=True))
         odds /= np.add.reduce(odds, axis=2, keepdims=True) * len(odds)
         chances: Floats = np.add.reduce(odds, axis=0)
@@ -71,21 +74,21 @@ def _with_bias(matrix: Floats, bias: Floats, *, passed_on: bool) -> Floats:
 
 
 @cache
-def shipped() -> Weights:
-    """The weights of this package, read once."""
+def shipped() -> Networks:
+    """The networks of this package, read once."""
     with resources.files("channelmem.recalling").joinpath("links.npz").open("rb") as file, np.load(file) as archive:
         about = json.loads(str(archive["about"]))
         if about["features"] != list(FEATURES):
             raise ValueError("links.npz was made for other features; run scripts/train_links.py again")
         names = [(f"matrix{at}", f"bias{at}") for at in range(about["layers"])]
-        return Weights(tuple((archive[m].astype(np.float32), archive[b].astype(np.float32)) for m, b in names))
+        return Networks(tuple((archive[m].astype(np.float32), archive[b].astype(np.float32)) for m, b in names))
 
 
 class Linker:
     """The last messages of one channel, and what a message among or after them probably answers."""
 
-    def __init__(self, recent: Iterable[Message] = (), weights: Weights | None = None) -> None:
-        self._weights = shipped() if weights is None else weights
+    def __init__(self, recent: Iterable[Message] = (), networks: Networks | None = None) -> None:
+        self._networks = shipped() if networks is None else networks
         self._rebuild(recent)
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class Linker:
 
     def parents(self, message: Message) -> Parents:
         """What it probably answers, likeliest first; the missing mass: it starts a thread (or answers another)."""
-        return guess([self.see(message)], self._weights)[0]
+        return guess([self.see(message)], self._networks)[0]
 
     def features(self, message: Message) -> tuple[list[int], Floats]:
         """Ids of the candidates, oldest first, and a row per alternative: "self" first, then the candidates."""
@@ -112,7 +115,7 @@ class Linker:
         turns = self._past.turns
         if turns and _order(message) <= _order(turns[-1].message):
             earlier = [old for old in self._messages() if _order(old) < _order(message)]
-            return Linker(earlier, self._weights).see(message)
+            return Linker(earlier, self._networks).see(message)
         return self._past.see(self._read(message))
 
     def add(self, message: Message) -> None:
@@ -174,25 +177,25 @@ class Linker:
         return self._fresh
 
 
-def guess(seen: Sequence[Seen], weights: Weights | None = None) -> list[Parents]:
+def guess(seen: Sequence[Seen], networks: Networks | None = None) -> list[Parents]:
     """What each of these messages probably answers; many at once are quicker than one by one."""
-    weights = shipped() if weights is None else weights
+    networks = shipped() if networks is None else networks
     parents: list[Parents] = [() if (reply := one.message.reply_to) is None else ((reply, 1.0),) for one in seen]
     open_ones = [at for at, one in enumerate(seen) if one.turns and not parents[at]]
     for first in range(0, len(open_ones), TOGETHER):
         some = open_ones[first : first + TOGETHER]
-        for at, likeliest in zip(some, _likeliest([seen[at] for at in some], weights), strict=True):
+        for at, likeliest in zip(some, _likeliest([seen[at] for at in some], networks), strict=True):
             parents[at] = likeliest
     return parents
 
 
-def _likeliest(seen: Sequence[Seen], weights: Weights) -> Iterator[Parents]:
+def _likeliest(seen: Sequence[Seen], networks: Networks) -> Iterator[Parents]:
     """The likeliest candidates, of equal ones the oldest, and their chances to four digits.
 
     The small change of all others is left out: given to these three it joined more #ubuntu threads that are apart
     than it helped.
     """
-    all_chances = weights.chances(tabulate(seen), absent(seen))[:, 1:]
+    all_chances = networks.chances(tabulate(seen), absent(seen))[:, 1:]
     for one, chances in zip(seen, all_chances, strict=True):
         best = _highest(chances[len(chances) - len(one.turns) :])
         yield tuple([(one.turns[at].message.id, chance) for at, chance in best])

@@ -141,6 +141,7 @@ class Past:
         return log1p(own), log1p(silent_s), float(spoken_to < own), log1p(spoken_to), log1p(pause_s)
 
     def _sets(self, turn: Turn, mine: Marks, to_me: Marks) -> list[Marks]:
+        """The three of which is counted what comes after a candidate, the turn itself included; then clues.SETS."""
         me, first = turn.message.author_id, self._first
         my_partners = self._partners.get(me, ())
         with_me = [person for person, partners in self._partners.items() if me in partners]
@@ -150,9 +151,9 @@ class Past:
         newest_to_me, newest_compatible = self._newest_of_each(to_me)
         now = 1 << len(self.turns)
         return [
-            now | mine,
-            now | addressed,
-            now | mine | to_me,
+            now | mine,  # mine since
+            now | addressed,  # addressee since
+            now | mine | to_me,  # mine or to me since
             now >> 1,
             mine,
             mine & newest,

@@ -310,8 +310,7 @@ class Beside:
 
 def _allowed(messages: Sequence[Message], trip: _Trip) -> list[bool]:
     """What may be a hit; the rest of the pool only lends its words."""
-    route, question = trip.route, trip.question
-    strict = is_strict(question, route)
+    route, question, strict = trip.route, trip.question, not trip.ask.wants_fact
     speakers = [person.id for person in route.speakers] if strict else []
     fits = narrowed(messages, speakers, route.window if strict else Window())
     return [

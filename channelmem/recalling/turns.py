@@ -1,7 +1,7 @@
 """A message read on its own: its words, whom it speaks to, and a few clues about what kind of line it is.
 
 Enters: a message and the names of the people around. Leaves: a `Turn`, made once per message and then compared with
-many others by `links`.
+many others by `past`.
 """
 
 from __future__ import annotations
