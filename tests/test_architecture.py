@@ -1,4 +1,5 @@
-"""Imports point one way: adapters -> memory -> stages -> types. Only the store's package speaks to Redis."""
+"""Imports point one way: adapters -> memory -> stages -> types. Only the store, the server
+and what shows them to people speak to Redis."""
 
 import ast
 from pathlib import Path
@@ -27,7 +28,7 @@ WINDOWS = {
     "cli/inspect.py": {"inspect"},
     "cli/reindex.py": {"store", "embedding", "server"},
 }
-# Besides the store: is this Redis the right one, and is it well?
+# Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
 SPEAKS_REDIS = ("store/", "server/", "inspect.py", "doctor.py", "cli/")
 
 
@@ -86,7 +87,7 @@ def test_the_shared_types_import_nothing_of_ours() -> None:
     assert ours(ROOT / "channelmem" / "errors.py") == set()
 
 
-def test_only_the_stores_package_speaks_to_redis() -> None:
+def test_only_the_store_the_server_and_what_shows_them_speak_to_redis() -> None:
     for name, path in modules("channelmem").items():
         if not name.startswith(SPEAKS_REDIS):
             spoken = {used for used in imported(path) if used.split(".")[0] in {"redis", "redisvl"}}

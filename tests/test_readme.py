@@ -1,6 +1,7 @@
 """The README stays short, its transcript is the recorded one, and its code runs."""
 
 import ast
+import os
 import re
 from pathlib import Path
 from types import FunctionType
@@ -32,7 +33,9 @@ async def test_its_code_prints_what_the_comment_beside_it_says(
     (sample,) = re.findall(r"^```python\n(.+?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
     (promised,) = re.findall(r"print\(.+\)  # (.+)", sample)
     assert settings.redis_url is not None
-    monkeypatch.chdir(tmp_path)  # a developer's .env stays out
+    for name in [one for one in os.environ if one.startswith("CHANNELMEM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)  # a developer's .env stays out too
     monkeypatch.setenv("REDIS_URL", settings.redis_url.get_secret_value())
     monkeypatch.setenv("CHANNELMEM_KEY_PREFIX", settings.key_prefix)
     monkeypatch.setenv("CHANNELMEM_DATA_DIR", str(settings.data_dir))
