@@ -22,7 +22,7 @@ import redis
 from channelmem.embedding.model import find_source, ready
 from channelmem.errors import ChannelmemError
 from channelmem.server.lease import check_server, connect_url
-from channelmem.settings import Settings
+from channelmem.settings import Settings, unknown
 from channelmem.store.keys import keys_of
 
 API = "https://discord.com/api/v10"
@@ -43,6 +43,12 @@ class Check:
     name: str
     health: Health
     says: str
+
+
+def check_names(settings: Settings) -> Iterator[Check]:
+    """A misspelt setting stops nothing, so it is a note; but nobody would notice it otherwise."""
+    for sentence in unknown(settings):
+        yield Check("settings", Health.NOTE, sentence)
 
 
 def check_settings_and_server(settings: Settings) -> Iterator[Check]:

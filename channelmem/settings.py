@@ -6,6 +6,7 @@ Each field carries its default, its bounds and the sentence that `.env.example` 
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,17 +20,18 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from channelmem.errors import ConfigError
 
+PREFIX = "CHANNELMEM_"
 Ids = Annotated[tuple[int, ...], NoDecode]
 
 
 def _plain(name: str) -> AliasChoices:
     """A variable known without our prefix, such as REDIS_URL; the prefixed one works too and wins."""
-    return AliasChoices(f"CHANNELMEM_{name}", name)
+    return AliasChoices(f"{PREFIX}{name}", name)
 
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
-        env_prefix="CHANNELMEM_", env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
     )
 
     # --- Redis ---
@@ -226,7 +228,7 @@ class Settings(BaseSettings):
 def variable(name: str) -> str:
     """The environment variable that people set for a field: REDIS_URL, CHANNELMEM_MAX_MESSAGES ..."""
     alias = Settings.model_fields[name].validation_alias
-    return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"CHANNELMEM_{name.upper()}"
+    return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"{PREFIX}{name.upper()}"
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -251,12 +253,29 @@ SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "Se
 
 def sources(settings: Settings) -> dict[str, str]:
     """For each field where its value came from: the environment, the `.env` file, or the default."""
-    in_file = {key.upper() for key in dotenv_values(str(settings.model_config.get("env_file")))}
+    in_file = _names_in_file(settings)
     return {name: _source(name, in_file) for name in Settings.model_fields}
 
 
+def _names_in_file(settings: Settings) -> set[str]:
+    return {key.upper() for key in dotenv_values(str(settings.model_config.get("env_file")))}
+
+
 def _source(name: str, in_file: set[str]) -> str:
-    spellings = {variable(name), f"CHANNELMEM_{name.upper()}"}
+    spellings = {variable(name), f"{PREFIX}{name.upper()}"}
     if spellings & {key.upper() for key in os.environ}:
         return "environment"
     return ".env" if spellings & in_file else "default"
+
+
+def unknown(settings: Settings) -> list[str]:
+    """A sentence for each CHANNELMEM_* name, in the environment or `.env`, that no setting has; values stay unsaid."""
+    given = {key.upper() for key in os.environ} | _names_in_file(settings)
+    ours = {name.removeprefix(PREFIX) for name in given if name.startswith(PREFIX)}
+    return [_suggestion(name) for name in sorted(ours - {field.upper() for field in Settings.model_fields})]
+
+
+def _suggestion(name: str) -> str:
+    # Compared without the prefix, which would make every pair of names look alike.
+    near = difflib.get_close_matches(name.lower(), Settings.model_fields, n=1)
+    return f"{PREFIX}{name} is no setting and is ignored" + (f"; did you mean {variable(near[0])}?" if near else "")

@@ -32,6 +32,13 @@ def test_a_healthy_machine_passes(redis_url: str, tmp_path: Path) -> None:
     assert {"server", "index", "clock", "model", "token", "memory"} <= {row["name"] for row in rows}
 
 
+def test_a_misspelt_setting_is_noted_without_its_value_and_is_no_failure(redis_url: str, tmp_path: Path) -> None:
+    status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_MAX_MESAGES="4321")
+    notes = [row["says"] for row in rows if row["name"] == "settings" and row["health"] == "note"]
+    assert status == 0
+    assert notes == ["CHANNELMEM_MAX_MESAGES is no setting and is ignored; did you mean CHANNELMEM_MAX_MESSAGES?"]
+
+
 def test_a_server_without_the_search_module_is_named_in_one_sentence(tmp_path: Path) -> None:
     with plain_server(tmp_path) as url:
         status, rows = doctor(REDIS_URL=url)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from channelmem.cli import app
 from channelmem.errors import ConfigError
-from channelmem.settings import Settings, load_settings, sources, variable
+from channelmem.settings import Settings, load_settings, sources, unknown, variable
 from scripts import settings_docs
 
 
@@ -126,3 +126,29 @@ def test_config_shows_values_and_sources_but_no_secret(monkeypatch: pytest.Monke
     assert "very-secret" not in shown
     assert '"77"' in shown
     assert "********" in shown
+
+
+@pytest.mark.parametrize("options", [["config"], ["config", "--json"]])
+def test_config_notes_misspelt_settings_with_the_nearest_name_and_no_value(
+    monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    Path(".env").write_text("CHANNELMEM_DISCORD_TOKNE=very-secret\nOTHER_PACKAGE=1\nREDIS_URL=\n")
+    monkeypatch.setenv("CHANNELMEM_MAX_MESAGES", "4321")
+    monkeypatch.setenv("CHANNELMEM_REDIS_URL", "")
+    monkeypatch.setenv("CHANNELMEM_ZZZ", "4321")
+    done = CliRunner().invoke(app, options)
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == [
+        "note: CHANNELMEM_DISCORD_TOKNE is no setting and is ignored; did you mean DISCORD_TOKEN?",
+        "note: CHANNELMEM_MAX_MESAGES is no setting and is ignored; did you mean CHANNELMEM_MAX_MESSAGES?",
+        "note: CHANNELMEM_ZZZ is no setting and is ignored",
+    ]
+    assert "very-secret" not in done.output
+    assert "4321" not in done.output
+
+
+def test_settings_that_are_spelt_well_are_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHANNELMEM_MAX_MESSAGES", "77")
+    monkeypatch.setenv("channelmem_buckets", "2")
+    monkeypatch.setenv("CHANNELMEM_DISCORD_TOKEN", "x")
+    assert unknown(load_settings()) == []

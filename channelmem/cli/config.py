@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from channelmem.settings import load_settings, sources, variable
+from channelmem.settings import load_settings, sources, unknown, variable
 
 app = typer.Typer()
 
@@ -30,7 +31,14 @@ def config(
     ]
     if as_json:
         print(json.dumps(rows, indent=2))
-        return
+    else:
+        _print_table(rows)
+    # On stderr, so that programs which read the rows are not disturbed.
+    for sentence in unknown(settings):
+        Console(stderr=True).print(f"[yellow]note:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
+def _print_table(rows: list[dict[str, str]]) -> None:
     table = Table("variable", "value", "from", title="channelmem settings", title_justify="left")
     for row in rows:
         table.add_row(row["variable"], row["value"], row["from"], style="" if row["from"] == "default" else "bold")

@@ -11,7 +11,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from channelmem.doctor import Check, Health, check_discord, check_machine, check_model, check_settings_and_server
+from channelmem.doctor import (
+    Check,
+    Health,
+    check_discord,
+    check_machine,
+    check_model,
+    check_names,
+    check_settings_and_server,
+)
 from channelmem.settings import Settings, load_settings
 
 app = typer.Typer()
@@ -39,6 +47,7 @@ def doctor(
 
 def _checks(settings: Settings) -> Iterator[Check]:
     yield Check("settings", Health.OK, "read")
+    yield from check_names(settings)
     yield from check_settings_and_server(settings)
     yield check_model(settings)
     yield from asyncio.run(check_discord(settings))
