@@ -157,9 +157,13 @@ class Settings(BaseSettings):
     )
 
     # --- operations ---
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level logged.")
-    log_json: bool = Field(False, description="One JSON object per log line.")
-    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics and /healthz; 0 is off.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="The bot's log: the least level written."
+    )
+    log_json: bool = Field(False, description="The bot's log: one JSON object per line.")
+    metrics_port: int = Field(
+        0, ge=0, le=65535, description="The bot's port for Prometheus metrics and /healthz; 0 is off."
+    )
 
     @field_validator("channels_allow", "channels_block", mode="before")
     @classmethod

@@ -37,6 +37,13 @@ def test_env_example_and_the_table_in_the_docs_follow_the_class() -> None:
     assert settings_docs.TABLE.read_text() == settings_docs.table()
 
 
+@pytest.mark.parametrize("name", ["log_level", "log_json", "metrics_port"])
+def test_a_setting_that_only_the_bot_reads_says_so(name: str) -> None:
+    package = (settings_docs.ROOT / "channelmem").rglob("*.py")
+    assert not any(f".{name}" in module.read_text() for module in package)
+    assert (Settings.model_fields[name].description or "").startswith("The bot's ")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
