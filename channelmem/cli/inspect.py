@@ -8,6 +8,7 @@ import time
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,6 +20,9 @@ from channelmem.settings import load_settings
 from channelmem.types import Hit, Source
 
 app = typer.Typer()
+
+IDS = {"guild", "channel", "id"}
+FOLDED = {"author", "text", "lives", "messages", "pending"}
 
 
 @app.command()
@@ -38,10 +42,18 @@ def inspect(
     if not rows:
         Console().print("Nothing is stored there.")
         return
-    table = Table(*rows[0])
+    Console().print(_table(rows))
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    """Ids are whole at any width, since people copy them; the columns that can be folded take what room is left."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in rows[0]:
+        width = max(len(str(row[name])) for row in rows) if name in IDS else None
+        table.add_column(name, no_wrap=name not in FOLDED, min_width=width, overflow="fold")
     for row in rows:
         table.add_row(*[escape(str(value)) for value in row.values()])
-    Console().print(table)
+    return table
 
 
 async def _rows(channel: int | None, near: int | None, limit: int, source: Source) -> list[dict[str, Any]]:
