@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import redis
 from channelmem.embedding.model import find_source, ready
 from channelmem.errors import ChannelmemError
 from channelmem.server.lease import check_server, connect_url
-from channelmem.settings import Settings, unknown
+from channelmem.settings import Settings, unknown, variable
 from channelmem.store.keys import keys_of
 
 API = "https://discord.com/api/v10"
@@ -126,27 +127,35 @@ def check_model(settings: Settings) -> Check:
     if settings.embedding_backend == "torch":
         return Check("model", Health.OK, f"{name}, run by sentence-transformers on torch")
     if model is None:
-        return Check("model", Health.NOTE, f"{name} is not exported yet; the first start does it, in some seconds")
+        return Check("model", Health.NOTE, f"{name} is not exported yet, or damaged; the next start exports it")
     return Check("model", Health.OK, f"{name}, exported and whole")
 
 
 def check_machine(settings: Settings) -> Iterator[Check]:
-    for name, folder in (("disk (data)", settings.data_dir), ("disk (cache)", settings.cache_dir)):
-        yield _disk(name, folder)
+    yield _disk("disk (data)", settings.data_dir, variable("data_dir"))
+    yield _disk("disk (cache)", settings.cache_dir, variable("cache_dir"))
     free = psutil.virtual_memory().available
     enough = free >= MEMORY_FREE
     says = f"{_mb(free)} free" + ("" if enough else f"; {_mb(MEMORY_FREE)} are needed: close something")
     yield Check("memory", Health.OK if enough else Health.BAD, says)
 
 
-def _disk(name: str, folder: Path) -> Check:
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not os.access(existing, os.W_OK):
-        return Check(name, Health.BAD, f"{existing} is not writable; set CHANNELMEM_DATA_DIR and CHANNELMEM_CACHE_DIR")
-    free = shutil.disk_usage(existing).free
+def _disk(name: str, folder: Path, setting: str) -> Check:
+    try:
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        # Made and removed at once: permissions alone do not tell (root may write /proc, and still make nothing there).
+        with tempfile.TemporaryDirectory(dir=existing):
+            free = shutil.disk_usage(existing).free
+    except OSError as error:
+        return Check(name, Health.BAD, _unusable(folder, setting, error))
     enough = free >= DISK_FREE
     says = f"{_mb(free)} free in {folder}" + ("" if enough else f"; {_mb(DISK_FREE)} are needed: free some space")
     return Check(name, Health.OK if enough else Health.BAD, says)
+
+
+def _unusable(folder: Path, setting: str, error: OSError) -> str:
+    wrong = "is not writable" if os.path.lexists(folder) else "cannot be made"
+    return f"{folder} {wrong} ({error.strerror}); set {setting} to a directory that you may write to"
 
 
 async def check_discord(settings: Settings) -> Iterator[Check]:

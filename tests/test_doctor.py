@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from channelmem.cli import app
 from channelmem.doctor import Health, check_discord, check_machine, check_model
+from channelmem.embedding.model import find_source
 from channelmem.settings import Settings
 
 
@@ -68,9 +69,37 @@ def test_a_model_that_was_never_exported_is_no_failure(tmp_path: Path) -> None:
     assert check_model(Settings(cache_dir=tmp_path)).health is Health.NOTE
 
 
+def test_a_damaged_export_is_not_said_to_be_missing_for_sure(tmp_path: Path) -> None:
+    settings = Settings(cache_dir=tmp_path)
+    entry = tmp_path / "models" / find_source(settings).identity("fp32")
+    entry.mkdir(parents=True)
+    (entry / "manifest.json").write_text("{")
+    check = check_model(settings)
+    assert check.health is Health.NOTE
+    assert "not exported yet, or damaged; the next start exports it" in check.says
+
+
 def test_disks_are_looked_at_where_the_folders_will_be(tmp_path: Path) -> None:
     checks = {check.name: check for check in check_machine(Settings(data_dir=tmp_path / "a" / "b", cache_dir=tmp_path))}
     assert str(tmp_path / "a" / "b") in checks["disk (data)"].says
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", ["/proc/nope", "/dev/null/nope", "/tmp/" + "x" * 300])  # noqa: S108  (never made)
+def test_a_folder_that_cannot_be_made_is_not_called_full(tmp_path: Path, folder: str) -> None:
+    checks = {check.name: check for check in check_machine(Settings(data_dir=folder, cache_dir=tmp_path))}
+    assert checks["disk (data)"].health is Health.BAD
+    assert f"{folder} cannot be made" in checks["disk (data)"].says
+    assert "CHANNELMEM_DATA_DIR" in checks["disk (data)"].says
+    assert "free" not in checks["disk (data)"].says
+    assert checks["disk (cache)"].health is Health.OK
+
+
+def test_a_folder_that_is_there_but_not_writable_is_said(tmp_path: Path) -> None:
+    checks = {check.name: check for check in check_machine(Settings(data_dir=tmp_path, cache_dir="/dev/null"))}
+    assert checks["disk (cache)"].health is Health.BAD
+    assert "/dev/null is not writable" in checks["disk (cache)"].says
+    assert "CHANNELMEM_CACHE_DIR" in checks["disk (cache)"].says
 
 
 @pytest.fixture
