@@ -36,6 +36,8 @@ ROSTER_S = 30.0
 
 K = TypeVar("K")
 V = TypeVar("V")
+Place = tuple[int, int]
+"""Guild and channel."""
 
 
 class Recent(OrderedDict[K, V], Generic[K, V]):
@@ -86,16 +88,28 @@ class Slot:
 
     door: asyncio.Lock = field(default_factory=asyncio.Lock)
     linker: Linker | None = None
+    earlier: Linker | None = None
+    """For what is fetched afterwards, page by page: messages older than all that the linker still knows."""
+
+    def hear(self, message: Message) -> Seen:
+        assert self.linker is not None, "loaded before anybody enters"  # noqa: S101  (types)
+        if not (self.linker.is_full and self.linker.begins_after(message)):
+            return self.linker.hear(message)
+        if self.earlier is None or self.earlier.begins_after(message):
+            self.earlier = Linker()
+        return self.earlier.hear(message)
+
+    def linkers(self) -> list[Linker]:
+        return [linker for linker in (self.linker, self.earlier) if linker is not None]
 
 
 class Channels:
     def __init__(self, store: Store, search: Search, history: History | None) -> None:
         self._store, self._search, self._history = store, search, history
         self._settings = store.buckets.settings
-        self._slots: Recent[int, Slot] = Recent(CHANNELS)
-        self._people: Recent[int, People] = Recent(CHANNELS)
-        self._asked: Recent[tuple[int, int], tuple[float, Route]] = Recent(FOLLOW_UPS)
-        self._guilds: Recent[int, int] = Recent(CHANNELS)
+        self._slots: Recent[Place, Slot] = Recent(CHANNELS)
+        self._people: Recent[Place, People] = Recent(CHANNELS)
+        self._asked: Recent[tuple[Place, int], tuple[float, Route]] = Recent(FOLLOW_UPS)
 
     # --- messages ---
 
@@ -104,55 +118,56 @@ class Channels:
         heard: list[Message] = []
         seen: list[Seen] = []
         for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
-            linker = await self._linker(*place)
+            slot = await self._slot(*place)
             for message in some:
-                seen.append(linker.hear(message))
+                seen.append(slot.hear(message))
                 heard.append(message)
         return [replace(message, parents=parents) for message, parents in zip(heard, guess(seen), strict=True)]
 
     async def relink(self, message: Message) -> Message:
         """The same for an edit: what it answers may have changed with its words."""
-        linker = await self._linker(message.guild_id, message.channel_id)
-        linker.edit(message)
-        return replace(message, parents=linker.parents(message))
+        slot = await self._slot(message.guild_id, message.channel_id)
+        for linker in slot.linkers():
+            linker.edit(message)
+        knowing = next((linker for linker in slot.linkers() if message.id in linker), slot.linkers()[0])
+        return replace(message, parents=knowing.parents(message))
 
     def settle(self, outcomes: Iterable[tuple[Message, Outcome]]) -> None:
         """What was refused (an opt-out, a pause, a delete that came first) leaves no trace here either."""
         for message, outcome in outcomes:
             if outcome is Outcome.IGNORED:
-                self.drop(message.channel_id, [message.id])
-            elif (people := self._people.use(message.channel_id)) is not None:
+                self.drop(message.guild_id, message.channel_id, [message.id])
+            elif (people := self._people.use((message.guild_id, message.channel_id))) is not None:
                 people.hear(message)
 
-    def drop(self, channel_id: int, ids: Iterable[int]) -> None:
-        slot = self._slots.get(channel_id)
-        if slot is not None and slot.linker is not None:
-            slot.linker.drop(ids)
+    def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
+        ids, slot = list(ids), self._slots.get((guild_id, channel_id))
+        for linker in slot.linkers() if slot else ():
+            linker.drop(ids)
 
-    def drop_channel(self, channel_id: int) -> None:
-        self._slots.pop(channel_id, None)
-        self._people.pop(channel_id, None)
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._slots.pop((guild_id, channel_id), None)
+        self._people.pop((guild_id, channel_id), None)
 
     def drop_guild(self, guild_id: int) -> None:
-        for channel_id in [channel for channel, guild in self._guilds.items() if guild == guild_id]:
-            self.drop_channel(channel_id)
+        for guild, channel in {*self._slots, *self._people}:
+            if guild == guild_id:
+                self.drop_channel(guild, channel)
 
     def drop_author(self, author_id: int) -> None:
         for slot in self._slots.values():
-            if slot.linker is not None:
-                slot.linker.drop_author(author_id)
+            for linker in slot.linkers():
+                linker.drop_author(author_id)
         self._people.clear()
 
-    async def _linker(self, guild_id: int, channel_id: int) -> Linker:
-        slot = self._slots.use(channel_id)
-        if slot is None:
-            self._guilds.put(channel_id, guild_id)
-            slot = self._slots.put(channel_id, Slot())
+    async def _slot(self, guild_id: int, channel_id: int) -> Slot:
+        """The channel's, with its linker loaded."""
+        slot = self._slots.use((guild_id, channel_id)) or self._slots.put((guild_id, channel_id), Slot())
         # The lock is fair: nobody overtakes those who wait, also in the moment after the linker came.
         async with slot.door:
             if slot.linker is None:
                 slot.linker = await self._load(guild_id, channel_id)
-            return slot.linker
+        return slot
 
     async def _load(self, guild_id: int, channel_id: int) -> Linker:
         query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE)
@@ -172,7 +187,7 @@ class Channels:
 
     def is_unknown(self, question: Question) -> bool:
         """Whether nobody is known in this channel and the platform could tell."""
-        people = self._people.get(question.channel_id)
+        people = self._people.get(_place(question))
         return self._history is not None and not question.is_dm and not (people and people.seen)
 
     async def scene_from_history(self, question: Question) -> Scene:
@@ -186,10 +201,10 @@ class Channels:
     def asked(self, question: Question, route: Route) -> None:
         """Remembers the route for a follow-up such as "and Bob?"."""
         if route.sources:
-            self._asked.put((question.channel_id, question.asker_id), (question.ts, route))
+            self._asked.put((_place(question), question.asker_id), (question.ts, route))
 
     async def _known(self, question: Question) -> People:
-        people = self._people.use(question.channel_id)
+        people = self._people.use(_place(question))
         if people is not None and time.monotonic() - people.read_at < ROSTER_S:
             return people
         try:
@@ -200,10 +215,10 @@ class Channels:
         # What was said to the bot does not count as speaking, the question itself least of all.
         fresh.spoke = {one.person.id: one.last_ts for one in seen if one.last_ts < question.ts}
         fresh.spoke |= people.spoke if people else {}
-        return self._people.put(question.channel_id, fresh)
+        return self._people.put(_place(question), fresh)
 
     def _scene(self, question: Question, roster: Roster, last_spoke_ts: float | None) -> Scene:
-        ts, previous = self._asked.get((question.channel_id, question.asker_id), (0.0, None))
+        ts, previous = self._asked.get((_place(question), question.asker_id), (0.0, None))
         return Scene(
             asker=Person(question.asker_id, question.asker),
             bot=question.bot,
@@ -217,3 +232,7 @@ class Channels:
             previous=previous if question.ts - ts <= FOLLOW_UP_S else None,
             is_dm=question.is_dm,
         )
+
+
+def _place(question: Question) -> Place:
+    return question.guild_id, question.channel_id

@@ -194,7 +194,7 @@ class Memory:
         if not self._settings.enabled:
             return Outcome.IGNORED
         if tidy is None:
-            self._channels.drop(message.channel_id, [message.id])
+            self._channels.drop(message.guild_id, message.channel_id, [message.id])
             return await self._store.edit(message)
         outcome = await self._store.edit(await self._channels.relink(tidy))
         self._channels.settle([(message, outcome)])
@@ -202,11 +202,11 @@ class Memory:
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)
-        self._channels.drop(channel_id, ids)
+        self._channels.drop(guild_id, channel_id, ids)
         return await _gone(self._store.delete(guild_id, channel_id, ids))
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
-        self._channels.drop_channel(channel_id)
+        self._channels.drop_channel(guild_id, channel_id)
         return await _gone(self._store.delete_channel(guild_id, channel_id))
 
     async def delete_guild(self, guild_id: int) -> int:
@@ -238,7 +238,7 @@ class Memory:
         await self._store.resume(guild_id, channel_id)
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
-        self._channels.drop_channel(channel_id)
+        self._channels.drop_channel(guild_id, channel_id)
         return await _gone(self._store.clear(guild_id, channel_id))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:

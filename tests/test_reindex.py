@@ -173,7 +173,7 @@ async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
 # --- another shape of the index ---
 
 
-async def algorithm(redis: Redis, store: Store) -> str:
+async def algorithm(redis: Redis, store: Store) -> object:
     info = await command(redis, "FT.INFO", store.buckets.keys(0).one("idx"))
     fields = dict(zip(info[::2], info[1::2], strict=False))[b"attributes"]
     return next(field[field.index(b"algorithm") + 1].decode() for field in fields if b"algorithm" in field)

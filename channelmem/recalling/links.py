@@ -94,6 +94,18 @@ class Linker:
     def __len__(self) -> int:
         return len(self._past.turns)
 
+    def __contains__(self, message_id: int) -> bool:
+        return message_id in self._ids
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it no longer knows what came before its oldest message."""
+        return len(self) == SPAN
+
+    def begins_after(self, message: Message) -> bool:
+        """Whether everything it knows came after this message."""
+        return bool(self._past.turns) and _order(message) < _order(self._past.turns[0].message)
+
     def hear(self, message: Message) -> Seen:
         """What is seen of the channel when this message comes; from now on it is a candidate for others."""
         seen = self.see(message)
