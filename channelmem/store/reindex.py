@@ -88,6 +88,8 @@ class Reindex:
         """The same vectors in an index of another shape. A spare one serves while the one of that name is replaced."""
         name, spare = self.keys.index(version), f"{self.keys.index(version)}:spare"
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
+        # Interrupted from here on, no shape is right until a later reindex has come to its end.
+        await self.scripts.redis.hdel(self.keys.one("meta"), "shape")
         await self._make(create_command(schema, spare), spare)
         await self._serve(spare)
         await self._drop(name)
