@@ -91,7 +91,27 @@ def test_inspect_shows_the_buffer_and_what_lies_near(redis_url: str, tmp_path: P
     assert json.loads(near.stdout)[0]["cosine"] == pytest.approx(1.0, abs=0.01)
     unknown = run("inspect", str(listed["channel"]), "--near", "1", **env)
     assert unknown.returncode == 1
+    assert "Message 1 is not stored in channel" in unknown.stderr
     assert "Traceback" not in unknown.stderr
+
+
+def test_inspect_of_an_unknown_channel_is_no_error_but_of_an_unknown_message_is(redis_url: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"unknown-{tmp_path.name}"}
+    for said in ("", "mark: the bridge opens in may\n"):  # on a Redis that holds nothing yet, and on one that does
+        if said:
+            run("chat", stdin=said, **env)
+        unknown = run("inspect", "4711", **env)
+        assert (unknown.returncode, unknown.stdout) == (0, "Nothing is stored there.\n")
+        near = run("inspect", "4711", "--near", "7", **env)
+        assert (near.returncode, near.stdout) == (1, "")
+        assert "Message 7 is not stored in channel 4711" in near.stderr
+        assert "Traceback" not in near.stderr
+
+
+def test_inspect_near_a_message_needs_a_channel() -> None:
+    done = CliRunner().invoke(app, ["inspect", "--near", "7"])
+    assert done.exit_code == 2
+    assert "--near needs a channel" in done.output
 
 
 def test_the_bot_without_a_token_says_where_to_get_one(redis_url: str) -> None:

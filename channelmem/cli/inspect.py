@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from channelmem.durations import format_duration, human_age
-from channelmem.errors import ConfigError
-from channelmem.inspect import Inspector, Row, open_inspector
+from channelmem.errors import ChannelmemError
+from channelmem.inspect import Row, open_inspector
 from channelmem.settings import load_settings
 from channelmem.types import Hit, Source
 
@@ -34,8 +34,12 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Show a buffer: age, author, text, pending or embedded, time to live. RedisInsight cannot decode the vectors."""
+    if near is not None and channel is None:
+        raise typer.BadParameter("--near needs a channel.")
     source = Source.ARCHIVE if archive else Source.BUFFER
     rows = asyncio.run(_rows(channel, near, limit, source))
+    if near is not None and not rows:
+        raise ChannelmemError(f"Message {near} is not stored in channel {channel}, or still waits for its vector.")
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
@@ -70,15 +74,8 @@ async def _rows(channel: int | None, near: int | None, limit: int, source: Sourc
         if guild_id is None:
             return []
         if near is not None:
-            return await _near(inspector, guild_id, channel, near, limit)
+            return [_similar(hit) for hit in await inspector.near(guild_id, channel, near, limit) or ()]
         return [_buffered(row) for row in await inspector.rows(guild_id, channel, limit, source)]
-
-
-async def _near(inspector: Inspector, guild_id: int, channel: int, near: int, limit: int) -> list[dict[str, Any]]:
-    hits = await inspector.near(guild_id, channel, near, limit)
-    if hits is None:
-        raise ConfigError(f"Message {near} is not in channel {channel}, or still waits for its vector.")
-    return [_similar(hit) for hit in hits]
 
 
 def _buffered(row: Row) -> dict[str, Any]:
