@@ -148,6 +148,30 @@ async def test_closing_sends_what_it_can_and_counts_what_it_cannot() -> None:
     assert lost.dropped == 1
 
 
+async def test_what_comes_after_the_end_is_dropped_and_keeps_nobody_waiting() -> None:
+    wire = Wire()
+    outbox = Outbox(wire.send, 10)
+    assert await outbox.put(0, "add", ("1",)) == 1
+    await outbox.close(1)
+    for bucket, kind in ((0, "add"), (1, "add"), (0, "delete")):
+        assert await asyncio.wait_for(outbox.put(bucket, kind, ("2",)), 5) is Outcome.DROPPED
+    assert (outbox.dropped, len(outbox), wire.arrived) == (3, 0, ["1"])
+
+
+async def test_what_comes_during_the_end_is_sent_while_its_bucket_is_at_work_and_else_dropped() -> None:
+    wire = Wire()
+    wire.open.clear()
+    outbox = Outbox(wire.send, 10)
+    outbox.put(0, "add", ("1",))
+    closing = asyncio.create_task(outbox.close(5))
+    await asyncio.sleep(0)
+    sent, dropped = outbox.put(0, "add", ("2",)), outbox.put(1, "add", ("3",))
+    wire.open.set()
+    await closing
+    assert (await sent, await dropped) == (1, Outcome.DROPPED)
+    assert sorted(wire.arrived) == ["1", "2"]
+
+
 async def test_a_caller_that_gave_up_does_not_disturb_the_others() -> None:
     wire = Wire()
     wire.open.clear()

@@ -67,27 +67,30 @@ class Outbox:
         return sum(len(lane.events) + len(lane.flight) for lane in self._lanes.values())
 
     def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
-        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        event = Event(kind, values, asyncio.get_running_loop().create_future())
         lane = self._lanes.setdefault(bucket, Lane(bucket))
-        lane.events.append(Event(kind, values, done))
+        if self._closing and lane.task is None:  # nothing would ever send it
+            self._drop(event)
+            return event.done
+        lane.events.append(event)
         if self.away:
-            _resolve(done, Outcome.QUEUED)
+            _resolve(event.done, Outcome.QUEUED)
             self._bound()
-        if lane.task is None and not self._closing:
+        if lane.task is None:
             lane.task = asyncio.create_task(self._drain(lane))
-        return done
+        return event.done
 
     async def close(self, wait_s: float) -> None:
-        """Sends what is left, for at most so long; what then remains is lost and counted as dropped."""
+        """Sends what is left, for at most so long; what then remains, or still comes, is dropped and counted."""
         self._closing = True
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=wait_s)
         await end(tasks)
         for lane in self._lanes.values():
-            self.dropped += len(lane.events)
+            lane.task = None
             while lane.events:
-                _resolve(lane.events.popleft().done, Outcome.DROPPED)
+                self._drop(lane.events.popleft())
 
     async def _drain(self, lane: Lane) -> None:
         retry_s = FIRST_RETRY_S
@@ -144,8 +147,11 @@ class Outbox:
                 key=lambda found: (found[0].kind != "add", found[0].number),
             )
             lane.events.remove(oldest)
-            self.dropped += 1
-            _resolve(oldest.done, Outcome.DROPPED)
+            self._drop(oldest)
+
+    def _drop(self, event: Event) -> None:
+        self.dropped += 1
+        _resolve(event.done, Outcome.DROPPED)
 
 
 def _take(events: deque[Event]) -> list[Event]:

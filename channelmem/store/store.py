@@ -75,7 +75,7 @@ class Store(Privacy):
 
     @property
     def dropped(self) -> int:
-        """Events lost because the queue was full while Redis was away."""
+        """Events lost: the queue was full while Redis was away, or they came after the end."""
         return self._outbox.dropped
 
     # --- messages ---
