@@ -19,9 +19,11 @@ FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 channelmem
 COPY --from=build /venv /venv
 COPY --from=build --chown=channelmem /model /model
-ENV PATH=/venv/bin:$PATH CHANNELMEM_CACHE_DIR=/model PYTHONUNBUFFERED=1
+ENV PATH=/venv/bin:$PATH CHANNELMEM_CACHE_DIR=/model CHANNELMEM_METRICS_PORT=9464 PYTHONUNBUFFERED=1
 USER channelmem
 WORKDIR /home/channelmem
-HEALTHCHECK --interval=30s --timeout=10s --start-period=30s CMD ["channelmem", "doctor", "--quiet"]
+# The bot's own /healthz: well while Discord is connected, with or without Redis. http.client, since it heeds no proxy.
+# With the port switched off (0) nothing is asked. Other commands have no such port: run them with --no-healthcheck.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-c", "import http.client, os, sys; port = int(os.environ['CHANNELMEM_METRICS_PORT']); bot = http.client.HTTPConnection('127.0.0.1', port, timeout=5); sys.exit(port > 0 and (bot.request('GET', '/healthz') or bot.getresponse().status != 200))"]
 ENTRYPOINT ["channelmem"]
 CMD ["bot"]

@@ -1,14 +1,22 @@
 """The compose file and the Dockerfile keep their promises; no engine is needed to check that."""
 
+import asyncio
+import json
+import os
+import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from bot.ops import Door, Metrics
+
 ROOT = Path(__file__).resolve().parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +55,56 @@ def test_the_bot_waits_for_a_healthy_redis_and_holds_no_secret_of_its_own(compos
 
 
 def test_the_image_runs_as_an_ordinary_user_with_the_model_inside() -> None:
-    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    lines = DOCKERFILE.splitlines()
     final = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM")) :]
     assert any(line.startswith("USER ") and "root" not in line for line in final)
     assert any("/model /model" in line for line in final)
+
+
+@pytest.fixture
+async def bot_health() -> AsyncIterator[tuple[int, dict[str, bool]]]:
+    """The bot's own port, and the state that it tells."""
+    health = {"discord": True, "redis": True}
+
+    async def refresh() -> None:
+        raise AssertionError("a health check needs no figures")
+
+    door = Door(Metrics(), lambda: health, refresh)
+    await door.open(0, "127.0.0.1")
+    yield door.port, health
+    await door.close()
+
+
+async def health_check(port: int) -> int:
+    """The exit status of the image's health check, run as Docker runs it but with this Python."""
+    found = re.search(r"^HEALTHCHECK .*?CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert found is not None
+    program, *arguments = json.loads(found[1])
+    assert program == "python"
+    # A proxy must not be asked about the container's own port.
+    environment = os.environ | {"CHANNELMEM_METRICS_PORT": str(port), "http_proxy": "http://127.0.0.1:1"}
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env=environment, stderr=asyncio.subprocess.DEVNULL
+    )
+    return await done.wait()
+
+
+@pytest.mark.parametrize(
+    ("discord", "redis", "status"), [(True, True, 0), (True, False, 0), (False, True, 1), (False, False, 1)]
+)
+async def test_the_container_is_healthy_while_the_bot_says_so(
+    bot_health: tuple[int, dict[str, bool]], discord: bool, redis: bool, status: int
+) -> None:
+    port, health = bot_health
+    health |= {"discord": discord, "redis": redis}
+    assert await health_check(port) == status
+
+
+async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_not_switched_off() -> None:
+    assert await health_check(1) == 1
+    assert await health_check(0) == 0
+
+
+def test_the_image_opens_the_port_that_its_health_check_asks() -> None:
+    final = DOCKERFILE[DOCKERFILE.rindex("\nFROM") :]
+    assert re.search(r"^ENV .*\bCHANNELMEM_METRICS_PORT=[1-9]\d+", final, re.MULTILINE)
