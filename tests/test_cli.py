@@ -119,3 +119,16 @@ def test_the_bot_without_a_token_says_where_to_get_one(redis_url: str) -> None:
     assert done.returncode == 1
     assert "DISCORD_TOKEN" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_pasted_link_is_said_by_whoever_speaks(redis_url: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"link-{tmp_path.name}"}
+    run("chat", stdin="mark: look\nhttps://example.com/a\nann: https://example.com/b\nnice\n", **env)
+    (listed,) = json.loads(run("inspect", "--json", **env).stdout)
+    rows = json.loads(run("inspect", str(listed["channel"]), "--json", **env).stdout)
+    assert [(row["author"], row["text"]) for row in reversed(rows)] == [
+        ("mark", "look"),
+        ("mark", "https://example.com/a"),
+        ("ann", "https://example.com/b"),
+        ("ann", "nice"),
+    ]

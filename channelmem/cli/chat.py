@@ -79,8 +79,9 @@ class Conversation:
             await self._speak(*self._speaker(line))
 
     def _speaker(self, line: str) -> tuple[str, str]:
-        who, colon, text = line.partition(":")
-        if colon and text.strip() and 0 < len(who) <= 32 and "@" not in who and len(who.split()) <= 3:
+        who, _, text = line.partition(":")
+        link = text.startswith("//")
+        if text.strip() and not link and 0 < len(who) <= 32 and "@" not in who and len(who.split()) <= 3:
             self._name = who.strip()
             return self._name, text.strip()
         return self._name, line
