@@ -109,6 +109,20 @@ async def test_an_opt_in_during_a_removal_waits_for_it_and_keeps_what_comes_afte
     assert [one.id for one in await search.newest(ARCHIVE)] == [100]
 
 
+async def test_a_removal_that_has_ended_takes_nothing_of_who_came_back(store: Store, search: Search) -> None:
+    sweeper = store._sweeper
+    await sweeper.stop()
+    await store.add([bobs(1)])
+    await store.forget(6)
+    read_earlier = await sweeper._jobs(0)
+    await store.opt_in(6)
+    await store.add([bobs(2)])
+    for job in read_earlier:
+        await sweeper._forget(0, job)
+    assert [one.id for one in await search.newest(BUFFER)] == [2]
+    assert [seen.person.id for seen in await store.roster(GUILD, CHANNEL)] == [6]
+
+
 async def test_forgetting_in_one_guild_leaves_the_others(store: Store, search: Search) -> None:
     await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
     await store.forget(6, GUILD)
