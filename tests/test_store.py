@@ -340,6 +340,20 @@ async def test_a_cleared_channel_takes_new_messages_and_refuses_older_ones(
     assert await documents(redis, settings) == 1
 
 
+@pytest.mark.parametrize("removal", ["delete_channel", "delete_guild", "clear"])
+async def test_what_was_cleared_stays_out_whatever_is_removed_later(
+    store: Store, clock: Clock, redis: Redis, removal: str
+) -> None:
+    await store.add([message(1)])
+    await store.clear(GUILD, CHANNEL)
+    floor = store.buckets.keys(0).of("floor", room(GUILD, CHANNEL))
+    clear_ms = await redis.pttl(floor)
+    clock.now = NOW - 3600  # set back meanwhile
+    await (store.delete_guild(GUILD) if removal == "delete_guild" else getattr(store, removal)(GUILD, CHANNEL))
+    assert await redis.pttl(floor) > clear_ms - 60_000
+    assert await store.add([message(2, ts=NOW - 1)]) == [Outcome.IGNORED]
+
+
 async def test_a_message_stored_again_after_a_channel_delete_survives_the_drain(
     store: Store, search: Search, clock: Clock
 ) -> None:

@@ -153,11 +153,19 @@ local function delete(_, channel, ...)
   return seen
 end
 
+-- A later, shorter floor (the channel is deleted, soon after it was cleared) takes nothing from one that is there.
+local function raise_floor(key, at, floor_ms)
+  local known = redis.call('GET', key)
+  local ms = tonumber(floor_ms)
+  if known then ms = math.max(ms, redis.call('PTTL', key)) end
+  redis.call('SET', key, known and tonumber(known) > tonumber(at) and known or at, 'PX', ms)
+end
+
 -- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches.
 local function clear(_, channel, at, floor_ms)
   rooms[channel] = nil
   local epoch = redis.call('HINCRBY', EPOCHS, channel, 1)
-  redis.call('SET', FLOOR .. channel, at, 'PX', floor_ms)
+  raise_floor(FLOOR .. channel, at, floor_ms)
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
   local count = redis.call('ZCARD', CHAN .. channel)
   if count > 0 then
