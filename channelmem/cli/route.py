@@ -28,6 +28,7 @@ app = typer.Typer()
 BOT = Person(1, "bot")
 _ASKER_ID = 2
 _FIRST_ID = 10
+_LATEST = 1e11  # the year 5138: a larger number was meant as milliseconds
 
 
 class Row(TypedDict):
@@ -52,17 +53,19 @@ def route(
     tz: Annotated[str, typer.Option(help="Time zone for words such as 'this morning'; default: the setting.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Read rows {q, asker, roster, now} from standard input, write one each.")
+        bool, typer.Option("--jsonl", help="Read rows {q, asker, roster, now, tz}; the options fill what a row lacks.")
     ] = False,
 ) -> None:
     """Show which memory a question wants, whose words, from when and about what, and why."""
+    given = {"asker": asker, "roster": roster, "now": now, "tz": tz}
     if jsonl:
-        _rows(tz)
+        if question:
+            raise typer.BadParameter("--jsonl reads its questions from standard input; leave this one out.")
+        _rows(given)
         return
     if not question:
         raise ChannelmemError('Give a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
-    names = [name.strip() for name in roster.split(",") if name.strip()]
-    scene = scene_of({"asker": asker, "roster": names, "now": now, "tz": tz}, load_settings())
+    scene = scene_of(given, load_settings())
     row = as_row(question, decide(question, scene), scene)
     if as_json:
         print(json.dumps(row, ensure_ascii=False))
@@ -72,8 +75,7 @@ def route(
 
 def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
     """The scene of a row; what it leaves out comes from the settings and the clock."""
-    names = [str(name) for name in row.get("roster") or ()]
-    people = [Person(_FIRST_ID + i, name) for i, name in enumerate(names)]
+    people = [Person(_FIRST_ID + i, name) for i, name in enumerate(_names(row.get("roster")))]
     name = str(row.get("asker") or "me")
     asker = next((person for person in people if person.name.casefold() == name.casefold()), Person(_ASKER_ID, name))
     return Scene(
@@ -101,15 +103,28 @@ def as_row(question: str, found: Route, scene: Scene) -> Row:
     )
 
 
+def _names(roster: object) -> list[str]:
+    if isinstance(roster, str):
+        roster = [name.strip() for name in roster.split(",") if name.strip()]
+    if not isinstance(roster, list | None):
+        raise ChannelmemError(f'{roster!r} is no roster such as ["Ann", "Bob"] or "Ann,Bob".')
+    return [str(name) for name in roster or ()]
+
+
 def _moment(value: object) -> float:
     if value is None or value == "":
         return time.time()
-    if isinstance(value, (int, float)):
-        return float(value)
     try:
-        moment = datetime.fromisoformat(str(value))
-    except ValueError as error:
-        raise ChannelmemError(f"{value!r} is no time such as 2026-03-18T15:30:00Z.") from error
+        moment = float(value) if isinstance(value, int | float) else _timestamp(str(value))
+    except (ValueError, OverflowError):
+        moment = -1.0
+    if not 0 <= moment < _LATEST:
+        raise ChannelmemError(f"{value!r} is no time such as 2026-03-18T15:30:00Z.")
+    return moment
+
+
+def _timestamp(text: str) -> float:
+    moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -121,18 +136,26 @@ def _zone(name: str) -> str:
     return name
 
 
-def _rows(tz: str) -> None:
+def _rows(given: Mapping[str, str]) -> None:
     settings = load_settings()
     for number, line in enumerate(sys.stdin, 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            question = str(row["q"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ChannelmemError(f"Line {number} is no JSON object with a field q.") from error
-        scene = scene_of({"tz": tz, **row}, settings)
-        print(json.dumps(as_row(question, decide(question, scene), scene), ensure_ascii=False))
+            row = _routed(line, given, settings)
+        except ChannelmemError as error:
+            raise ChannelmemError(f"Line {number}: {error}") from error
+        print(json.dumps(row, ensure_ascii=False))
+
+
+def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Row:
+    try:
+        row = json.loads(line)
+        question = str(row["q"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ChannelmemError("This is no JSON object with a field q.") from error
+    scene = scene_of({**given, **row}, settings)
+    return as_row(question, decide(question, scene), scene)
 
 
 def _show(row: Row) -> None:

@@ -1,0 +1,65 @@
+"""`channelmem route` on rows from standard input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from channelmem.cli import app
+from channelmem.errors import ChannelmemError
+
+QUESTION = "what did Ann say yesterday?"
+
+
+def run(row: object, *options: str) -> Result:
+    return CliRunner().invoke(app, ["route", "--jsonl", *options], input=json.dumps(row) + "\n")
+
+
+def routed(row: object, *options: str) -> dict[str, Any]:
+    done = run(row, *options)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_roster_is_a_list_or_names_separated_by_commas() -> None:
+    for roster in (["Bob", "Ann"], "Bob, Ann"):
+        assert routed({"q": QUESTION, "roster": roster})["speakers"] == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"q": QUESTION, "roster": 5}, "Line 1: 5 is no roster"),
+        ({"q": QUESTION, "roster": {"Ann": 1}}, "is no roster"),
+        ({"q": QUESTION, "now": 1_800_000_000_000}, "Line 1: 1800000000000 is no time"),
+        ({"q": QUESTION, "now": float("nan")}, "nan is no time"),
+        ({"q": QUESTION, "now": "0001-01-01"}, "'0001-01-01' is no time"),
+        ({"q": QUESTION, "tz": "Nowhere"}, "Line 1: 'Nowhere' is no time zone"),
+        ([QUESTION], "Line 1: This is no JSON object with a field q"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_one_sentence_with_its_line(row: object, sentence: str) -> None:
+    done = run(row)
+    assert isinstance(done.exception, ChannelmemError)
+    assert sentence in str(done.exception)
+
+
+def test_options_stand_in_for_what_a_row_lacks() -> None:
+    options = ("--roster", "Ann,Bob", "--asker", "Bob", "--now", "2026-03-18T12:00:00Z", "--tz", "UTC")
+    filled = routed({"q": QUESTION}, *options)
+    assert filled["speakers"] == ["ann"]
+    assert filled == routed(
+        {"q": QUESTION, "roster": ["Ann", "Bob"], "asker": "Bob", "now": "2026-03-18T12:00:00Z", "tz": "UTC"}
+    )
+    own = routed({"q": QUESTION, "now": "2026-03-10T12:00:00Z"}, *options)
+    assert own["start"] == filled["start"] - 8 * 86_400
+
+
+def test_a_question_beside_rows_is_refused() -> None:
+    done = run({"q": QUESTION}, "what did Bob say?")
+    assert done.exit_code == 2
+    assert "--jsonl reads its questions from standard input" in " ".join(done.output.split())
