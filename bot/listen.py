@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import discord
@@ -88,9 +89,10 @@ class Listen(commands.Cog):
         if value is not None:
             self.bot.history.note(value)
             await self.memory.edit(value)
-        elif to_message(payload.message, self.bot.me) is not None:
-            # Emptied, or turned into a command: the old words must not stay.
-            await self._forget(payload.guild_id, payload.channel_id, (payload.message_id,))
+        elif (said := to_message(payload.message, self.bot.me)) is not None:
+            # Emptied, or turned into a command: the old words must not stay. The message does, and may get new ones.
+            self.bot.history.drop(payload.channel_id, (payload.message_id,))
+            await self.memory.edit(replace(said, content=""))
 
     @commands.Cog.listener()
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:

@@ -195,7 +195,7 @@ class Memory:
             return Outcome.IGNORED
         if tidy is None:
             self._channels.drop(message.guild_id, message.channel_id, [message.id])
-            return await self._store.edit(message)
+            return await _gone(self._store.edit(message))
         outcome = await self._store.edit(await self._channels.relink(tidy))
         self._channels.settle([(message, outcome)])
         return outcome

@@ -77,6 +77,17 @@ async def test_nothing_found_is_said_honestly(scene: Scene, bot: Bot) -> None:
     assert "quantum chess" in answer
 
 
+async def test_words_that_became_a_command_go_and_may_come_back(scene: Scene, bot: Bot) -> None:
+    said = await scene.server.say(scene.general, scene.mark, "the password is swordfish")
+    await scene.server.edit(said, "!play the password song")
+    gone = await scene.server.ask(scene.general, scene.ann, "what did Mark say about the password?")
+    assert "swordfish" not in gone
+    assert "song" not in gone
+    await scene.server.edit(said, "the password is herring")
+    back = await scene.server.ask(scene.general, scene.ann, "what did Mark say about the password?")
+    assert "herring" in back
+
+
 async def test_an_edit_and_a_delete_are_seen_by_the_next_question(scene: Scene, bot: Bot) -> None:
     said = await scene.server.say(scene.general, scene.mark, "the password is swordfish")
     assert "swordfish" in await scene.server.ask(scene.general, scene.ann, "what did Mark just say?")

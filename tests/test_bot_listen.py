@@ -104,8 +104,8 @@ async def test_an_edit_into_a_command_takes_the_old_words_away(
 ) -> None:
     message = await scene.server.say(scene.general, scene.mark, "play something")
     await scene.server.edit(message, "!play something")
-    await scene.server.until(lambda: recorder.named("delete"))
-    assert recorder.texts == []
+    await scene.server.until(lambda: recorder.named("edit"))
+    assert recorder.texts == [""]
 
 
 async def test_deletes_and_bulk_deletes_arrive(scene: Scene, recording: Bot, recorder: Recorder) -> None:
