@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store import outbox, sweep
@@ -248,5 +249,28 @@ async def test_a_full_redis_queues_instead_of_losing(setup: Setup) -> None:
     await setup.redis.config_set("maxmemory", 1)
     assert await setup.store.add([message(2)]) == [Outcome.QUEUED]
     await setup.redis.config_set("maxmemory", 0)
+    await until(setup.drained)
+    assert await setup.ids() == [1, 2]
+
+
+async def test_what_redis_refuses_for_good_is_dropped_and_holds_up_nobody(setup: Setup) -> None:
+    broken = CHANNEL + 1
+    await setup.redis.set(setup.store.buckets.keys(0).of("chan", room(GUILD, broken)), "no sorted set")
+    talk = [message(number, channel_id=broken if number == 3 else CHANNEL) for number in range(1, 6)]
+    outcomes = await setup.store.add(talk)
+    assert outcomes == [Outcome.STORED, Outcome.STORED, Outcome.DROPPED, Outcome.STORED, Outcome.STORED]
+    assert await setup.ids() == [1, 2, 4, 5]
+    assert (setup.store.available, setup.store.dropped) == (True, 1)
+
+
+async def test_while_redis_refuses_to_make_an_index_everything_waits(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(bucket: int) -> int:
+        raise ResponseError("Could not create the index")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(setup.store.buckets, "version", refuse)
+        assert await setup.store.add([message(1), message(2)]) == [Outcome.QUEUED] * 2
     await until(setup.drained)
     assert await setup.ids() == [1, 2]

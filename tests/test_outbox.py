@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.store import outbox as outbox_module
@@ -18,6 +19,8 @@ class Wire:
 
     def __init__(self) -> None:
         self.away = False
+        self.refusals: dict[str, Exception] = {}
+        self.sent = 0
         self.batches: list[list[str]] = []
         self.open = asyncio.Event()
         self.open.set()
@@ -27,6 +30,10 @@ class Wire:
         await asyncio.sleep(0)
         if self.away:
             raise RedisUnavailableError("away")
+        self.sent += 1
+        for event in events:
+            if event.values[0] in self.refusals:
+                raise self.refusals[str(event.values[0])]
         self.batches.append([str(event.values[0]) for event in events])
         return [1] * len(events)
 
@@ -195,3 +202,71 @@ async def test_an_error_that_waiting_cannot_cure_is_told_to_the_callers_and_bloc
     with pytest.raises(IndexMismatchError):
         await outbox.put(0, "add", ("1",))
     assert await outbox.put(0, "add", ("2",)) == 1
+
+
+NO_FLOAT = ResponseError("value is not a valid float script: 5f6c, on @user_script:163.")
+
+
+@pytest.mark.parametrize("bad", [["0"], ["31"], ["7", "8"], ["0", "13", "26", "99"], [str(n) for n in range(100)]])
+async def test_what_redis_refuses_for_good_is_dropped_alone_and_the_rest_goes_on_in_order(bad: list[str]) -> None:
+    wire = Wire()
+    wire.refusals = dict.fromkeys(bad, NO_FLOAT)
+    outbox = Outbox(wire.send, 1000)
+    names = [str(number) for number in range(100)]
+    results = await asyncio.wait_for(asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]), 10)
+    assert results == [Outcome.DROPPED if name in bad else 1 for name in names]
+    assert wire.arrived == [name for name in names if name not in bad]
+    assert (outbox.dropped, len(outbox), outbox.away) == (len(bad), 0, False)
+
+
+async def test_after_a_refusal_batches_are_as_large_as_before() -> None:
+    wire = Wire()
+    wire.refusals = {"0": NO_FLOAT}
+    outbox = Outbox(wire.send, 2000)
+    await asyncio.gather(*[outbox.put(0, "add", (str(number),)) for number in range(1000)])
+    assert len(wire.batches[-2]) == outbox_module.BATCH_VALUES
+    assert wire.sent < 40
+
+
+async def test_a_refusal_is_logged_without_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire()
+    wire.refusals = {"a secret": NO_FLOAT}
+    await Outbox(wire.send, 10).put(0, "add", ("a secret",))
+    (record,) = [one for one in caplog.records if one.name == outbox_module.__name__]
+    assert record.levelname == "ERROR"
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        ReadOnlyError("You can't write against a read only replica."),
+        ResponseError("MISCONF Redis is configured to save RDB snapshots"),
+        ResponseError("NOREPLICAS Not enough good replicas to write."),
+        ResponseError("BUSY Redis is busy running a script."),
+        ResponseError("Error running script (call to f_5f6c): @user_script:9: -OOM command not allowed"),
+    ],
+)
+async def test_a_refusal_that_passes_keeps_everything(error: Exception) -> None:
+    wire = Wire()
+    wire.refusals = {"1": error}
+    outbox = Outbox(wire.send, 100)
+    names = [str(number) for number in range(5)]
+    assert await asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]) == [Outcome.QUEUED] * 5
+    assert outbox.away
+    wire.refusals = {}
+    await drained(outbox)
+    assert (wire.arrived, outbox.dropped) == (names, 0)
+
+
+async def test_a_refusal_found_after_an_outage_holds_up_nobody() -> None:
+    wire = Wire()
+    wire.away = True
+    wire.refusals = {"2": NO_FLOAT}
+    outbox = Outbox(wire.send, 100)
+    for number in range(5):
+        assert await outbox.put(0, "add", (str(number),)) is Outcome.QUEUED
+    wire.away = False
+    await drained(outbox)
+    assert (wire.arrived, outbox.dropped, outbox.away) == (["0", "1", "3", "4"], 1, False)

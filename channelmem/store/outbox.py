@@ -3,19 +3,21 @@
 In: events (add, empty, delete, clear, leave). Out: one future per event, with the script's number or the outcome
 QUEUED / DROPPED. One lane per bucket with one batch in flight, so events of a channel are applied in order. While
 Redis is away events stay in their lane, bounded over all lanes: the oldest additions are dropped first and
-counted; removals only when nothing else is left, so that nothing deleted survives an outage.
+counted; removals only when nothing else is left, so that nothing deleted survives an outage. An event that Redis
+refuses for good is dropped and counted alone; those around it go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from redis.exceptions import ResponseError
+from redis import exceptions as redis_errors
 
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.store.tasks import end
@@ -26,6 +28,21 @@ log = logging.getLogger(__name__)
 BATCH_VALUES = 300  # about 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
+
+_REFUSED = (redis_errors.ResponseError, redis_errors.DataError)
+_PASSING = (
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+    redis_errors.ClusterDownError,
+    redis_errors.TryAgainError,
+    redis_errors.AskError,
+    redis_errors.NoPermissionError,
+)
+"""What redis-py knows of the states of a server that somebody, or time, will change."""
+# Those that it does not know, at the start; and all of them within an error of a script, as older servers put it.
+_PASSING_CODE = re.compile(
+    r"(?:^|-)(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
+)
 
 Result = int | Outcome
 Value = str | int | bytes
@@ -47,6 +64,8 @@ class Lane:
     events: deque[Event] = field(default_factory=deque)
     flight: list[Event] = field(default_factory=list)
     """The batch that was sent and not answered yet."""
+    most: int = BATCH_VALUES
+    """Events in a batch: fewer while one that Redis refuses is looked for."""
     task: asyncio.Task[None] | None = None
 
 
@@ -96,7 +115,7 @@ class Outbox:
         retry_s = FIRST_RETRY_S
         try:
             while lane.events:
-                lane.flight = _take(lane.events)
+                lane.flight = _take(lane.events, lane.most)
                 if await self._deliver(lane):
                     retry_s = FIRST_RETRY_S
                 else:
@@ -109,9 +128,12 @@ class Outbox:
     async def _deliver(self, lane: Lane) -> bool:
         try:
             results = await self._send(lane.bucket, lane.flight)
-        except (RedisUnavailableError, ResponseError) as error:
-            # A refusal (out of memory, a replica) passes like an absence does. The scripts are idempotent by
-            # message id, so sending a batch again that was applied without an answer is safe.
+        except (RedisUnavailableError, *_REFUSED) as error:
+            if not _passes(error):
+                self._refused(lane, error)
+                return True
+            # The scripts are idempotent by message id, so sending a batch again that was applied without an answer
+            # is safe.
             _put_back(lane)
             self._leave(error)
             return False
@@ -122,13 +144,27 @@ class Outbox:
                     event.done.set_exception(error)
             lane.flight = []
             return True
-        if self.away:
-            log.info("Redis is back; %d events wait, %d were dropped", len(self), self.dropped)
-        self.away = False
+        self._come_back()
         for event, result in zip(lane.flight, results, strict=True):
             _resolve(event.done, result)
         lane.flight = []
+        lane.most = min(lane.most * 2, BATCH_VALUES)
         return True
+
+    def _refused(self, lane: Lane, error: Exception) -> None:
+        """Redis would answer the same again: halves the batch until the event at fault is alone, and drops that."""
+        self._come_back()
+        if len(lane.flight) > 1:
+            lane.most = len(lane.flight) // 2
+            _put_back(lane)
+            return
+        log.error("Redis refuses an event (%s) for good, it is dropped: %s", lane.flight[0].kind, error)
+        self._drop(lane.flight.pop())
+
+    def _come_back(self) -> None:
+        if self.away:
+            log.info("Redis is back; %d events wait, %d were dropped", len(self), self.dropped)
+        self.away = False
 
     def _leave(self, error: Exception) -> None:
         if not self.away:
@@ -154,10 +190,15 @@ class Outbox:
         _resolve(event.done, Outcome.DROPPED)
 
 
-def _take(events: deque[Event]) -> list[Event]:
+def _passes(error: Exception) -> bool:
+    """Whether waiting may help: Redis is away, or refuses everything for a while (out of memory, a replica)."""
+    return isinstance(error, (RedisUnavailableError, *_PASSING)) or bool(_PASSING_CODE.search(str(error)))
+
+
+def _take(events: deque[Event], most: int) -> list[Event]:
     batch = [events.popleft()]
     size = len(batch[0].values)
-    while events and size + len(events[0].values) <= BATCH_VALUES:
+    while events and len(batch) < most and size + len(events[0].values) <= BATCH_VALUES:
         batch.append(events.popleft())
         size += len(batch[-1].values)
     return batch

@@ -8,14 +8,15 @@ opt-out, forget) goes to Redis directly and raises RedisUnavailableError when it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
-from channelmem.errors import IndexMismatchError
+from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import REBUILT, Buckets
 from channelmem.store.documents import to_revision, to_values
@@ -75,7 +76,7 @@ class Store(Privacy):
 
     @property
     def dropped(self) -> int:
-        """Events lost: the queue was full while Redis was away, or they came after the end."""
+        """Events lost: the queue was full while Redis was away, Redis refused them, or they came after the end."""
         return self._outbox.dropped
 
     # --- messages ---
@@ -147,9 +148,10 @@ class Store(Privacy):
         for event in events:
             arguments += (event.kind, len(event.values), *event.values)
         results: list[int]
+        await _made(self.buckets.version(bucket))
         meta_there, *results = await self.buckets.run("apply", bucket, arguments)
         if not meta_there:  # somebody flushed this Redis; the events just applied are in it
-            await self.buckets.heal(bucket)
+            await _made(self.buckets.heal(bucket))
         return results
 
     # --- vectors ---
@@ -202,6 +204,14 @@ class Store(Privacy):
             # Not longer than the model needs for them; asking more often would only take its time.
             await asyncio.sleep(min(0.05, 0.002 + waiting * 0.001, end - loop.time()))
         return True
+
+
+async def _made(making: Awaitable[object]) -> None:
+    """A bucket that Redis refuses to make is no fault of the events that wait for it: they are kept."""
+    try:
+        await making
+    except ResponseError as error:
+        raise RedisUnavailableError(f"Redis refuses a bucket: {error}") from error
 
 
 def _outcome(result: Result) -> Outcome:
