@@ -37,6 +37,13 @@ def test_each_command_has_a_help(command: str) -> None:
     assert "Usage" in done.stdout
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_offers_a_completion_that_would_not_work(command: str) -> None:
+    assert "completion" not in CliRunner().invoke(app, [command, "--help"]).stdout
+    for option in ("--install-completion", "--show-completion"):
+        assert CliRunner().invoke(app, [command, option, "bash"]).exit_code == 2
+
+
 def test_a_wrong_setting_is_one_sentence_and_exit_status_1() -> None:
     done = run("config", CHANNELMEM_MAX_MESSAGES="many")
     assert done.returncode == 1

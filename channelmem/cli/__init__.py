@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from channelmem.errors import ChannelmemError
 
 COMMANDS = ("demo", "chat", "route", "doctor", "config", "inspect", "redis", "worker", "reindex", "bot")
+COMPLETION = {"install_completion", "show_completion"}
 
 
 class LazyGroup(TyperGroup):
@@ -30,6 +31,8 @@ class LazyGroup(TyperGroup):
             return None
         command = typer.main.get_command(import_module(f"channelmem.cli.{cmd_name}").app)
         command.name = cmd_name
+        # Typer would offer to install a completion for each command, as if it were a program; that does not work.
+        command.params = [param for param in command.params if param.name not in COMPLETION]
         return command
 
 
