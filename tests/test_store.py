@@ -354,6 +354,52 @@ async def test_what_was_cleared_stays_out_whatever_is_removed_later(
     assert await store.add([message(2, ts=NOW - 1)]) == [Outcome.IGNORED]
 
 
+async def test_of_removed_channels_nothing_is_kept(store: Store, redis: Redis) -> None:
+    keys = store.buckets.keys(0)
+    for channel in range(1, 21):
+        await store.add([message(1, channel_id=channel), message(2, channel_id=channel)])
+        await store.delete_channel(GUILD, channel)
+        await store.delete_channel(GUILD, channel)
+    await store.add([message(1, channel_id=30), message(1, channel_id=31)])
+    await store.clear(GUILD, 30)
+    assert await redis.smembers(keys.of("guild", GUILD)) == {room(GUILD, 31).encode()}
+    await store.swept()
+    assert await redis.hlen(keys.one("epochs")) == 0
+
+
+async def test_a_cleared_channel_is_found_by_questions_to_the_guild_again(
+    store: Store, search: Search, redis: Redis
+) -> None:
+    await store._sweeper.stop()
+    everywhere = replace(ARCHIVE, channel_ids=(), words=("turtles",))
+    for number in (1, 2, 3):
+        await store.add([message(number, ts=NOW + number)])
+        assert [hit.message.id for hit in (await search.nearest(everywhere)).hits] == [number]
+        await store.clear(GUILD, CHANNEL)
+        assert (await search.nearest(everywhere)).hits == ()
+    await store.add([message(4, ts=NOW + 4)])
+    while await store.buckets.run("drain", 0, [4]):
+        pass
+    assert await redis.hlen(store.buckets.keys(0).one("epochs")) == 1  # the tag of what was stored since
+    assert [hit.message.id for hit in (await search.nearest(everywhere)).hits] == [4]
+    assert await store.delete_guild(GUILD) == 1
+
+
+async def test_an_epoch_is_kept_until_every_older_document_is_unlinked(
+    store: Store, search: Search, redis: Redis, settings: Settings
+) -> None:
+    await store._sweeper.stop()
+    for first in (1, 11, 21):
+        await store.add([message(number, ts=NOW + number) for number in range(first, first + 10)])
+        await store.clear(GUILD, CHANNEL)
+    epochs = store.buckets.keys(0).one("epochs")
+    while await documents(redis, settings):
+        assert await redis.hget(epochs, room(GUILD, CHANNEL)) == b"3"
+        assert await store.buckets.run("drain", 0, [4])
+    assert await store.buckets.run("drain", 0, [4]) == 0
+    assert not await redis.hexists(epochs, room(GUILD, CHANNEL))
+
+
 async def test_a_message_stored_again_after_a_channel_delete_survives_the_drain(
     store: Store, search: Search, clock: Clock
 ) -> None:

@@ -20,7 +20,7 @@ KEYS = {
     "floor": "floor:",  # STRING floor:<room>        nothing up to this ts is taken in any more (cleared); expires
     "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents are still to be unlinked
     # per guild
-    "guild": "guild:",  # SET    guild:<guild>          its rooms
+    "guild": "guild:",  # SET    guild:<guild>          its rooms that hold something
     "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> ends of what back-fill has still to fetch
     # per bucket
     "guilds": "guilds",  # SET    guild ids

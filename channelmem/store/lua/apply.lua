@@ -161,18 +161,21 @@ local function raise_floor(key, at, floor_ms)
   redis.call('SET', key, known and tonumber(known) > tonumber(at) and known or at, 'PX', ms)
 end
 
--- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches.
-local function clear(_, channel, at, floor_ms)
+-- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches. The guild's
+-- list loses it until its next message: every question to the whole guild looks at each channel that is listed.
+local function clear(guild, channel, at, floor_ms)
   rooms[channel] = nil
-  local epoch = redis.call('HINCRBY', EPOCHS, channel, 1)
   raise_floor(FLOOR .. channel, at, floor_ms)
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
+  redis.call('SREM', GUILD .. guild, channel)
   local count = redis.call('ZCARD', CHAN .. channel)
-  if count > 0 then
-    local key = DRAIN .. channel .. ':' .. epoch
-    redis.call('RENAME', CHAN .. channel, key)
-    redis.call('SADD', DRAINS, key)
+  if count == 0 then
+    retire(channel)
+    return 0
   end
+  local key = DRAIN .. channel .. ':' .. redis.call('HINCRBY', EPOCHS, channel, 1)
+  redis.call('RENAME', CHAN .. channel, key)
+  redis.call('SADD', DRAINS, key)
   return count
 end
 

@@ -45,3 +45,14 @@ local function discard(channel, ids)
   for _, id in ipairs(ids) do redis.call('ZADD', DRAIN .. channel, 0, id) end
   redis.call('SADD', DRAINS, DRAIN .. channel)
 end
+
+-- Forgets a channel of which nothing is left. Its epoch may go only now: while a document of it is still to be
+-- unlinked, a later message must not get the tag of that one again.
+local function retire(channel)
+  if redis.call('EXISTS', CHAN .. channel, PEOPLE .. channel, DRAIN .. channel) > 0 then return end
+  for epoch = 1, tonumber(redis.call('HGET', EPOCHS, channel) or 0) do
+    if redis.call('EXISTS', DRAIN .. channel .. ':' .. epoch) == 1 then return end
+  end
+  redis.call('HDEL', EPOCHS, channel)
+  redis.call('SREM', GUILD .. string.match(channel, '^%d+'), channel)
+end

@@ -8,7 +8,10 @@ while taken < left do
   if not key then break end
   local channel = string.match(string.sub(key, #DRAIN + 1), '^%w+')
   local popped = redis.call('ZPOPMIN', key, left - taken)
-  if #popped == 0 then redis.call('SREM', DRAINS, key) end
+  if #popped == 0 then
+    redis.call('SREM', DRAINS, key)
+    retire(channel)
+  end
   for i = 1, #popped, 2 do
     taken = taken + 1
     if not redis.call('ZSCORE', CHAN .. channel, popped[i]) then
