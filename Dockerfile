@@ -13,7 +13,7 @@ RUN /venv/bin/pip install ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} tor
 # int8 is made from fp32, which stays beside it: one run exports both.
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
 # The exported models need none of these again; the weights' package stays, since it names the model and its tokenizer.
-RUN /venv/bin/pip freeze | grep -iE '^(torch|triton|nvidia-|cuda-|sentence-transformers|transformers|scikit-learn|scipy|sympy|networkx|onnx)(==|-| @)' \
+RUN /venv/bin/pip freeze | grep -iE '^(torch|triton|nvidia|cuda|sentence-transformers|transformers|scikit-learn|scipy|sympy|networkx|onnx)(==|-| @)' \
   | grep -viE '^onnxruntime' | sed 's/[= @].*//' | xargs /venv/bin/pip uninstall --yes --quiet
 
 FROM python:3.12-slim
