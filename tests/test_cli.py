@@ -1,15 +1,18 @@
 """The command line as a newcomer meets it."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from channelmem.cli import COMMANDS, app
+from channelmem.cli import COMMANDS, app, demo
 
 
 def run(*arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
@@ -76,6 +79,15 @@ def test_the_demo_answers_the_questions_of_the_mission_without_torch(redis_url: 
     assert answers["what did people say about llamas?"]["hits"] == []
     assert answers["tell me a joke"]["route"] == "none"
     assert set(turtles["ms"]) == {"route", "embed", "search", "total"}
+
+
+def test_the_demo_proposes_commands_that_work_as_they_stand() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    with console.capture() as captured:
+        console.print(demo._next_steps())
+    proposed = re.findall(r"channelmem (\w+(?: (?:start|url))?)", captured.get())
+    assert {command.split()[0] for command in proposed} <= set(COMMANDS)
+    assert proposed.index("redis start") < proposed.index("redis url"), "without a server there is no address"
 
 
 def test_chat_keeps_its_history_between_runs_and_explains_itself(redis_url: str, tmp_path: Path) -> None:

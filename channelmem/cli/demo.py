@@ -125,10 +125,11 @@ def _row(asked: Asked) -> dict[str, object]:
 
 def _next_steps() -> Panel:
     return Panel(
-        "channelmem chat      talk to it yourself, several people at one keyboard\n"
-        "channelmem doctor    is everything well on this machine?\n"
-        "channelmem bot       the Discord bot (set DISCORD_TOKEN first)\n"
-        "channelmem redis url connect RedisInsight or redis-cli to the buffers",
+        "channelmem chat         talk to it yourself, several people at one keyboard\n"
+        "channelmem doctor       is everything well on this machine?\n"
+        "channelmem bot          the Discord bot (set DISCORD_TOKEN first)\n"
+        "channelmem redis start  keep the server running; then\n"
+        "channelmem redis url    is the address for RedisInsight or redis-cli",
         title="What to try next",
         width=84,
     )
