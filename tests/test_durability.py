@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.memory import Memory
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import connect
 from channelmem.store.ingest import Worker
@@ -274,3 +276,17 @@ async def test_while_redis_refuses_to_make_an_index_everything_waits(
         assert await setup.store.add([message(1), message(2)]) == [Outcome.QUEUED] * 2
     await until(setup.drained)
     assert await setup.ids() == [1, 2]
+
+
+@pytest.mark.parametrize("ts", [math.nan, math.inf, -math.inf, -1.0, 1e300, 1.8e18])
+async def test_a_message_with_an_impossible_time_is_ignored_and_holds_up_nobody(setup: Setup, ts: float) -> None:
+    memory = Memory(setup.store, setup.embedder)
+    talk = [message(1), message(2, ts=ts), message(3, revision=ts), message(4)]
+    stored, ignored = Outcome.STORED, Outcome.IGNORED
+    assert await memory.remember_many(talk) == [stored, ignored, ignored, stored]
+    # What an edit cannot replace is no longer what the message says.
+    assert await memory.edit(message(4, "changed", ts=ts, revision=1.0)) is stored
+    await memory.edit(message(4, "changed", revision=ts))
+    assert await memory.remember(message(5)) is stored
+    assert await setup.ids() == [1, 5]
+    assert (setup.store.available, setup.store.dropped) == (True, 0)

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import logging
+import math
+
 import pytest
 from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.store.normalise import clean, cut, normalise
+from channelmem.store.normalise import LAST_TS, _say_once, clean, cut, normalise
+
+IMPOSSIBLE = [math.nan, math.inf, -math.inf, -1.0, 1e300, 1.8e18, 1.8e12, LAST_TS + 1]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u200b", "\u200d\ufeff ", "\u2060\n", "\x00", "\u3000"])
 def test_a_message_without_visible_text_is_nothing(text: str) -> None:
     assert normalise(message(1, text), 500) is None
+
+
+@pytest.mark.parametrize("ts", IMPOSSIBLE)
+def test_a_message_that_cannot_be_filed_under_a_time_is_nothing(ts: float) -> None:
+    assert normalise(message(1, ts=ts), 500) is None
+    assert normalise(message(1, revision=ts), 500) is None
+
+
+@pytest.mark.parametrize("ts", [0, 0.0, 1.8e9, LAST_TS])
+def test_any_time_of_the_calendar_is_taken(ts: float) -> None:
+    one = message(1, ts=ts, revision=ts)
+    assert normalise(one, 500) is one
+
+
+def test_impossible_times_are_said_once_without_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+    _say_once.cache_clear()
+    for ts in IMPOSSIBLE:
+        normalise(message(1, "a secret", ts=ts), 500)
+    assert [(one.levelno, "secret" in one.getMessage()) for one in caplog.records] == [(logging.WARNING, False)]
 
 
 def test_an_ordinary_message_is_left_as_it_is() -> None:

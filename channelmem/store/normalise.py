@@ -1,21 +1,30 @@
 """Normalise, the first stage of `remember`: text that Redis, the tokenizer and people can all read, or nothing.
 
-In: a message as the adapter got it. Out: the message to store, or None if it has no text.
+In: a message as the adapter got it. Out: the message to store, or None if it has no text, or no time to file it under.
 """
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from dataclasses import replace
+from functools import cache
 
 from channelmem.types import Message
 
+log = logging.getLogger(__name__)
+
+LAST_TS = 253_402_214_400.0
+"""The last day of the year 9999, the end of calendars: beyond it are milliseconds taken for seconds, and infinity."""
 _JOINER = "\u200d"
 _INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width: not white space to str.strip
 
 
 def normalise(message: Message, max_chars: int) -> Message | None:
-    """The message with clean, cut text and names; None for a message without visible text."""
+    """The message with clean, cut text and names; None for one without visible text or with an impossible time."""
+    if not (0 <= message.ts <= LAST_TS and 0 <= message.revision <= LAST_TS):  # NaN is not within anything
+        _say_once()
+        return None
     content = cut(clean(message.content).strip(), max_chars)
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
@@ -24,6 +33,12 @@ def normalise(message: Message, max_chars: int) -> Message | None:
     if (content, author, aliases) == (message.content, message.author, message.aliases):
         return message
     return replace(message, content=content, author=author, aliases=aliases)
+
+
+@cache
+def _say_once() -> None:
+    # An adapter that gets times wrong mostly gets all of them wrong.
+    log.warning("Messages whose time is no time in epoch seconds are ignored (this is said once)")
 
 
 def clean(text: str) -> str:
