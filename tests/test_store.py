@@ -216,6 +216,50 @@ async def test_expired_ids_leave_the_order_with_later_messages(store: Store, clo
     assert await redis.zcard(store.buckets.keys(0).of("chan", room(GUILD, CHANNEL))) == 1
 
 
+async def test_the_order_of_a_channel_lives_as_long_as_its_documents(
+    store: Store, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    keys = store.buckets.keys(0)
+    lasting = [keys.of("chan", room(GUILD, CHANNEL)), keys.of("wait", room(GUILD, CHANNEL))]
+
+    async def left_ms() -> int:
+        return min([await redis.pttl(key) for key in lasting])
+
+    await store.add([message(number, ts=NOW) for number in range(990, 1000)])
+    longest = max([await redis.pttl(keys.message(GUILD, CHANNEL, number)) for number in range(990, 1000)])
+    before = await left_ms()
+    assert longest <= before + 1000 <= (7 * 86_400 + 61) * 1000
+    await redis.pexpire(lasting[0], 1000)
+    await store.add([message(1000, ts=NOW)])
+    assert await left_ms() > longest - 60_000
+    # Another process, whose channels live for half an hour only, finds documents that live for a week.
+    other = await open_store(redis, settings.model_copy(update={"archive": False}), clock)
+    await other.add([message(1001, ts=NOW)])
+    assert await left_ms() > longest - 60_000
+    await other.close()
+
+
+async def test_a_channel_that_fell_silent_is_forgotten_when_its_messages_have_expired(
+    redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    brief = settings.model_copy(update={"archive": False, "max_age_minutes": 0.01})
+    store = await open_store(redis, brief, clock)
+    keys = store.buckets.keys(0)
+    await store.add([message(1, ts=NOW, channel_id=4)])
+    await store.clear(GUILD, 4)
+    await store.add([message(2, ts=NOW + 1, channel_id=4)])
+    await store.swept()
+    async with asyncio.timeout(20):
+        while await redis.exists(keys.of("chan", room(GUILD, 4))):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert await documents(redis, settings) == 0
+    for number in range(1, 200):
+        await store.add([message(number, ts=NOW)])
+    assert await redis.smembers(keys.of("guild", GUILD)) == {room(GUILD, CHANNEL).encode()}
+    assert await redis.hlen(keys.one("epochs")) == 0
+    await store.close()
+
+
 # --- edits ---
 
 

@@ -3,13 +3,6 @@
 
 local TOMBSTONE_MS = tonumber(ARGV[6])
 
-local function ttl_ms(ts, id, life_s)
-  -- Never longer than a life from now, whatever the clock did; jittered so that a burst does not expire at once.
-  local left_s = life_s - math.max(0, NOW - ts)
-  local jitter_s = math.min(60, life_s * 0.02) * tonumber(string.sub(id, -3)) / 1000
-  return math.max(1, math.floor((left_s + jitter_s) * 1000))
-end
-
 -- What holds for a channel while this script runs, asked for once: every call costs as much as a small command. A clear
 -- within the batch changes it, so it is asked for again.
 local rooms = {}
@@ -93,6 +86,8 @@ local function prune(m, room)
   return itself
 end
 
+local guilds = {} -- those in which something was stored
+
 local function write(m, room)
   local key = MSG .. m.channel .. ':' .. m.id
   -- A leftover or an older revision goes as a whole: no field of it, least of all its vector, may survive.
@@ -110,6 +105,7 @@ local function write(m, room)
     redis.call('SADD', GUILD .. m.guild, m.channel)
     redis.call('SADD', GUILDS, m.guild)
     room.listed = true
+    guilds[m.guild] = true
   end
   remember_person(m, room)
 end
@@ -197,5 +193,13 @@ while at <= #ARGV do
   results[#results + 1] = kinds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + count))
   at = at + 2 + count
 end
-for channel, room in pairs(rooms) do write_people(channel, room) end
+for channel, room in pairs(rooms) do
+  write_people(channel, room)
+  if room.listed then prolong(channel, room.life_s) end
+end
+-- Channels whose messages have all expired leave the lists by and by: every batch looks at one.
+for guild in pairs(guilds) do
+  local one = redis.call('SRANDMEMBER', GUILD .. guild)
+  if one then retire(one) end
+end
 return results

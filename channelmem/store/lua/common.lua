@@ -31,6 +31,23 @@ local function revision(about)
   return string.match(about, '^[^\31]*')
 end
 
+-- A document's time to live: never longer than a life from now, whatever the clock did; jittered so that a burst does
+-- not expire at once.
+local function longest_jitter_s(life_s) return math.min(60, life_s * 0.02) end
+local function ttl_ms(ts, id, life_s)
+  local left_s = life_s - math.max(0, NOW - ts)
+  local jitter_s = longest_jitter_s(life_s) * tonumber(string.sub(id, -3)) / 1000
+  return math.max(1, math.floor((left_s + jitter_s) * 1000))
+end
+
+-- A channel's order lives as long as any of its documents may, also those stored under a longer lifetime than today's.
+local function prolong(channel, life_s)
+  local ms = math.ceil((life_s + longest_jitter_s(life_s)) * 1000)
+  for _, key in ipairs({ CHAN .. channel, WAIT .. channel }) do
+    if redis.call('PEXPIRE', key, ms, 'GT') == 0 then redis.call('PEXPIRE', key, ms, 'NX') end
+  end
+end
+
 -- Takes ids out of the order, which hides them, and unlinks their documents now or leaves them to the drain.
 local function discard(channel, ids)
   for i = 1, #ids, 500 do
