@@ -17,12 +17,13 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.settings import Settings
+from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import Buckets, connect
 from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.types import Outcome, Source
+from channelmem.types import Gap, Outcome, Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)
@@ -442,6 +443,19 @@ async def test_an_epoch_is_kept_until_every_older_document_is_unlinked(
         assert await store.buckets.run("drain", 0, [4])
     assert await store.buckets.run("drain", 0, [4]) == 0
     assert not await redis.hexists(epochs, room(GUILD, CHANNEL))
+
+
+async def test_nothing_is_left_to_fetch_of_a_removed_channel_or_guild(store: Store) -> None:
+    bookmarks = Bookmarks(store.buckets)
+    for channel in (4, 5, 6):
+        await bookmarks.note(GUILD, Gap(channel, None, 5))
+    await bookmarks.note(GUILD + 1, Gap(4, 8, 5))
+    await store.delete_channel(GUILD, 4)
+    await store.clear(GUILD, 5)
+    assert await bookmarks.open(GUILD) == [Gap(6, None, 5)]
+    await store.delete_guild(GUILD)
+    assert await bookmarks.open(GUILD) == []
+    assert await bookmarks.open(GUILD + 1) == [Gap(4, 8, 5)]
 
 
 async def test_a_message_stored_again_after_a_channel_delete_survives_the_drain(

@@ -10,7 +10,10 @@ from channelmem.types import Gap
 
 
 class Bookmarks:
-    """One gap per channel, kept in Redis, so that an interrupted back-fill is taken up by the next process."""
+    """One gap per channel, kept in Redis, so that an interrupted back-fill is taken up by the next process.
+
+    A channel that is cleared or deleted loses its gap in the same step, and so do all channels of a guild that is left
+    (`apply.lua`)."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
@@ -25,10 +28,6 @@ class Bookmarks:
     async def open(self, guild_id: int) -> list[Gap]:
         rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
         return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
-
-    async def drop(self, guild_id: int) -> None:
-        """The bot left the guild."""
-        await answered(self._buckets.redis.unlink(self._key(guild_id)))
 
     def _key(self, guild_id: int) -> str:
         return self._buckets.keys(self._buckets.bucket(guild_id)).of("unfetched", guild_id)

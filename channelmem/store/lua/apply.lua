@@ -164,6 +164,7 @@ local function clear(guild, channel, at, floor_ms)
   raise_floor(FLOOR .. channel, at, floor_ms)
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
   redis.call('SREM', GUILD .. guild, channel)
+  redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- all of it is older than the floor
   local count = redis.call('ZCARD', CHAN .. channel)
   if count == 0 then
     retire(channel)
@@ -180,7 +181,7 @@ local function leave(guild, at)
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do
     count = count + clear(guild, channel, at, TOMBSTONE_MS)
   end
-  redis.call('UNLINK', GUILD .. guild)
+  redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild)
   redis.call('SREM', GUILDS, guild)
   return count
 end
