@@ -95,7 +95,9 @@ class Bot(commands.AutoShardedBot):
         """The cogs hear messages; there are no prefix commands to look for."""
 
     def health(self) -> dict[str, bool]:
-        return {"discord": self.is_ready() and not self.is_closed(), "redis": self.memory.available}
+        # Once ready, discord.py stays so while it reconnects; only the shards tell.
+        connected = self.is_ready() and not any(shard.is_closed() for shard in self.shards.values())
+        return {"discord": connected, "redis": self.memory.available}
 
     async def _refresh(self) -> None:
         """Figures that are asked for only when somebody looks."""

@@ -55,6 +55,13 @@ async def test_what_people_write_is_never_logged(
     assert "swordfish" not in captured.err + captured.out
 
 
+async def test_a_lost_gateway_is_no_health_until_it_is_back(scene: Scene, recording: Bot) -> None:
+    await scene.server.until(lambda: recording.health()["discord"])
+    await scene.server.gateway.cut(resumable=True)
+    await scene.server.until(lambda: not recording.health()["discord"])
+    await scene.server.until(lambda: recording.health()["discord"])
+
+
 @pytest.fixture
 async def door() -> AsyncIterator[tuple[Door, Metrics, dict[str, bool]]]:
     metrics, health = Metrics(), {"discord": True, "redis": False}
