@@ -81,6 +81,12 @@ def test_the_demo_answers_the_questions_of_the_mission_without_torch(redis_url: 
     assert set(turtles["ms"]) == {"route", "embed", "search", "total"}
 
 
+def test_the_demo_leaves_no_channel_behind(redis_url: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"demo-{tmp_path.name}"}
+    assert run("demo", "--fast", **env).returncode == 0
+    assert json.loads(run("inspect", "--json", **env).stdout) == []
+
+
 def test_the_demo_proposes_commands_that_work_as_they_stand() -> None:
     console = Console(file=io.StringIO(), width=80)
     with console.capture() as captured:
