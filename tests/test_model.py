@@ -200,6 +200,15 @@ def test_int8_without_the_package_that_makes_it_is_one_sentence(
         prepare(own_cache.model_copy(update={"embedding_precision": "int8"}))
 
 
+def test_an_export_without_the_packages_that_make_it_is_one_sentence(
+    own_cache: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "channelmem.embedding.model_export", raising=False)
+    with pytest.raises(ModelError, match=r"torch.*pip install torch"):
+        prepare(own_cache.model_copy(update={"cache_dir": tmp_path / "empty"}))
+
+
 def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:
     stages: list[str] = []
     prepare(own_cache, lambda stage, fraction: stages.append(stage))

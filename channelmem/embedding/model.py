@@ -144,9 +144,15 @@ def _fill(entry: Path, source: Source, base: Model | None, report: Progress) -> 
 
 
 def _export(source: Source, into: Path, report: Progress) -> Manifest:
-    # Imported here because it loads torch (10 s), which a start with a warm cache must never do.
-    from channelmem.embedding.model_export import export  # noqa: PLC0415
-
+    try:
+        # Imported here because it loads torch (10 s), which a start with a warm cache must never do.
+        from channelmem.embedding.model_export import export  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        # A slim installation runs models that are exported already, and lacks what makes them.
+        raise ModelError(
+            f"{source.name} is not exported yet, and what exports it is missing here ({error.name}). Run `pip install "
+            "torch sentence-transformers onnx`, or bring a cache directory in which it is exported."
+        ) from error
     return export(source, into, report)
 
 
