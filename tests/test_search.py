@@ -245,6 +245,24 @@ async def test_neighbours_that_are_known_are_not_read_again(talk: Store, search:
     assert ids(await search.around(GUILD, CHANNEL, [3, 5], 1, known=[3, 4, 99])) == [2, 5, 6]
 
 
+@pytest.mark.parametrize("spread_s", [1.0, 0.0], ids=["apart", "of one moment"])
+async def test_a_capped_view_that_the_index_answers_counts_only_what_it_can_find(
+    redis: Redis, settings: Settings, clock: Clock, spread_s: float
+) -> None:
+    few = settings.model_copy(update={"max_messages": 5})
+    store = await open_store(redis, few, clock)
+    await store.add([message(number, ts=NOW - 100 + number * spread_s) for number in range(1, 13)])
+    search, query = Search(store.buckets), replace(BUFFER, channel_ids=(), words=("turtles",))
+    found = await search.nearest(query)
+    assert {hit.message.id for hit in found.hits} == {8, 9, 10, 11, 12}
+    assert (found.total, found.oldest_ts) == (5, NOW - 100 + 8 * spread_s)
+    before = await search.nearest(replace(query, window=Window(None, NOW - 101 + 8 * spread_s)))
+    assert (before.hits, before.total) == ((), 0)
+    some = await search.nearest(replace(query, window=Window(NOW - 100, NOW - 100 + 9 * spread_s)))
+    assert some.total == len(some.hits) == (2 if spread_s else 5)
+    await store.close()
+
+
 async def test_neighbours_outlive_neither_their_lifetime_nor_the_cap(
     talk: Store, search: Search, redis: Redis, settings: Settings, clock: Clock
 ) -> None:

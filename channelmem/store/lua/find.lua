@@ -27,13 +27,24 @@ local function number(value)
 end
 
 local total, oldest = 0, nil
+-- How much of a channel is in view and window; `view.from` is the oldest that can be found, as a capped view begins with
+-- its n-th newest message.
 local function measure(channel, view)
   local order = CHAN .. channel
-  local from = math.max(view.oldest, first)
-  local inside = redis.call('ZCOUNT', order, from, last)
-  total = total + (view.capped and math.min(inside, LIMITS.n) or inside)
   local head = redis.call('ZRANGEBYSCORE', order, view.oldest, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  if #head > 0 then oldest = math.min(oldest or math.huge, tonumber(head[2])) end
+  if #head == 0 then return 0 end
+  view.from = tonumber(head[2])
+  if view.capped then
+    local nth = redis.call('ZREVRANGE', order, LIMITS.n - 1, LIMITS.n - 1, 'WITHSCORES')
+    view.from = math.max(view.from, tonumber(nth[2] or '-inf'))
+  end
+  oldest = math.min(oldest or math.huge, view.from)
+  local inside = redis.call('ZCOUNT', order, math.max(view.from, first), last)
+  if view.capped then
+    -- Others of the same moment as the n-th are not among the newest n.
+    inside = math.max(0, math.min(inside, LIMITS.n - redis.call('ZCOUNT', order, '(' .. number(last), '+inf')))
+  end
+  total = total + inside
   return inside
 end
 
@@ -57,8 +68,7 @@ local function filter()
     local view = bound(channel)
     if measure(channel, view) > 0 then
       if view.capped then
-        local nth = redis.call('ZREVRANGE', CHAN .. channel, LIMITS.n - 1, LIMITS.n - 1, 'WITHSCORES')
-        local from = math.max(view.oldest, first, tonumber(nth[2] or '-inf'))
+        local from = math.max(view.from, first)
         clauses[#clauses + 1] = '(@channel:{' .. tag(channel) .. '} @ts:[' .. number(from) .. ' ' .. number(last) .. '])'
       else
         whole[#whole + 1] = tag(channel)
