@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import Buckets, connect
 from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
+from channelmem.store.outbox import Event
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Gap, Outcome, Source
@@ -443,6 +444,41 @@ async def test_an_epoch_is_kept_until_every_older_document_is_unlinked(
         assert await store.buckets.run("drain", 0, [4])
     assert await store.buckets.run("drain", 0, [4]) == 0
     assert not await redis.hexists(epochs, room(GUILD, CHANNEL))
+
+
+async def test_a_guild_that_was_left_refuses_late_messages_of_any_channel(
+    store: Store, search: Search, clock: Clock
+) -> None:
+    await store.add([message(1)])
+    clock.now = NOW + 10
+    late = [message(2, ts=NOW + 5), message(3, ts=NOW + 5, channel_id=77)]
+    left, refused = await asyncio.gather(store.delete_guild(GUILD), store.add(late))
+    assert (left, refused) == (1, [Outcome.IGNORED, Outcome.IGNORED])
+    assert await store.add(late) == [Outcome.IGNORED, Outcome.IGNORED]
+    invited_again = message(4, ts=NOW + 20, channel_id=77)
+    assert await store.add([invited_again]) == [Outcome.STORED]
+    assert await store.add([message(5, guild_id=GUILD + 1)]) == [Outcome.STORED]
+
+
+@pytest.mark.parametrize("answers_lost", [0, 1, 2])
+async def test_leaving_a_guild_again_for_a_lost_answer_changes_nothing(
+    store: Store, search: Search, monkeypatch: pytest.MonkeyPatch, answers_lost: int
+) -> None:
+    send, lost = store._outbox._send, [RedisUnavailableError("the answer was lost")] * answers_lost
+
+    async def losing(bucket: int, events: Sequence[Event]) -> list[int]:
+        results = await send(bucket, events)
+        if lost:
+            raise lost.pop()
+        return results
+
+    monkeypatch.setattr(store._outbox, "_send", losing)
+    await asyncio.gather(store.delete_guild(GUILD), store.add([message(1), message(2, ts=NOW + 1)]))
+    async with asyncio.timeout(20):
+        while store.queued:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert not lost
+    assert await ids(search) == [2]
 
 
 async def test_nothing_is_left_to_fetch_of_a_removed_channel_or_guild(store: Store) -> None:

@@ -17,7 +17,7 @@ KEYS = {
     "chan": "chan:",  # ZSET   chan:<room>         id -> ts: the order; a message is visible while it is in here
     "wait": "wait:",  # SET    wait:<room>         ids that still wait for their vector
     "people": "people:",  # HASH   people:<room>       author -> last ts, name, aliases
-    "floor": "floor:",  # STRING floor:<room>        nothing up to this ts is taken in any more (cleared); expires
+    "floor": "floor:",  # STRING floor:<room or guild>  nothing up to this ts is taken in any more; expires
     "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents are still to be unlinked
     # per guild
     "guild": "guild:",  # SET    guild:<guild>          its rooms that hold something

@@ -25,6 +25,14 @@ local function room_of(channel)
   return room
 end
 
+-- The floor of a guild that was left: it holds for channels too of which nothing was known then.
+local floors = {}
+local function guild_floor(guild)
+  local floor = floors[guild] or tonumber(redis.call('GET', FLOOR .. guild) or '-inf')
+  floors[guild] = floor
+  return floor
+end
+
 local function remember_person(m, room)
   if m.flag == 'own' then return end
   local known = room.people[m.author]
@@ -65,7 +73,7 @@ local function refused(m, room)
     if known and m.rev > known then discard(m.channel, { m.id }) end
     return true
   end
-  if m.ts <= room.floor then return true end
+  if m.ts <= room.floor or m.ts <= guild_floor(m.guild) then return true end
   local gone = redis.call('GET', GONE .. m.channel .. ':' .. m.id)
   return gone and (gone == 'inf' or m.rev <= tonumber(gone))
 end
@@ -159,12 +167,10 @@ end
 
 -- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches. The guild's
 -- list loses it until its next message: every question to the whole guild looks at each channel that is listed.
-local function clear(guild, channel, at, floor_ms)
+local function vanish(guild, channel)
   rooms[channel] = nil
-  raise_floor(FLOOR .. channel, at, floor_ms)
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
   redis.call('SREM', GUILD .. guild, channel)
-  redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- all of it is older than the floor
   local count = redis.call('ZCARD', CHAN .. channel)
   if count == 0 then
     retire(channel)
@@ -176,11 +182,17 @@ local function clear(guild, channel, at, floor_ms)
   return count
 end
 
+local function clear(guild, channel, at, floor_ms)
+  raise_floor(FLOOR .. channel, at, floor_ms)
+  redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- all of it is older than the floor
+  return vanish(guild, channel)
+end
+
 local function leave(guild, at)
+  floors[guild] = nil
+  raise_floor(FLOOR .. guild, at, TOMBSTONE_MS)
   local count = 0
-  for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do
-    count = count + clear(guild, channel, at, TOMBSTONE_MS)
-  end
+  for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do count = count + vanish(guild, channel) end
   redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild)
   redis.call('SREM', GUILDS, guild)
   return count
