@@ -63,10 +63,11 @@ end
 
 -- The filter: channels with their epochs and times; where only the newest n count, from the n-th newest on.
 local function filter()
-  local whole, clauses = {}, {}
+  local whole, clauses, live = {}, {}, {}
   for _, channel in ipairs(channels) do
     local view = bound(channel)
     if measure(channel, view) > 0 then
+      live[#live + 1] = channel
       if view.capped then
         local from = math.max(view.from, first)
         clauses[#clauses + 1] = '(@channel:{' .. tag(channel) .. '} @ts:[' .. number(from) .. ' ' .. number(last) .. '])'
@@ -75,6 +76,7 @@ local function filter()
       end
     end
   end
+  channels = live
   if #whole > 0 then
     local from = math.max(NOW - LIMITS.archive_s, first)
     clauses[#clauses + 1] = '(@channel:{' .. table.concat(whole, '|') .. '} @ts:['
