@@ -123,12 +123,16 @@ async def test_a_removal_that_has_ended_takes_nothing_of_who_came_back(store: St
     assert [seen.person.id for seen in await store.roster(GUILD, CHANNEL)] == [6]
 
 
-async def test_forgetting_in_one_guild_leaves_the_others(store: Store, search: Search) -> None:
-    await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
-    await store.forget(6, GUILD)
+@pytest.mark.parametrize("guild", [GUILD, 0], ids=["a guild", "direct messages"])
+async def test_forgetting_in_one_guild_leaves_the_others(store: Store, search: Search, guild: int) -> None:
+    await store.add([bobs(1, guild_id=guild), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
+    await store.forget(6, guild)
     await store.swept()
-    assert await search.newest(BUFFER) == []
+    assert await search.newest(replace(BUFFER, guild_id=guild)) == []
+    assert [one async for one in store.export(6)] == await search.newest(Query(OTHER_GUILD, (4,)))
     assert [one.id for one in await search.newest(Query(OTHER_GUILD, (4,)))] == [2]
+    assert [seen.person.id for seen in await store.roster(OTHER_GUILD, 4)] == [6]
+    assert await store.roster(guild, CHANNEL) == []
 
 
 async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, settings: Settings, clock: Clock) -> None:

@@ -27,7 +27,7 @@ KEYS = {
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
     "policy": "policy",  # HASH   <room>:paused, <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
-    "forgetting": "forgetting",  # SET    <guild or 0>:<author>: their messages are being removed
+    "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; reindex: its progress

@@ -58,7 +58,7 @@ class Privacy:
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts out, hides at once and removes in the background everything of an author."""
         await self.opt_out(author_id, guild_id)
-        job = f"{guild_id or 0}:{author_id}"
+        job = f"{'*' if guild_id is None else guild_id}:{author_id}"  # direct messages are guild 0
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
             for bucket in self._concerned(guild_id):
                 pipe.sadd(self.buckets.keys(bucket).one("forgetting"), job)

@@ -1,10 +1,10 @@
--- Removes a few messages of one author. ARGV after the common five: how many, '<guild or 0>:<author>'.
+-- Removes a few messages of one author. ARGV after the common five: how many, '<guild or *>:<author>'.
 -- Returns how many were removed; 0 too where the job has ended, since what the author wrote after that is to stay.
 
 if redis.call('SISMEMBER', FORGETTING, ARGV[7]) == 0 then return 0 end
-local guild, author = string.match(ARGV[7], '^(%d+):(%d+)$')
+local guild, author = string.match(ARGV[7], '^([%d*]+):(%d+)$')
 local query = '@author:{' .. author .. '}'
-if guild ~= '0' then
+if guild ~= '*' then
   local tags = {}
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do tags[#tags + 1] = tag(channel) end
   if #tags == 0 then return 0 end
