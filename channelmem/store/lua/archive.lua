@@ -1,20 +1,26 @@
 -- Sets a channel's archive policy. ARGV after the common five: channel, 1, 0 or '' (the default again).
--- Switched off, what the buffer no longer holds is removed, and the rest lives only as long as the buffer.
+-- Switched on or off, what the buffer no longer holds is removed (without an archive its documents expire), and the rest
+-- lives as long as the channel now keeps its messages. Returns how many were removed.
 
 local channel, value = ARGV[6], ARGV[7]
+local before = archive_on(channel)
 if value == '' then
   redis.call('HDEL', POLICY, channel .. ':archive')
 else
   redis.call('HSET', POLICY, channel .. ':archive', value)
 end
-if archive_on(channel) then return 0 end
+local now = archive_on(channel)
+if before and now then return 0 end
+local life_s = now and LIMITS.archive_s or LIMITS.buffer_s
 local order = CHAN .. channel
 local keep = redis.call('ZREVRANGEBYSCORE', order, '+inf', NOW - LIMITS.buffer_s, 'WITHSCORES', 'LIMIT', 0, LIMITS.n)
 for i = 1, #keep, 2 do
-  local left_s = LIMITS.buffer_s - math.max(0, NOW - tonumber(keep[i + 1]))
-  redis.call('PEXPIRE', MSG .. channel .. ':' .. keep[i], math.max(1, math.floor(left_s * 1000)))
+  redis.call('PEXPIRE', MSG .. channel .. ':' .. keep[i], ttl_ms(tonumber(keep[i + 1]), keep[i], life_s))
 end
-local rest = redis.call('ZRANGE', order, 0, redis.call('ZCARD', order) - #keep / 2 - 1)
-if #keep == redis.call('ZCARD', order) * 2 then return 0 end
+prolong(channel, life_s)
+redis.call('PEXPIRE', PEOPLE .. channel, math.floor(life_s * 1000))
+local over = redis.call('ZCARD', order) - #keep / 2
+if over == 0 then return 0 end
+local rest = redis.call('ZRANGE', order, 0, over - 1)
 discard(channel, rest)
 return #rest
