@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message
 from numpy.typing import NDArray
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from redis.asyncio import Redis
 
+from channelmem.embedding.embed import Embedder, LaneEmbedder
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
@@ -210,20 +212,84 @@ async def test_a_broken_model_ends_the_worker_with_its_own_error(store: Store, r
 
 
 class BreakingEmbedder(FakeEmbedder):
-    """Fails at once with the first texts; the next ones never come back."""
+    """Fails at once; some texts never come back."""
 
     async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.embedded += len(texts)
-        if self.embedded > 10:
+        if any("never" in text for text in texts):
             await asyncio.Event().wait()
         raise ModelError("The model is gone. Install it again.")
 
 
 async def test_a_broken_model_leaves_no_task_behind(store: Store) -> None:
-    await store.add([message(number) for number in range(30)])
+    await store.add([message(number, "never" if number >= 10 else "at once") for number in range(30)])
     with pytest.raises(ModelError, match="gone"):
         await asyncio.wait_for(Worker(store, BreakingEmbedder(), batch=10).run(), 10)
     assert not [task for task in asyncio.all_tasks() if "Worker." in repr(task.get_coro())]
+
+
+class PickyEncoder:
+    """Fails on some texts in its own way: where it reads them, or where it embeds them."""
+
+    dims, identity = FakeEmbedder.dims, FakeEmbedder.identity
+
+    def tokenise_question(self, text: str) -> list[str]:
+        return [text]
+
+    def tokenise_messages(self, texts: Sequence[str]) -> list[str]:
+        if any("unreadable" in text for text in texts):
+            raise Exception("what the tokenizer says")  # noqa: TRY002  (it has no class of its own)
+        return list(texts)
+
+    def infer(self, rows: Sequence[str]) -> NDArray[np.float32]:
+        if any("poison" in row for row in rows):
+            raise InvalidArgument("what the model says of a poison")
+        return np.stack([FakeEmbedder.vector(FakeEmbedder(), row) for row in rows])
+
+
+class PickyEmbedder(FakeEmbedder):
+    """Somebody else's, with the errors of its library."""
+
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if any("poison" in text or "unreadable" in text for text in texts):
+            raise RuntimeError("what the model says of a poison")
+        return await super().embed_messages(texts)
+
+
+@pytest.mark.parametrize("make", [PickyEmbedder, lambda: LaneEmbedder(PickyEncoder(), 2)])
+async def test_a_text_that_the_model_fails_on_is_given_up_alone(
+    store: Store, search: Search, make: Callable[[], Embedder], caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = {50: "a poison", 80: "unreadable words"}
+    await store.add([message(number, bad.get(number, f"turtle {number}")) for number in range(1, 91)])
+    embedder = make()
+    worker = Worker(store, embedder)
+    task = asyncio.create_task(worker.run())
+    assert await store.flush(20)
+    await until(lambda: _is_checked(worker))
+    assert await store.flush(20)
+    assert not task.done()
+    await end([task])
+    embedder.close()
+    assert await without_vector(search, FakeEmbedder()) == sorted(bad)  # visible, but not by meaning
+    assert (worker.progress.embedded, (await store.status(GUILD, CHANNEL)).pending) == (88, 0)
+    found = await search.nearest(Query(GUILD, (CHANNEL,), words=("poison",), source=Source.ARCHIVE))
+    assert [hit.message.id for hit in found.hits] == [50]
+    assert "The model fails on message" in caplog.text
+    assert "poison" not in caplog.text
+
+
+async def _is_checked(worker: Worker) -> bool:
+    return not worker._unchecked  # the repair scan puts it back once
+
+
+async def test_a_text_that_was_given_up_is_tried_again_when_it_was_edited(store: Store, search: Search) -> None:
+    task = asyncio.create_task(Worker(store, PickyEmbedder()).run())
+    await store.add([message(1, "poison"), message(2)])
+    assert await store.flush(10)
+    await store.edit(message(1, "an apple", revision=1.0))
+    assert await store.flush(10)
+    await end([task])
+    assert await without_vector(search, FakeEmbedder()) == []
 
 
 async def test_buckets_that_nobody_used_yet_hold_up_nobody(

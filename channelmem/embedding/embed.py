@@ -31,6 +31,9 @@ Group = tuple[list[int], Vectors]
 A = TypeVar("A")
 R = TypeVar("R")
 
+FAILURES = (ModelError, RuntimeError, ValueError)
+"""What an embedder raises for texts that its model fails on: ours the first, others also what their libraries do."""
+
 # One run of the model has at most this many tokens, padding included. Measured on two busy cores, larger runs are
 # no faster per message, and a question shares its core with one run at most.
 BATCH_TOKENS = 128
@@ -115,7 +118,7 @@ class LaneEmbedder:
         """The same in groups, as they leave the model: texts of similar length, shortest first."""
         if not texts:
             return
-        rows = await self._on_message_lane(self._encoder.tokenise_messages, texts)
+        rows = await self._tokenised(texts)
         running: dict[asyncio.Future[Vectors], list[int]] = {}
         try:
             runs = list(batches([len(row) for row in rows]))
@@ -124,12 +127,12 @@ class LaneEmbedder:
                 # behind a large one.
                 if len(running) == self._lanes:
                     for job in await _first_of(running):
-                        yield running.pop(job), job.result()
+                        yield running.pop(job), _result(job)
                 job = self._on_message_lane(self._infer_when_quiet, [[rows[place] for place in run] for run in some])
                 running[job] = [place for run in some for place in run]
             while running:
                 for job in await _first_of(running):
-                    yield running.pop(job), job.result()
+                    yield running.pop(job), _result(job)
         finally:
             for job in running:
                 job.cancel()
@@ -156,8 +159,24 @@ class LaneEmbedder:
             vectors.append(self._encoder.infer(rows))
         return np.concatenate(vectors)
 
+    async def _tokenised(self, texts: Sequence[str]) -> list[Any]:
+        job = self._on_message_lane(self._encoder.tokenise_messages, texts)
+        try:
+            await asyncio.wait([job])
+        finally:
+            job.cancel()  # where nobody waits for it any more
+        return _result(job)
+
     def _on_message_lane(self, work: Callable[[A], R], argument: A) -> asyncio.Future[R]:
         return asyncio.wrap_future(self._message_lanes.submit(work, argument))
+
+
+def _result(job: asyncio.Future[R]) -> R:
+    """Of a job that is done. The errors of ONNX Runtime and of tokenizers have nothing in common; here they get it."""
+    error = job.exception()
+    if isinstance(error, Exception) and not isinstance(error, ModelError):
+        raise ModelError(f"The embedding model failed: {error}") from error
+    return job.result()
 
 
 async def _first_of(running: Iterable[asyncio.Future[Vectors]]) -> set[asyncio.Future[Vectors]]:

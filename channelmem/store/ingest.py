@@ -2,7 +2,8 @@
 
 Three steps run at the same time on different batches: read and load texts, embed, commit. An entry is acknowledged
 and deleted with its vector, so whatever is on a stream still waits; what a dead worker had taken is claimed by the
-others. Any number of workers share the work, in the bot's process or as `channelmem worker`:
+others. A text that the model fails on is given up alone: it is found by its words and time only. Any number of
+workers share the work, in the bot's process or as `channelmem worker`:
 
     worker = Worker(store, embedder)
     task = asyncio.create_task(worker.run())
@@ -25,14 +26,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
-from channelmem.embedding.embed import Embedder
+from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.heal import repair
 from channelmem.store.keys import GROUP
 from channelmem.store.scripts import AWAY, command
-from channelmem.store.store import Store
+from channelmem.store.store import GIVEN_UP, Store
 from channelmem.store.tasks import end
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,8 @@ BLOCK_S = 0.25
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 HANDED_OVER_MS = 3_600_000
+PLAIN_TEXT = "good morning"
+"""A model that fails on this too is broken; then no text is given up for it."""
 T = TypeVar("T")
 
 
@@ -69,6 +73,8 @@ class Progress:
     embedded: int = 0
     claimed: int = 0
     errors: int = 0
+    given_up: int = 0
+    """Texts that the model failed on."""
 
 
 Embedded = list[tuple[Entry, bytes]]
@@ -161,13 +167,35 @@ class Worker:
     async def _embed_batch(self, entries: list[Entry]) -> None:
         if done := [(entry, b"") for entry in entries if entry.text is None]:
             await self._embedded.put(done)
-        wanted = [entry for entry in entries if entry.text is not None]
-        async with aclosing(self._embedder.embed_as_ready([entry.text or "" for entry in wanted])) as groups:
+        left = dict(enumerate(entry for entry in entries if entry.text is not None))
+        try:
+            await self._embed_together(left)
+        except FAILURES:
+            await self._embed_alone(list(left.values()))
+
+    async def _embed_together(self, left: dict[int, Entry]) -> None:
+        """Takes out of `left` what has left the model."""
+        async with aclosing(self._embedder.embed_as_ready([entry.text or "" for entry in left.values()])) as groups:
             async for places, vectors in groups:
-                blobs = [vector.tobytes() for vector in vectors.astype(np.float16)]
-                await self._embedded.put([(wanted[at], blob) for at, blob in zip(places, blobs, strict=True)])
+                done = zip(places, _blobs(vectors), strict=True)
+                await self._embedded.put([(left.pop(place), blob) for place, blob in done])
                 if self._stopping.is_set():
                     return  # what was not begun is handed over
+
+    async def _embed_alone(self, entries: Iterable[Entry]) -> None:
+        """After an error: one text is at fault, and the others have nothing to do with it."""
+        for entry in entries:
+            if self._stopping.is_set():
+                return
+            try:
+                (blob,) = _blobs(await self._embedder.embed_messages([entry.text or ""]))
+            except FAILURES as error:
+                await self._embedder.embed_messages([PLAIN_TEXT])
+                cause = type(error.__cause__ or error).__name__  # its own words may be those of the message
+                log.error("The model fails on message %s (%s); it is found without meaning", entry.name, cause)  # noqa: TRY400
+                self.progress.given_up += 1
+                blob = GIVEN_UP
+            await self._embedded.put([(entry, blob)])
 
     async def _commit(self) -> None:
         while (embedded := await self._embedded.get()) is not None:
@@ -276,6 +304,10 @@ class Worker:
         for bucket in list(self._unchecked):
             if await repair(self._buckets, bucket):
                 self._unchecked.discard(bucket)
+
+
+def _blobs(vectors: NDArray[np.float32]) -> list[bytes]:
+    return [vector.tobytes() for vector in vectors.astype(np.float16)]
 
 
 def _streams(reply: Any) -> Iterable[tuple[str, list[Any]]]:

@@ -35,6 +35,9 @@ COMMIT_CHUNK = 24
 """Vectors per script, at most: inserting one takes Redis up to a millisecond, during which nobody else is served, and
 every script wakes the event loop, which takes a core from the model."""
 
+GIVEN_UP = b"-"
+"""In place of a vector: the model fails on this text, so it waits no longer."""
+
 
 class Store(Privacy):
     """Open with `await Store.open(...)`, end with `await store.close()`."""
@@ -166,7 +169,8 @@ class Store(Privacy):
         return sum([await self.commit_rows(bucket, batch) for bucket, batch in rows.items()])
 
     async def commit_rows(self, bucket: int, rows: Sequence[tuple[str, str, str, bytes]]) -> int:
-        """Rows of (stream entry or '', '<channel>:<id>', revision, FLOAT16 vector or b'' to just acknowledge)."""
+        """Rows of (stream entry or '', '<channel>:<id>', revision, vector); a vector is FLOAT16, or GIVEN_UP, or b'' to
+        just acknowledge."""
         written = 0
         for at in range(0, len(rows), COMMIT_CHUNK):
             values = [value for row in rows[at : at + COMMIT_CHUNK] for value in row]

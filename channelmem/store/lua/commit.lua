@@ -1,5 +1,5 @@
 -- Adds vectors. ARGV after the common five: version of the vector field, then per message: stream entry or '',
--- '<channel>:<id>', revision, vector or '' (nothing to embed any more).
+-- '<channel>:<id>', revision, vector or '' (nothing to embed any more) or '-' (the model fails on it).
 -- A vector is written only if its document is still visible with the same revision: what was deleted or edited
 -- meanwhile is not brought back. Returns how many were written, or -1 if the version is not the current one.
 
@@ -13,11 +13,11 @@ for at = 7, #ARGV, 4 do
   local doc = redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HMGET', MSG .. name, 'about', field)
   local current = doc and doc[1] and revision(doc[1]) == rev
   -- Any HSET on an embedded document costs a new insertion into the graph: never write the same one twice.
-  if current and vector ~= '' and not doc[2] then
+  if current and #vector > 1 and not doc[2] then
     redis.call('HSET', MSG .. name, field, vector)
     written = written + 1
   end
-  -- Removed or expired before it was embedded, or embedded: it waits no longer.
+  -- Removed or expired before it was embedded, or embedded, or given up: it waits no longer.
   if not (doc and doc[1]) or current and (vector ~= '' or doc[2]) then
     settled[channel] = settled[channel] or {}
     table.insert(settled[channel], id)
