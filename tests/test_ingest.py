@@ -15,7 +15,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from redis.asyncio import Redis
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder
-from channelmem.errors import ModelError
+from channelmem.errors import ModelError, RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.ingest import EMBEDDING, Worker
@@ -290,6 +290,42 @@ async def test_a_text_that_was_given_up_is_tried_again_when_it_was_edited(store:
     assert await store.flush(10)
     await end([task])
     assert await without_vector(search, FakeEmbedder()) == []
+
+
+class HoldingEmbedder(FakeEmbedder):
+    """Keeps some texts for as long as its gate is closed."""
+
+    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if any("slow" in text for text in texts):
+            await self.gate.wait()
+        self.embedded += len(texts)
+        return np.stack([self.vector(text) for text in texts])
+
+
+async def test_what_a_failed_commit_dropped_is_found_behind_what_is_still_in_hand(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder, commit_rows = HoldingEmbedder(), store.commit_rows
+    embedder.gate.clear()
+    failures = iter([RedisUnavailableError("away for a moment")])
+
+    async def fail_once(bucket: int, rows: Sequence[tuple[str, str, str, bytes]]) -> int:
+        for error in failures:
+            raise error
+        return await commit_rows(bucket, rows)
+
+    monkeypatch.setattr(store, "commit_rows", fail_once)
+    await store.add([message(number, "slow" if number <= 4 else "quick") for number in range(1, 9)])
+    # Others' work is claimed after ten minutes; this worker's own must not wait for that.
+    task = asyncio.create_task(Worker(store, embedder, batch=4, claim_idle_s=600).run())
+    await until(lambda: _waiting(store, 4))
+    embedder.gate.set()
+    assert await store.flush(10)
+    await end([task])
+
+
+async def _waiting(store: Store, count: int) -> bool:
+    return await store.pending() == count
 
 
 async def test_buckets_that_nobody_used_yet_hold_up_nobody(

@@ -223,15 +223,20 @@ class Worker:
         return loaded
 
     async def _fresh(self) -> list[Entry]:
-        return await self._read_group(">", ("BLOCK", self._block_ms))
+        return _all_entries(await self._read_group(dict.fromkeys(self._buckets.all, ">"), ("BLOCK", self._block_ms)))
 
     async def _recovered(self) -> list[Entry]:
-        """What was delivered to this worker and dropped on an error."""
+        """What was delivered to this worker and dropped on an error; it may lie behind much that is in hand."""
         if not self._lost_some:
             return []
-        entries = [entry for entry in await self._read_group("0", ()) if entry.id not in self._held]
-        self._lost_some = bool(entries)
-        return entries
+        self._lost_some = False  # before the first await: an error meanwhile sets it again
+        starts = dict.fromkeys(self._buckets.all, "0")
+        while pages := await self._read_group(starts, ()):
+            if lost := [entry for entry in _all_entries(pages) if entry.id not in self._held]:
+                self._lost_some = True
+                return lost
+            starts |= {bucket: rows[-1][0].decode() for bucket, rows in pages.items()}
+        return []
 
     async def _claimed(self) -> list[Entry]:
         """What others took and did not finish."""
@@ -251,14 +256,15 @@ class Worker:
         self.progress.claimed += len(claimed)
         return claimed
 
-    async def _read_group(self, start: str, block: tuple[str | int, ...]) -> list[Entry]:
-        streams = {self._buckets.keys(bucket).one("ingest"): bucket for bucket in self._buckets.all}
+    async def _read_group(self, starts: dict[int, str], block: tuple[str | int, ...]) -> dict[int, list[Any]]:
+        """Per bucket the rows after its start, where there are any."""
+        streams = {self._buckets.keys(bucket).one("ingest"): bucket for bucket in starts}
         reply = await command(
             self._buckets.redis,
             *("XREADGROUP", "GROUP", GROUP, self.name, "COUNT", self._batch, *block),
-            *("STREAMS", *streams, *[start] * len(streams)),
+            *("STREAMS", *streams, *starts.values()),
         )
-        return [one for stream, rows in _streams(reply) for one in _entries(streams[stream], rows)]
+        return {streams[stream.decode()]: rows for stream, rows in reply or () if rows}
 
     async def _load(self, bucket: int, entries: list[Entry]) -> list[Entry]:
         values = [value for entry in entries for value in (entry.name, entry.revision)]
@@ -310,8 +316,8 @@ def _blobs(vectors: NDArray[np.float32]) -> list[bytes]:
     return [vector.tobytes() for vector in vectors.astype(np.float16)]
 
 
-def _streams(reply: Any) -> Iterable[tuple[str, list[Any]]]:
-    return [(stream.decode(), rows) for stream, rows in reply or ()]
+def _all_entries(pages: dict[int, list[Any]]) -> list[Entry]:
+    return [entry for bucket, rows in pages.items() for entry in _entries(bucket, rows)]
 
 
 def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] | None]]) -> list[Entry]:
