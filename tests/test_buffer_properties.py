@@ -1,7 +1,8 @@
 """Random histories on real Redis against a simple model of what must be visible.
 
-Rules: add, edit, delete, bulk delete, clear, let time pass, embed late, a worker that dies between store and embed, a
-restart of the process. After each step every way of asking must agree with the model.
+Rules: add, edit, delete, bulk delete, clear, delete the channel, leave the guild, let time pass, embed late, a worker
+that dies between store and embed, a restart of the process. After each step every way of asking must agree with the
+model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from hypothesis.stateful import (
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
 from channelmem.store.ingest import Worker
-from channelmem.store.keys import GROUP
+from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.store.tasks import end
@@ -132,8 +133,9 @@ class Histories(RuleBasedStateMachine):
         self.run(self.redis.aclose())
 
     def sent(self, number: int, text: str, revision: int) -> Message:
-        # The time of a message follows from its id, as with snowflakes; two ids share a second.
-        return message(number, text, ts=NOW - 400 + number // 2 * 60.0, revision=float(revision))
+        # The time of a message follows from its id, as with snowflakes; two ids share a second. Whatever is visible
+        # has five seconds left at least: Redis counts them in real time.
+        return message(number, text, ts=NOW - 395 + number // 2 * 60.0, revision=float(revision))
 
     @rule(number=NUMBERS, text=WORDS)
     def add(self, number: int, text: str) -> None:
@@ -169,6 +171,16 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def clear(self) -> None:
         self.run(self.store.clear(GUILD, CHANNEL))
+        self.model.clear()
+
+    @rule()
+    def the_channel_is_deleted(self) -> None:
+        self.run(self.store.delete_channel(GUILD, CHANNEL))
+        self.model.clear()
+
+    @rule()
+    def the_guild_is_left(self) -> None:
+        self.run(self.store.delete_guild(GUILD))
         self.model.clear()
 
     @rule(seconds=st.sampled_from([30.0, 200.0, 700.0]))
@@ -210,6 +222,15 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def leftovers_are_unlinked(self) -> None:
         self.run(self.store.swept())
+        self.run(self.nothing_is_left_over())
+
+    async def nothing_is_left_over(self) -> None:
+        keys, place = self.store.buckets.keys(0), room(GUILD, CHANNEL)
+        ordered = {b"%s:%s" % (place.encode(), one) for one in await self.redis.zrange(keys.of("chan", place), 0, -1)}
+        stored = {key async for key in self.redis.scan_iter(f"{keys.one('msg')}*")}
+        assert stored == {keys.one("msg").encode() + one for one in ordered}
+        if not await self.redis.exists(keys.of("chan", place), keys.of("people", place)):
+            assert await self.redis.hlen(keys.one("epochs")) == await self.redis.scard(keys.of("guild", GUILD)) == 0
 
     def query(self, source: Source) -> Query:
         vector = self.embedder.vector("turtles")
