@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from channelmem.embedding.embed import Embedder, LaneEmbedder
 from channelmem.errors import ModelError, RedisUnavailableError
 from channelmem.settings import Settings
+from channelmem.store import ingest
 from channelmem.store.buckets import Buckets
 from channelmem.store.ingest import EMBEDDING, Worker
 from channelmem.store.keys import GROUP
@@ -114,6 +115,36 @@ async def test_an_idle_worker_leaves_the_group_when_it_stops(
     worker.stop()
     await asyncio.wait_for(task, 5)
     assert await consumers(store, redis) == []
+
+
+async def test_consumers_of_killed_workers_leave_the_group_unless_they_hold_something(
+    store: Store, fake_embedder: FakeEmbedder, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = store.buckets.keys(0).one("ingest")
+    for name in ("dead", "dead too"):
+        await redis.xgroup_createconsumer(stream, GROUP, name)
+    await store.add([message(1)])
+    await redis.xreadgroup(GROUP, "holding", {stream: ">"}, count=1)
+    monkeypatch.setattr(ingest, "RETIRE_S", 0.4)  # as if an hour had passed
+    monkeypatch.setattr(ingest, "RETIRE_EVERY_S", 0)
+    await asyncio.sleep(0.5)
+    task = asyncio.create_task(Worker(store, fake_embedder, name="alive", claim_idle_s=600).run())
+
+    async def tidy() -> bool:
+        return await consumers(store, redis) == ["alive", "holding"]
+
+    await until(tidy)
+    await end([task])
+    assert await taken(store, redis) == 1
+
+
+async def test_a_consumer_that_was_heard_of_lately_stays(
+    store: Store, fake_embedder: FakeEmbedder, redis: Redis
+) -> None:
+    await redis.xgroup_createconsumer(store.buckets.keys(0).one("ingest"), GROUP, "resting")
+    worker = Worker(store, fake_embedder, name="alive")
+    await worker._claimed()
+    assert await consumers(store, redis) == ["alive", "resting"]
 
 
 async def _has(store: Store, redis: Redis, name: str) -> bool:

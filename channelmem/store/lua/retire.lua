@@ -1,0 +1,13 @@
+-- Removes consumers that hold nothing and were not heard of for long: workers that were killed. ARGV after the common
+-- five: how long, in ms. In one step, since what a consumer holds goes with it. Returns how many were removed.
+
+local removed = 0
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', INGEST, 'embed')) do
+  local facts = {}
+  for at = 1, #consumer, 2 do facts[consumer[at]] = consumer[at + 1] end
+  if facts.pending == 0 and facts.idle >= tonumber(ARGV[6]) then
+    redis.call('XGROUP', 'DELCONSUMER', INGEST, 'embed', facts.name)
+    removed = removed + 1
+  end
+end
+return removed
