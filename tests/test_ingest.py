@@ -187,7 +187,7 @@ async def test_a_message_removed_or_edited_while_it_is_embedded_keeps_no_old_vec
         assert hits[0].similarity == pytest.approx(1, abs=0.01)
 
 
-async def test_what_a_question_embedded_itself_is_not_embedded_again(
+async def test_what_was_embedded_without_a_worker_is_not_embedded_again(
     store: Store, fake_embedder: FakeEmbedder, search: Search
 ) -> None:
     await store.add([message(1), message(2)])

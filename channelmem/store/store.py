@@ -160,7 +160,7 @@ class Store(Privacy):
     # --- vectors ---
 
     async def commit(self, vectors: Sequence[tuple[Message, NDArray[np.float32]]]) -> int:
-        """Adds vectors to messages that a question embedded itself; returns how many were still wanted."""
+        """Adds vectors that came without a worker and its stream, as tests do; returns how many were still wanted."""
         rows: dict[int, list[tuple[str, str, str, bytes]]] = {}
         for message, vector in vectors:
             name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
