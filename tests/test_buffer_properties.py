@@ -226,9 +226,9 @@ class Histories(RuleBasedStateMachine):
 
     async def nothing_is_left_over(self) -> None:
         keys, place = self.store.buckets.keys(0), room(GUILD, CHANNEL)
-        ordered = {b"%s:%s" % (place.encode(), one) for one in await self.redis.zrange(keys.of("chan", place), 0, -1)}
+        order: list[Any] = await self.redis.zrange(keys.of("chan", place), 0, -1)
         stored = {key async for key in self.redis.scan_iter(f"{keys.one('msg')}*")}
-        assert stored == {keys.one("msg").encode() + one for one in ordered}
+        assert stored == {keys.message(GUILD, CHANNEL, int(one)).encode() for one in order}
         if not await self.redis.exists(keys.of("chan", place), keys.of("people", place)):
             assert await self.redis.hlen(keys.one("epochs")) == await self.redis.scard(keys.of("guild", GUILD)) == 0
 
