@@ -452,7 +452,8 @@ async def test_a_guild_that_was_left_refuses_late_messages_of_any_channel(
     await store.add([message(1)])
     clock.now = NOW + 10
     late = [message(2, ts=NOW + 5), message(3, ts=NOW + 5, channel_id=77)]
-    left, refused = await asyncio.gather(store.delete_guild(GUILD), store.add(late))
+    too_old = message(9, ts=NOW - 8 * 86_400, channel_id=77)
+    _, left, refused = await asyncio.gather(store.add([too_old]), store.delete_guild(GUILD), store.add(late))
     assert (left, refused) == (1, [Outcome.IGNORED, Outcome.IGNORED])
     assert await store.add(late) == [Outcome.IGNORED, Outcome.IGNORED]
     invited_again = message(4, ts=NOW + 20, channel_id=77)

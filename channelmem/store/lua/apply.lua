@@ -10,12 +10,14 @@ local function room_of(channel)
   local room = rooms[channel]
   if not room then
     local archive = archive_on(channel)
+    -- The floor of a guild that was left holds for channels too of which nothing was known then.
+    local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
     room = {
       archive = archive,
       life_s = archive and LIMITS.archive_s or LIMITS.buffer_s,
       tag = tag(channel),
       paused = redis.call('HGET', POLICY, channel .. ':paused'),
-      floor = tonumber(redis.call('GET', FLOOR .. channel) or '-inf'),
+      floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
       tidy = false, -- nothing is left that has outlived the channel's lifetime
       listed = false, -- its guild knows it
       people = {}, -- author -> { ts, value }: who spoke last, written once at the end
@@ -23,14 +25,6 @@ local function room_of(channel)
     rooms[channel] = room
   end
   return room
-end
-
--- The floor of a guild that was left: it holds for channels too of which nothing was known then.
-local floors = {}
-local function guild_floor(guild)
-  local floor = floors[guild] or tonumber(redis.call('GET', FLOOR .. guild) or '-inf')
-  floors[guild] = floor
-  return floor
 end
 
 local function remember_person(m, room)
@@ -73,7 +67,7 @@ local function refused(m, room)
     if known and m.rev > known then discard(m.channel, { m.id }) end
     return true
   end
-  if m.ts <= room.floor or m.ts <= guild_floor(m.guild) then return true end
+  if m.ts <= room.floor then return true end
   local gone = redis.call('GET', GONE .. m.channel .. ':' .. m.id)
   return gone and (gone == 'inf' or m.rev <= tonumber(gone))
 end
@@ -189,8 +183,10 @@ local function clear(guild, channel, at, floor_ms)
 end
 
 local function leave(guild, at)
-  floors[guild] = nil
   raise_floor(FLOOR .. guild, at, TOMBSTONE_MS)
+  for channel in pairs(rooms) do
+    if string.match(channel, '^%d+') == guild then rooms[channel] = nil end
+  end
   local count = 0
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do count = count + vanish(guild, channel) end
   redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild)
