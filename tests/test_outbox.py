@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.store import outbox as outbox_module
-from channelmem.store.outbox import Event, Outbox
+from channelmem.store.outbox import Event, Outbox, results_of
 from channelmem.types import Outcome
 
 
@@ -270,3 +271,43 @@ async def test_a_refusal_found_after_an_outage_holds_up_nobody() -> None:
     wire.away = False
     await drained(outbox)
     assert (wire.arrived, outbox.dropped, outbox.away) == (["0", "1", "3", "4"], 1, False)
+
+
+async def test_results_come_in_the_order_of_the_events() -> None:
+    wire = Wire()
+    wire.refusals = {"1": NO_FLOAT}
+    outbox = Outbox(wire.send, 10)
+    assert await results_of([outbox.put(0, "add", (str(number),)) for number in range(3)]) == [1, Outcome.DROPPED, 1]
+    assert await results_of([]) == []
+
+
+async def test_an_error_of_many_events_is_told_once_and_asyncio_misses_no_other() -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+
+    async def refuse(bucket: int, events: Sequence[Event]) -> list[int]:
+        raise IndexMismatchError("Run: channelmem reindex")
+
+    outbox = Outbox(refuse, 5000)
+    with pytest.raises(IndexMismatchError):
+        await results_of([outbox.put(0, "add", (str(number),)) for number in range(1000)])
+    await drained(outbox)
+    await asyncio.sleep(0.01)  # the task that sent them ends too, and lets go of them
+    gc.collect()
+    assert complaints == []
+
+
+async def test_a_caller_that_gave_up_on_many_events_takes_none_of_them_back() -> None:
+    wire = Wire()
+    wire.open.clear()
+    outbox = Outbox(wire.send, 10)
+    futures = [outbox.put(0, "add", (str(number),)) for number in range(5)]
+    task = asyncio.create_task(results_of(futures))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert all(one.cancelled() for one in futures)
+    wire.open.set()
+    await drained(outbox)
+    assert wire.arrived == ["0", "1", "2", "3", "4"]

@@ -190,6 +190,18 @@ class Outbox:
         _resolve(event.done, Outcome.DROPPED)
 
 
+async def results_of(events: Sequence[asyncio.Future[Result]]) -> list[Result]:
+    """Waits for one after the other: they are resolved together, and asyncio.gather calls back for each of them (8 % of
+    what storing messages costs the process)."""
+    try:
+        return [await event for event in events]
+    except BaseException:
+        for event in events:  # the others go their way; nobody asks for their errors, and asyncio would complain
+            if not event.cancel() and not event.cancelled():
+                event.exception()
+        raise
+
+
 def _passes(error: Exception) -> bool:
     """Whether waiting may help: Redis is away, or refuses everything for a while (out of memory, a replica)."""
     return isinstance(error, (RedisUnavailableError, *_PASSING)) or bool(_PASSING_CODE.search(str(error)))

@@ -22,7 +22,7 @@ from channelmem.store.buckets import REBUILT, Buckets
 from channelmem.store.documents import to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.normalise import normalise
-from channelmem.store.outbox import Event, Outbox, Result
+from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.privacy import Privacy
 from channelmem.store.scripts import answered
 from channelmem.store.sweep import Sweeper
@@ -86,7 +86,7 @@ class Store(Privacy):
 
     async def add(self, messages: Sequence[Message]) -> list[Outcome]:
         """Stores messages, or replaces older revisions of them. Never raises for an absent Redis."""
-        results = await asyncio.gather(*[self._put(message, edited=False) for message in messages])
+        results = await results_of([self._put(message, edited=False) for message in messages])
         return [_outcome(result) for result in results]
 
     async def edit(self, message: Message) -> Outcome:
@@ -142,7 +142,7 @@ class Store(Privacy):
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
-        results = await asyncio.gather(*done)
+        results = await results_of(done)
         self._sweeper.wake()
         return sum(result for result in results if isinstance(result, int))
 
