@@ -88,7 +88,7 @@ local function prune(m, room)
   return itself
 end
 
-local guilds = {} -- those in which something was stored
+local grown = {} -- guilds whose list has a new channel
 
 local function write(m, room)
   local key = MSG .. m.channel .. ':' .. m.id
@@ -104,10 +104,9 @@ local function write(m, room)
   redis.call('SADD', WAIT .. m.channel, m.id)
   redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', revision(m.about))
   if not room.listed then
-    redis.call('SADD', GUILD .. m.guild, m.channel)
+    if redis.call('SADD', GUILD .. m.guild, m.channel) == 1 then grown[m.guild] = true end
     redis.call('SADD', GUILDS, m.guild)
     room.listed = true
-    guilds[m.guild] = true
   end
   remember_person(m, room)
 end
@@ -206,9 +205,8 @@ for channel, room in pairs(rooms) do
   write_people(channel, room)
   if room.listed then prolong(channel, room.life_s) end
 end
--- Channels whose messages have all expired leave the lists by and by: every batch looks at one.
-for guild in pairs(guilds) do
-  local one = redis.call('SRANDMEMBER', GUILD .. guild)
-  if one then retire(one) end
+-- Channels whose messages have all expired leave the list by and by: whenever one joins, some are looked at.
+for guild in pairs(grown) do
+  for _, channel in ipairs(redis.call('SRANDMEMBER', GUILD .. guild, DIRECT)) do retire(channel) end
 end
 return results

@@ -43,9 +43,7 @@ end
 -- A channel's order lives as long as any of its documents may, also those stored under a longer lifetime than today's.
 local function prolong(channel, life_s)
   local ms = math.ceil((life_s + longest_jitter_s(life_s)) * 1000)
-  for _, key in ipairs({ CHAN .. channel, WAIT .. channel }) do
-    if redis.call('PEXPIRE', key, ms, 'GT') == 0 then redis.call('PEXPIRE', key, ms, 'NX') end
-  end
+  if redis.call('PEXPIRE', CHAN .. channel, ms, 'GT') == 0 then redis.call('PEXPIRE', CHAN .. channel, ms, 'NX') end
 end
 
 -- Takes ids out of the order, which hides them, and unlinks their documents now or leaves them to the drain.
@@ -70,6 +68,7 @@ local function retire(channel)
   for epoch = 1, tonumber(redis.call('HGET', EPOCHS, channel) or 0) do
     if redis.call('EXISTS', DRAIN .. channel .. ':' .. epoch) == 1 then return end
   end
+  redis.call('UNLINK', WAIT .. channel)
   redis.call('HDEL', EPOCHS, channel)
   redis.call('SREM', GUILD .. string.match(channel, '^%d+'), channel)
 end
