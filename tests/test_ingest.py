@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder
 from channelmem.errors import ModelError, RedisUnavailableError
+from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store import ingest
 from channelmem.store.buckets import Buckets
@@ -24,7 +25,7 @@ from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.store.tasks import end
-from channelmem.types import Source
+from channelmem.types import Question, Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)
 
@@ -307,6 +308,18 @@ async def test_a_text_that_the_model_fails_on_is_given_up_alone(
     assert [hit.message.id for hit in found.hits] == [50]
     assert "The model fails on message" in caplog.text
     assert "poison" not in caplog.text
+
+
+async def test_a_question_near_a_text_that_was_given_up_is_answered(store: Store) -> None:
+    embedder = PickyEmbedder()
+    memory = Memory(store, embedder)
+    task = asyncio.create_task(Worker(store, embedder).run())
+    await memory.remember_many([message(1, "a poison"), message(2, "turtles are slow")])
+    assert await store.flush(10)
+    question = Question(GUILD, CHANNEL, 9, 7, "Bob", "what did Ann say about turtles?", store.buckets.clock())
+    answer = await memory.ask(question)
+    await end([task])
+    assert [hit.message.id for hit in answer.hits][:1] == [2]
 
 
 async def _is_checked(worker: Worker) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.embedding.embed import Embedder
+from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.recalling.links import Linker, Networks, guess
 from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Weights, order, rank
 from channelmem.recalling.words import stem, words
@@ -130,8 +130,9 @@ class Candidates:
         try:
             async with asyncio.timeout(self._settings.pending_wait_ms / 1000):
                 cosines[newest] = await self._embedder.embed_messages([messages[i].content for i in newest]) @ vector
-        except TimeoutError:
-            # Their words still count; waiting longer would make everybody's question slow.
+        except (TimeoutError, *FAILURES):
+            # Their words still count; waiting longer would make everybody's question slow. A text that the model
+            # fails on never gets its vector (the worker says which), and must not fail every question near it.
             pass
         return cosines
 
