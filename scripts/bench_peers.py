@@ -256,7 +256,7 @@ async def _embedded(it: Bench, question: Question) -> bool:
 
 
 async def _model_alone(encoder: OnnxEncoder, questions: list[Question]) -> tuple[measure.Taken, int]:
-    """What no answer in fp32 can go below: the topics through the model, on the caller's own thread."""
+    """What no answer can go below while one thread runs the model: the topics, on the caller's own thread."""
     nobody = Scene(asker=Person(measure.ASKER, "Zoe"), bot=Person(1, "bot"), roster=Roster(()), now=time.time())
     topics = {question.id: route(question.text, nobody).topic for question in questions}
 

@@ -126,8 +126,8 @@ async def test_consumers_of_killed_workers_leave_the_group_unless_they_hold_some
         await redis.xgroup_createconsumer(stream, GROUP, name)
     await store.add([message(1)])
     await redis.xreadgroup(GROUP, "holding", {stream: ">"}, count=1)
-    monkeypatch.setattr(ingest, "RETIRE_S", 0.4)  # as if an hour had passed
-    monkeypatch.setattr(ingest, "RETIRE_EVERY_S", 0)
+    monkeypatch.setattr(ingest, "DISMISS_S", 0.4)  # as if an hour had passed
+    monkeypatch.setattr(ingest, "DISMISS_EVERY_S", 0)
     await asyncio.sleep(0.5)
     task = asyncio.create_task(Worker(store, fake_embedder, name="alive", claim_idle_s=600).run())
 

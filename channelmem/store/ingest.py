@@ -50,9 +50,9 @@ BLOCK_S = 0.25
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 HANDED_OVER_MS = 3_600_000
-RETIRE_S = 3600.0
+DISMISS_S = 3600.0
 """After so long without a word a consumer that holds nothing is dead: a live one asks several times a second."""
-RETIRE_EVERY_S = 600.0
+DISMISS_EVERY_S = 600.0
 PLAIN_TEXT = "good morning"
 """A model that fails on this too is broken; then no text is given up for it."""
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class Worker:
         self._lost_group = False
         self._unchecked = set(self._buckets.all)
         """Buckets in which there may be messages without a vector that are not on the stream."""
-        self._next_claim_s = self._next_retire_s = 0.0
+        self._next_claim_s = self._next_dismissal_s = 0.0
         # Well below the client's own limit on a read, or an idle stream would look like a dead Redis. A read is never
         # given up: Redis may be answering it, and what it gives would belong to a worker that is gone.
         self._block_ms = max(1, int(min(BLOCK_S, self._buckets.settings.redis_timeout_s / 2) * 1000))
@@ -256,17 +256,17 @@ class Worker:
             claimed += [entry for entry in _entries(bucket, reply[1]) if entry.id not in self._held]
         if not claimed:
             self._next_claim_s = now + self._claim_idle_ms / 2000
-            await self._retire(now)
+            await self._dismiss(now)
         self.progress.claimed += len(claimed)
         return claimed
 
-    async def _retire(self, now: float) -> None:
+    async def _dismiss(self, now: float) -> None:
         """Workers that were killed cannot leave the group themselves."""
-        if now < self._next_retire_s:
+        if now < self._next_dismissal_s:
             return
-        self._next_retire_s = now + RETIRE_EVERY_S
+        self._next_dismissal_s = now + DISMISS_EVERY_S
         for bucket in self._buckets.all:
-            await self._buckets.run("retire", bucket, [int(RETIRE_S * 1000)])
+            await self._buckets.run("dismiss", bucket, [int(DISMISS_S * 1000)])
 
     async def _read_group(self, starts: dict[int, str], block: tuple[str | int, ...]) -> dict[int, list[Any]]:
         """Per bucket the rows after its start, where there are any."""
