@@ -61,13 +61,13 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
 
 
 def timed(model: str, layout: Layout, rounds: int) -> dict[str, measure.Cell]:
-    session = _session(model, layout)
-    names = [entry.name for entry in session.get_inputs()]
+    loaded = session(model, layout)
+    names = [entry.name for entry in loaded.get_inputs()]
 
     def run(shape: tuple[int, int]) -> None:
         ids = np.full(shape, 2000, dtype=np.int64)
         tensors = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        session.run(None, {name: tensors[name] for name in names})
+        loaded.run(None, {name: tensors[name] for name in names})
 
     for _ in range(5):
         run(QUESTION)
@@ -81,7 +81,8 @@ def timed(model: str, layout: Layout, rounds: int) -> dict[str, measure.Cell]:
     return {"question ms": at_once, "after a pause ms": rested, "messages/s": rate, "cores": cores}
 
 
-def _session(model: str, layout: Layout) -> onnxruntime.InferenceSession:
+def session(model: str, layout: Layout) -> onnxruntime.InferenceSession:
+    """Loaded with that many threads for a run."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = layout.threads
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(layout.spin)))

@@ -29,8 +29,8 @@ from typing import Final
 from redis.asyncio import Redis
 from rich.progress import Progress
 
-from channelmem.embedding.embed import Embedder, open_embedder
-from channelmem.embedding.model import find_source, prepare
+from channelmem.embedding.embed import Embedder, LaneEmbedder, open_embedder
+from channelmem.embedding.model import Model, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
 from channelmem.routing.people import Roster
@@ -41,19 +41,24 @@ from channelmem.store.keys import keys_of
 from channelmem.store.scripts import command
 from channelmem.types import Message, Mode, Person, Question, Source
 from scripts import measure
+from scripts.bench_layouts import Layout, session
 from scripts.fill import Cloud
 from scripts.measure import PER_CHANNEL, Ratio, Report
 from scripts.peers import Guest, Literal, Redisvl
 
 OURS: Final = "channelmem"
 INT8: Final = "channelmem, int8"
+TWO: Final = "channelmem, two threads spin"
 REDISVL: Final = "redisvl"
 LITERAL: Final = "JSON, torch"
 EMBED: Final = "embed that question + PING"
 MODEL: Final = "the model alone, on its topic"
+MODEL_TWO: Final = "the same, two threads spin"
 IMPORT: Final = "import sentence_transformers"
 ASKED: Final = 10
 """Questions of one turn."""
+PAUSE_S: Final = 0.05
+"""Between two turns, so that no contestant's threads still spin in the turn of the next."""
 PEER_ADDS: Final = 16
 """Messages per round; ours embeds them in batches, so it gets --burst."""
 EXTRA: Final = 10**6
@@ -83,6 +88,8 @@ class Bench:
     memory: Memory
     int8: Memory
     """With the quantised model, which is a setting; holds only the channel that is asked about."""
+    two: Memory
+    """With two threads for each run of the model, which is no setting; holds the same."""
     embedder: Embedder
     redis: Redis
     settings: Settings
@@ -113,6 +120,8 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
     embedder = open_embedder(settings)
     changes = {"embedding_precision": "int8", "key_prefix": f"{settings.key_prefix}-int8"}
     quantised = settings.model_copy(update=changes)
+    spinning = settings.model_copy(update={"key_prefix": f"{settings.key_prefix}-two"})
+    spinner = LaneEmbedder(Spinning(prepare(settings)))
     url, name, weights = measure.url_of(settings), settings.key_prefix, str(find_source(settings).path)
     redisvl = Guest(Redisvl, url, f"{name}-redisvl", weights)
     literal = Guest(Literal, url, f"{name}-json", weights)
@@ -123,17 +132,26 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
         async with (
             Memory.open(settings, embedder=embedder) as memory,
             Memory.open(quantised) as int8,
+            Memory.open(spinning, embedder=spinner) as two,
             measure.client(settings) as redis,
         ):
-            yield Bench(
-                memory, int8, embedder, redis, settings, redisvl, literal, report, options, itertools.count(EXTRA)
-            )
-        await measure.remove(settings)
-        await measure.remove(quantised)
+            ours = (memory, int8, two, embedder, redis, settings)
+            yield Bench(*ours, redisvl, literal, report, options, itertools.count(EXTRA))
+        for each in (settings, quantised, spinning):
+            await measure.remove(each)
     finally:
         await redisvl.leave()
         await literal.leave()
         embedder.close()
+        spinner.close()
+
+
+class Spinning(OnnxEncoder):
+    """Each run on two threads that wait for each other in a loop, as ONNX Runtime has it unless told otherwise."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._session = session(str(model.onnx), Layout(threads=2, spin=True, runs=1))
 
 
 # --- bytes per message ---
@@ -197,19 +215,23 @@ async def _used(redis: Redis) -> int:
 
 async def _ask(it: Bench) -> None:
     asked = measure.questions(0)
-    await it.int8.remember_many(measure.conversation(measure.subject_channel()))
-    assert await it.int8.flush(timeout_s=60)
+    for other in (it.int8, it.two):
+        await other.remember_many(measure.conversation(measure.subject_channel()))
+        assert await other.flush(timeout_s=60)
     ways: dict[str, Callable[[list[Question]], Awaitable[tuple[measure.Taken, int]]]] = {
         OURS: partial(_one_by_one, partial(_answered, it.memory)),
         INT8: partial(_one_by_one, partial(_answered, it.int8)),
+        TWO: partial(_one_by_one, partial(_answered, it.two)),
         EMBED: partial(_one_by_one, partial(_embedded, it)),
         MODEL: partial(_model_alone, OnnxEncoder(prepare(it.settings))),
+        MODEL_TWO: partial(_model_alone, Spinning(prepare(it.settings))),
         REDISVL: it.redisvl.ask,
         LITERAL: it.literal.ask,
     }
     took, found = {how: measure.Taken() for how in ways}, dict.fromkeys(ways, 0)
     for number in range(it.options.rounds + 1):
         for how, ask in ways.items():
+            await asyncio.sleep(PAUSE_S)
             taken, hits = await ask(list(itertools.islice(asked, ASKED)))
             if number:  # the first round only warms up
                 took[how].ms.extend(taken.ms)
@@ -218,13 +240,14 @@ async def _ask(it: Bench) -> None:
     at = {how: measure.spread(each.ms).p50 for how, each in took.items()}
     cpu = {how: measure.spread(each.cpu_ms).p50 for how, each in took.items()}
     for how, each in took.items():
-        share: measure.Cell = found[how] / len(each.ms) if how not in {EMBED, MODEL} else ""
+        share: measure.Cell = found[how] / len(each.ms) if how not in {EMBED, MODEL, MODEL_TWO} else ""
         row = {**each.figures, "cpu ms": cpu[how], "found": share}
         it.report.add("ask: a new question, its answer in a channel of 50", what=how, **row)
     it.report.ratios += [
         Ratio("ask against redisvl's get_relevant, times faster", at[REDISVL] / at[OURS], 4, at_least=True),
         Ratio("the same in processor time", cpu[REDISVL] / cpu[OURS], 4, at_least=True),
         Ratio("the same with int8", at[REDISVL] / at[INT8], 4, at_least=True),
+        Ratio("the same with two threads that spin", at[REDISVL] / at[TWO], 4, at_least=True),
         Ratio("the same if all but the model took no time", at[REDISVL] / at[MODEL], 4, at_least=True),
         Ratio("ask against embedding the question + PING", at[OURS] / at[EMBED], 1.6),
         Ratio("the same in processor time", cpu[OURS] / cpu[EMBED], 1.6),
@@ -256,7 +279,7 @@ async def _embedded(it: Bench, question: Question) -> bool:
 
 
 async def _model_alone(encoder: OnnxEncoder, questions: list[Question]) -> tuple[measure.Taken, int]:
-    """What no answer can go below while one thread runs the model: the topics, on the caller's own thread."""
+    """What no answer can go below while that encoder runs the model: the topics, on the caller's own thread."""
     nobody = Scene(asker=Person(measure.ASKER, "Zoe"), bot=Person(1, "bot"), roster=Roster(()), now=time.time())
     topics = {question.id: route(question.text, nobody).topic for question in questions}
 
