@@ -76,7 +76,7 @@ def test_the_peers_are_measured_and_all_find_the_answer(redis_url: str) -> None:
         "redisvl",
         "JSON, torch",
     }
-    assert len(report["ratios"]) == 11
+    assert len(report["ratios"]) == 12
 
 
 def test_a_ratio_knows_its_direction() -> None:
