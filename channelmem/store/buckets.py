@@ -32,6 +32,9 @@ REBUILT = (
     "Restart it with that model, or run: channelmem reindex"
 )
 
+VERSION = object()
+"""Among a script's arguments: the version of the bucket's vector field, put in when it runs."""
+
 _RESHAPED = "The vector index is %s, the settings say %s. It works as it is; to build it anew run: channelmem reindex"
 
 
@@ -115,17 +118,28 @@ class Buckets:
 
     async def run(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         """Runs a script; makes the bucket before its first use, and again where its index was lost."""
-        await self.version(bucket)
-        keys = self.keys(bucket)
         try:
-            return await self._scripts.run(name, keys, arguments)
+            return await self._call(name, bucket, arguments)
         except redis_errors.ResponseError as error:
             if "CMVERSION" in str(error):
-                raise IndexMismatchError(REBUILT) from error
-            if not index_lost(error):
+                await self.renew(bucket)
+            elif index_lost(error):
+                await self.heal(bucket)
+            else:
                 raise
+        return await self._call(name, bucket, arguments)
+
+    async def _call(self, name: str, bucket: int, arguments: Sequence[Any]) -> Any:
+        version = await self.version(bucket)
+        values = [version if one is VERSION else one for one in arguments]
+        return await self._scripts.run(name, self.keys(bucket), values)
+
+    async def renew(self, bucket: int) -> None:
+        """The vector field has another version than this process knew: all was lost (FLUSHALL), or a reindex came."""
+        model = await answered(self.redis.hmget(self.keys(bucket).one("meta"), ["model", "dims"]))
+        if any(model) and model != [self.identity.encode(), b"%d" % self.dims]:
+            raise IndexMismatchError(REBUILT)
         await self.heal(bucket)
-        return await self._scripts.run(name, keys, arguments)
 
     async def heal(self, bucket: int) -> None:
         """Makes index, meta and group of a bucket again; what is still there is left as it is."""

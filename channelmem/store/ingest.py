@@ -31,6 +31,7 @@ from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
+from channelmem.store.buckets import VERSION, index_lost
 from channelmem.store.heal import repair
 from channelmem.store.keys import GROUP
 from channelmem.store.scripts import AWAY, command
@@ -280,7 +281,7 @@ class Worker:
 
     async def _load(self, bucket: int, entries: list[Entry]) -> list[Entry]:
         values = [value for entry in entries for value in (entry.name, entry.revision)]
-        texts = await self._buckets.run("texts", bucket, [await self._buckets.version(bucket), *values])
+        texts = await self._buckets.run("texts", bucket, [VERSION, *values])
         return [
             Entry(bucket, entry.id, entry.name, entry.revision, text.decode() if text else None)
             for entry, text in zip(entries, texts, strict=True)
@@ -304,7 +305,7 @@ class Worker:
         try:
             return await step()
         except ResponseError as error:
-            self._lost_group = self._lost_group or "NOGROUP" in str(error)
+            self._lost_group = self._lost_group or "NOGROUP" in str(error) or index_lost(error)
             log.warning("Embedding pauses: %s", error)
         except (RedisUnavailableError, *AWAY) as error:
             if not self._stopping.is_set():  # a cancelled read ends like this too
@@ -314,7 +315,7 @@ class Worker:
         return None
 
     async def _heal(self) -> None:
-        """A lost group (FLUSHALL, a stream deleted by hand) is made again, and what has no vector put back."""
+        """A lost group or index (FLUSHALL, dropped by hand) is made again, and what has no vector put back."""
         if self._lost_group:
             for bucket in self._buckets.all:
                 await self._buckets.heal(bucket)

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
-from channelmem.errors import IndexMismatchError
-from channelmem.store.buckets import REBUILT, Buckets
+from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import from_row, to_message
 from channelmem.store.keys import Keys, padded, room
 from channelmem.store.schema import FIELDS, vector_field
@@ -230,10 +229,8 @@ class Search:
         """No vector at all: the channel is new, or the vectors are another model's by now."""
         bucket = self._buckets.bucket(guild_id)
         version = await answered(self._buckets.redis.hget(self._buckets.keys(bucket).one("meta"), "version"))
-        if version is None:
-            await self._buckets.heal(bucket)
-        elif int(version) != await self._buckets.version(bucket):
-            raise IndexMismatchError(REBUILT)
+        if version is None or int(version) != await self._buckets.version(bucket):
+            await self._buckets.renew(bucket)
 
     async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> _Visible:
         """What of a view may be shown: nobody who opted out, and within the query."""
@@ -276,7 +273,7 @@ class Search:
         text = "|".join(token for word in asked for token in word)
         counted = [f"@text:({' '.join(word)})" for word in asked if word] if query.counts else []
         arguments = [
-            *self._head(query.guild_id, query.source, str(await self._buckets.version(bucket))),
+            *self._head(query.guild_id, query.source, VERSION),
             *_narrowing(query, query.limit),
             vector,
             f"@text:({text})" if text and not newest else "",
@@ -289,7 +286,7 @@ class Search:
         ]
         return await self._buckets.run("find", bucket, arguments)
 
-    def _head(self, guild_id: int, source: Source, version: str) -> tuple[Any, ...]:
+    def _head(self, guild_id: int, source: Source, version: object) -> tuple[Any, ...]:
         return guild_id, version, int(source is not Source.ARCHIVE)
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from channelmem.errors import IndexMismatchError, RedisUnavailableError
+from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store.buckets import REBUILT, Buckets
+from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.normalise import normalise
@@ -174,10 +174,7 @@ class Store(Privacy):
         written = 0
         for at in range(0, len(rows), COMMIT_CHUNK):
             values = [value for row in rows[at : at + COMMIT_CHUNK] for value in row]
-            count = await self.buckets.run("commit", bucket, [await self.buckets.version(bucket), *values])
-            if count < 0:
-                raise IndexMismatchError(REBUILT)
-            written += count
+            written += await self.buckets.run("commit", bucket, [VERSION, *values])
         return written
 
     async def pending(self) -> int:

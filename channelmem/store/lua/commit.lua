@@ -1,10 +1,12 @@
 -- Adds vectors. ARGV after the common five: version of the vector field, then per message: stream entry or '',
 -- '<channel>:<id>', revision, vector or '' (nothing to embed any more) or '-' (the model fails on it).
 -- A vector is written only if its document is still visible with the same revision: what was deleted or edited
--- meanwhile is not brought back. Returns how many were written, or -1 if the version is not the current one.
+-- meanwhile is not brought back. Returns how many were written.
 
 local version = ARGV[6]
-if redis.call('HGET', META, 'version') ~= version then return -1 end
+if redis.call('HGET', META, 'version') ~= version then
+  return redis.error_reply('CMVERSION the index was made anew since')
+end
 local field = 'vec' .. version
 local written, entries, settled = 0, {}, {}
 for at = 7, #ARGV, 4 do

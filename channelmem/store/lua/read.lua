@@ -3,7 +3,7 @@
 
 local GUILD_ID, VERSION, BUFFER = ARGV[6], ARGV[7], ARGV[8] == '1'
 if VERSION ~= '' and redis.call('HGET', META, 'version') ~= VERSION then
-  return redis.error_reply('CMVERSION the index was rebuilt for another model')
+  return redis.error_reply('CMVERSION the index was made anew since')
 end
 local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- schema.py has the same
 
