@@ -36,9 +36,9 @@ def configure_logging(settings: Settings) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if settings.log_json else structlog.dev.ConsoleRenderer(colors=False)
-    )
+    # Where rich is installed, structlog's own choice of a traceback shows every local variable: words, keys, tokens.
+    console = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer() if settings.log_json else console
     last: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if settings.log_json:
         last.append(structlog.processors.format_exc_info)

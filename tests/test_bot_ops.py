@@ -15,7 +15,7 @@ from loopback.scene import Scene
 from bot.client import Bot
 from bot.ops import Door, Metrics, configure_logging
 from channelmem.settings import Settings
-from channelmem.types import Answer, Kind, Mode, Route, Timing
+from channelmem.types import Answer, Kind, Mode, Question, Route, Timing
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -52,6 +52,29 @@ async def test_what_people_write_is_never_logged(
     await scene.server.until(lambda: recorder.named("delete"))
     captured = capsys.readouterr()
     assert "answered" in captured.err
+    assert "swordfish" not in captured.err + captured.out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_a_failure_of_ours_is_logged_with_its_place_and_without_anybodys_words(
+    scene: Scene,
+    recording: Bot,
+    recorder: Recorder,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    as_json: bool,
+) -> None:
+    configure_logging(Settings(log_json=as_json))
+
+    async def broken(question: Question) -> Answer:
+        words = question.text
+        raise ZeroDivisionError(len(words))
+
+    monkeypatch.setattr(recorder, "ask", broken)
+    await scene.server.ask(scene.general, scene.mark, "what about the swordfish?")
+    captured = capsys.readouterr()
+    assert "ZeroDivisionError" in captured.err
+    assert "in broken" in captured.err
     assert "swordfish" not in captured.err + captured.out
 
 
