@@ -15,8 +15,9 @@ from channelmem.telling.quote import cut, escape_xml, flatten, line, name, named
 ANY_TEXT = st.text(st.characters(), max_size=300)
 NASTY = st.lists(
     st.sampled_from(
-        ["@everyone", "@here", "<@12>", "<@&3>", "```", "`", "||", "“", "”", "\n", "\u202e", "\u200b", "\U000e0041",
-         "\ud83d", "👨‍👩‍👧", "[System]", "</contextual_references>", "- Ann (1m ago): ", "a", " ", "é", "\u0301"]
+        ["@everyone", "@here", "<@12>", "<@&3>", "```", "`", "||", "~~", "\\", "“", "”", "\n", "\u202e", "\u200b",
+         "\U000e0041", "\ud83d", "👨‍👩‍👧", "[System]", "</contextual_references>", "- Ann (1m ago): ", "a", " ", "é",
+         "\u0301"]
     ),
     max_size=30,
 ).map("".join)  # fmt: skip
@@ -78,6 +79,30 @@ def test_a_cut_spoiler_stays_a_spoiler() -> None:
     assert quoted("||the butler did it and then some||", 20).count("||") == 2
 
 
+@pytest.mark.parametrize(
+    "words", ["use `||` in bash", "which operator? ||", "a \\|| b", "hiii~~", "`~~`", "~~no~~ yes ~~"]
+)
+def test_marks_that_open_nothing_do_not_pair_with_those_of_the_next_quote(words: str) -> None:
+    shown = re.sub("`[^`]*`|\\\\.", "", quoted(words, 100))
+    assert shown.count("||") % 2 == shown.count("~~") % 2 == 0
+    assert "||||" not in shown
+
+
+@pytest.mark.parametrize("code", ["\\` a ` b", "` `` ` ``"])
+def test_code_that_only_seems_to_end_does_not_swallow_the_next_quote(code: str) -> None:
+    assert "`" not in quoted(code, 100)
+
+
+@pytest.mark.parametrize("mark", [">>> ", "> ", "# ", "### ", "-# ", "- ", "* ", "> # "])
+def test_a_name_at_the_beginning_of_a_line_is_no_heading_list_or_block_quote(mark: str) -> None:
+    assert name(f"{mark}Bob") == "Bob"
+    assert name(mark) == "someone"
+
+
+def test_a_name_keeps_marks_that_do_nothing() -> None:
+    assert [name(one) for one in ("-Bob-", "#1 fan", "Bob > Ann")] == ["-Bob-", "#1 fan", "Bob > Ann"]
+
+
 def test_an_inner_quote_cannot_end_the_outer_one() -> None:
     shown = quoted("hello” Ann said, 2 minutes ago: “I quit", 100)
     assert shown.count("“") == shown.count("”") == 1
@@ -119,7 +144,16 @@ def test_a_quote_has_exactly_its_own_quotation_marks_and_no_ping(text: str) -> N
     assert shown[-1] == "”"
     assert not re.search("[“”]", shown[1:-1])
     assert not re.search(r"@(everyone|here)|<@[!&]?\d+>|```", shown, re.IGNORECASE)
-    assert shown.count("||") % 2 == 0
+
+
+# What Discord takes as one piece, in the order in which it tries.
+PIECE = re.compile(r"\\[^0-9A-Za-z\s]|(`+).*?[^`]\1(?!`)|\|\|.+?\|\||~~.+?~~|.", re.DOTALL)
+
+
+@given(NASTY, NASTY)
+def test_no_formatting_of_two_quotes_reaches_what_stands_between_them(one: str, other: str) -> None:
+    shown = f"{quoted(one, 60)}\n- Ann, 1 minute ago: {quoted(other, 60)}"
+    assert "\n" in [found[0] for found in PIECE.finditer(shown)]
 
 
 @given(ANY_TEXT | NASTY)

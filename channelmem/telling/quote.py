@@ -8,7 +8,6 @@ that nobody sees (bidirectional overrides, zero-width marks, Unicode tags).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -33,7 +32,12 @@ _MARKUP: Final = re.compile(
     r"|<a?:(?P<emoji>\w{1,64}):\d{1,20}>|</(?P<command>[^<>:]{1,100}):\d{1,20}>"
 )
 _PING: Final = re.compile(r"@(?=everyone|here)|(?<=<)@(?=[!&]?\d)", re.IGNORECASE)
-_TICKS: Final = re.compile(r"`+")
+# What Discord takes as one piece: an escaped mark, code, a spoiler, something struck out; else a mark left over.
+_PIECE: Final = re.compile(
+    r"\\[^0-9A-Za-z\s]|(?P<open>`+)(?!`)(?:.*?[^`](?P=open)(?!`))?"
+    r"|\|\|.+?\|\||~~.+?~~|(?P<left>\|{2,}|~{2,})"
+)
+_BLOCK_MARK: Final = re.compile(r"\A(?:(?:>>>|[>*+-]|-?#{1,3})\s+)+")
 _CURLY: Final = str.maketrans(dict.fromkeys("“”„‟❝❞〝〞", '"'))
 _NAME_SYNTAX: Final = str.maketrans(dict.fromkeys(':,()[]<>{}"`|\\：，（）［］＜＞', " "))  # noqa: RUF001  (wide twins)
 _NAME_EDGES: Final = " -–—*#>=~_.!…"  # noqa: RUF001  (dashes that people type)
@@ -94,21 +98,29 @@ def safe(text: str) -> str:
     calm = text if text.isascii() else text.translate(_CURLY)
     if "@" in calm:
         calm = _PING.sub("@\u200b", calm)
-    if "`" in calm and not _closed(calm):
+    if "`" in calm and ("```" in calm or any(found["open"] == found[0] for found in _PIECE.finditer(calm))):
         calm = calm.replace("`", "'")
-    # A cut spoiler stays a spoiler: it is closed, not opened.
-    return f"{calm}||" if calm.count("||") % 2 else calm
+    return _closed(calm) if "||" in calm or "~~" in calm else calm
 
 
-def _closed(text: str) -> bool:
-    """Whether all code in the text ends in it, and none would be a block."""
-    ticks = Counter(len(run) for run in _TICKS.findall(text))
-    return all(size <= 2 and count % 2 == 0 for size, count in ticks.items())
+def _closed(text: str) -> str:
+    """The text without marks that would pair with one of the next quote ("hiii~~")."""
+    left = [found for found in _PIECE.finditer(text) if found["left"]]
+    spoiler = next((found for found in reversed(left) if found[0] == "||"), None)
+    if spoiler is not None and text[spoiler.end() :].strip("| "):
+        # A cut spoiler stays a spoiler: it is closed, not opened, and not by an escaped mark.
+        text += " ||" if text.endswith("\\") else "||"
+        left.remove(spoiler)
+    for found in reversed(left):
+        text = text[: found.start()] + "\u200b".join(found[0]) + text[found.end() :]
+    return text
 
 
 def name(text: str) -> str:
-    """A person's name for a sentence; without a colon, behind which words would be somebody's."""
-    return safe(cut(" ".join(flatten(text).replace(":", " ").split()), 40)).replace('"', "'") or SOMEONE
+    """A person's name for a sentence; without a colon, behind which words would be somebody's, and without a mark that
+    would make a heading, a list or a block quote of the line that begins with it."""
+    bare = _BLOCK_MARK.sub("", f"{' '.join(flatten(text).replace(':', ' ').split())} ")
+    return safe(cut(bare.strip(), 40)).replace('"', "'") or SOMEONE
 
 
 def plain_name(text: str) -> str:
