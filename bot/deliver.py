@@ -7,11 +7,13 @@ when thinking takes a while.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from typing import Protocol, TypeVar
 
+import aiohttp
 import discord
 
 from bot.split import LIMIT, split
@@ -94,18 +96,20 @@ class ReplyDelivery(_Growing):
         self._reply: discord.Message | None = None
 
     async def while_thinking(self, work: Coroutine[None, None, T]) -> T:
-        task = asyncio.create_task(work)
-        done, _ = await asyncio.wait({task}, timeout=SLOW_S)
-        while not done:
-            await self._typing()
-            done, _ = await asyncio.wait({task}, timeout=TYPING_S)
-        return task.result()
+        # Beside the work: a refusal of Discord is tried again for up to half a minute, and no answer waits for that.
+        typing = asyncio.create_task(self._typing())
+        try:
+            return await work
+        finally:
+            typing.cancel()
 
     async def _typing(self) -> None:
-        try:
-            await self._question.channel.typing()
-        except discord.HTTPException:
-            return  # a courtesy; the answer itself will show what is wrong
+        await asyncio.sleep(SLOW_S)
+        # A courtesy; the answer itself will show what is wrong.
+        with contextlib.suppress(discord.HTTPException, aiohttp.ClientError, OSError):
+            while True:
+                await self._question.channel.typing()
+                await asyncio.sleep(TYPING_S)
 
     async def _first(self, text: str) -> int:
         # The question may have been deleted meanwhile; the answer then stands alone.

@@ -169,6 +169,15 @@ async def test_typing_is_shown_only_when_the_answer_is_slow(scene: Scene, record
     assert len(scene.server.calls("POST", "/typing")) == 1
 
 
+async def test_an_answer_does_not_wait_for_the_typing_indicator(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    scene.server.fail("POST", "/typing", 502, times=9)  # discord.py tries five times, with growing pauses
+    recorder.slow_s = 1.0
+    assert await scene.server.ask(scene.general, scene.mark, "slow?") == recorder.answer
+    assert len(scene.server.calls("POST", "/typing")) == 1
+
+
 async def test_a_question_that_was_deleted_meanwhile_is_still_answered(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
