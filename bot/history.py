@@ -128,6 +128,12 @@ class DiscordHistory:
                 window.problem = await self._request(room, window)
         finally:
             window.until = self._clock() + KEEP_S
+            # Also where nobody asks again: a window that stays would hold these words, and all that is said after.
+            asyncio.get_running_loop().call_later(KEEP_S, self._end, channel_id, window)
+
+    def _end(self, channel_id: int, window: _Window) -> None:
+        if self._windows.get(channel_id) is window:
+            del self._windows[channel_id]
 
     async def _request(self, room: Room, window: _Window) -> str:
         try:

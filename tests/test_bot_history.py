@@ -9,6 +9,7 @@ import pytest
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
+from bot import history
 from bot.client import Bot
 from bot.history import FORBIDDEN, GONE, NO_CHANNEL, SLOW_DOWN, TROUBLE
 from channelmem.types import Message, Question
@@ -54,6 +55,15 @@ async def test_fetched_authors_keep_their_nick_names(scene: Scene, recording: Bo
     scene.server.wrote(scene.general, scene.ann, "hello", ago_s=5)
     [message] = (await recording.history.fetch(question(scene), 20, 1800)).messages
     assert (message.author, message.aliases) == ("Annie", ("Ann", "ann"))
+
+
+async def test_nothing_of_it_stays_when_nobody_asks_again(
+    scene: Scene, recording: Bot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "KEEP_S", 0.05)
+    scene.server.wrote(scene.general, scene.mark, "fetched", ago_s=5)
+    assert await fetched(scene, recording) == ["fetched"]
+    await scene.server.until(lambda: not recording.history._windows)
 
 
 async def test_ten_questions_make_one_request(scene: Scene, recording: Bot) -> None:
