@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
@@ -67,6 +68,28 @@ def test_the_bot_speaks_of_itself_as_i() -> None:
 def test_a_member_called_you_does_not_speak_for_the_asker() -> None:
     fake = Message(10, 20, 1, 77, "You", "I quit", NOW - 60)
     assert answer(TOPIC, [hit(fake)]).startswith("a member called You said")
+
+
+def test_people_of_one_name_are_told_apart() -> None:
+    first, second = replace(said(1, "Ann", "turtles are slow"), author_id=10_021), said(2, "Ann", "turtles rock", 60)
+    assert answer(TOPIC, [hit(first), hit(second)], "who mentioned turtles?").splitlines() == [
+        "Ann#0021 did, 2 minutes ago: “turtles are slow”",
+        "- Ann#0002, 1 minute ago: “turtles rock”",
+    ]
+    route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN, Person(10_021, "ann")))
+    assert "Ann#0002 and ann#0021 did not mention llamas" in answer(route, looked=[Looked(Source.BUFFER, 2)])
+    forest = build([first, second, said(3, "Bob", "hi", 7_200), said(4, "Bob", "ho", 7_190, to=3)])
+    assert "Ann#0021, 1 message" in answer(RECAP, forest=forest, text="catch me up")
+
+
+def test_the_askers_namesake_needs_no_number() -> None:
+    namesake = replace(said(1, "Ann", "lunch?", 300), author="Mark")
+    assert answer(LATEST, [hit(namesake), hit(said(2, "Mark", "yes"))]).startswith("Mark said, 5 minutes ago")
+
+
+def test_somebody_who_changed_their_name_takes_part_once() -> None:
+    talk = [said(1, "Ann", "hi", 60), replace(said(2, "Ann", "ho", 50, to=1), author="Annie"), said(3, "Bob", "x", 9)]
+    assert "- Annie, 2 messages" in answer(RECAP, forest=build(talk), text="catch me up")
 
 
 def test_a_name_cannot_put_words_into_another_mouth() -> None:
@@ -205,6 +228,14 @@ def test_a_recap_counts_what_it_left_out() -> None:
     assert lines[-1] == "... 26 more messages"
 
 
+def test_a_recap_that_was_read_up_to_a_limit_does_not_pass_for_all_there_is() -> None:
+    forest = build([said(i, "Ann", f"message {i}", i) for i in range(1, 101)], max_threads=3)
+    text = answer(RECAP, forest=forest, text="catch me up", looked=[Looked(Source.ARCHIVE, 101, NOW - 101)])
+    assert text.startswith("The last 100 messages in 100 conversations")
+    whole = answer(RECAP, forest=forest, text="catch me up", looked=[Looked(Source.ARCHIVE, 100, NOW - 100)])
+    assert whole.startswith("100 messages in 100 conversations")
+
+
 def test_nothing_found_says_what_was_looked_at() -> None:
     route = Route(Kind.CHANNEL, topic="llamas")
     looked = [Looked(Source.BUFFER, 50, NOW - 1_800)]
@@ -265,6 +296,22 @@ def test_a_problem_is_told_beside_what_was_found() -> None:
     assert text.splitlines()[-1] == "Redis does not answer."
 
 
+def test_a_problem_is_told_beside_a_recap_that_fills_the_answer() -> None:
+    people = [replace(said(i, "Ann", "x" * 200, i), author_id=i, author=f"{i:02}{'n' * 38}") for i in range(11, 41)]
+    forest = build([replace(one, reply_to=11 + (one.id - 11) % 6) for one in people], max_threads=6, max_messages=30)
+    problem = "Discord did not answer in time."
+    text = answer(RECAP, forest=forest, text="catch me up", looked=[Looked(Source.HISTORY, problem=problem)])
+    assert text.splitlines()[-2:] == ["…", problem]
+    assert len(text) <= LONGEST
+
+
+def test_a_mention_in_the_topic_is_told_by_name() -> None:
+    question = replace(asked("did anyone mention <@3>?"), mentions=(BOB,))
+    looked = [Looked(Source.BUFFER, 2, NOW - 60)]
+    text = answer_text(question, Route(Kind.CHANNEL, topic="<@3>"), (), Forest(), looked, now=NOW, tz=UTC)
+    assert text.endswith("nobody mentioned @Bob.")
+
+
 def test_other_questions_are_told_apart() -> None:
     assert answer(Route(Kind.NONE), text="tell me a joke") == NOT_ABOUT_THE_CHANNEL
 
@@ -272,6 +319,11 @@ def test_other_questions_are_told_apart() -> None:
 def test_a_private_conversation_has_no_channel() -> None:
     text = answer_text(asked(is_dm=True), TOPIC, (), Forest(), (), now=NOW, tz=UTC)
     assert text == NO_CHANNEL
+
+
+def test_what_was_found_in_a_private_conversation_is_told() -> None:
+    forest = build([said(1, "Mark", "hello")])
+    assert "hello" in answer_text(asked("catch me up", is_dm=True), RECAP, (), forest, (), now=NOW, tz=UTC)
 
 
 NAMES = st.sampled_from(["Ann", "@everyone", "You", "I", "”", "Bob\nYou said", "\u202e", "||", "```", "<@1>"])

@@ -14,7 +14,7 @@ from typing import Final
 
 from channelmem.recalling.words import stems
 from channelmem.telling.gaps import ago, counted, gap_words
-from channelmem.telling.quote import cut, flatten, name, quoted, safe
+from channelmem.telling.quote import cut, flatten, name, named, quoted, safe
 from channelmem.telling.relevance import worth_quoting
 from channelmem.telling.threads import Forest
 from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Thread
@@ -25,6 +25,7 @@ NOT_ABOUT_THE_CHANNEL: Final = "That does not seem to be about this conversation
 FIRST_CHARS: Final = 400
 FURTHER_CHARS: Final = 160
 RECAP_CHARS: Final = 90
+PROBLEM_CHARS: Final = 300
 MOST_QUOTES: Final = 4
 MOST_THREADS: Final = 6
 MOST_LINES: Final = 6
@@ -58,15 +59,21 @@ class _View:
     tz: tzinfo
     jump_url: JumpUrl | None
     people: dict[int, str]
+    namesakes: frozenset[str]
+    """Names, case-folded, that several of those who are told about have."""
 
     def who(self, message: Message) -> str:
         if message.own:
             return "I"
         if message.author_id == self.question.asker_id:
             return "You"
-        called = name(message.author)
+        return self.called(message.author_id, message.author)
+
+    def called(self, person_id: int, shown: str) -> str:
+        known = name(shown)
+        apart = f"#{person_id % 10_000:04}" if known.casefold() in self.namesakes else ""
         # Somebody who goes by "You" must not speak for the asker.
-        return f"a member called {called}" if called.casefold() in _PRONOUNS else called
+        return f"a member called {known}{apart}" if known.casefold() in _PRONOUNS else f"{known}{apart}"
 
     def quote(self, message: Message, chars: int) -> str:
         url = self.jump_url(message) if self.jump_url else ""
@@ -89,16 +96,17 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     jump_url: JumpUrl | None = None,
 ) -> str:
     """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
-    if question.is_dm and not hits:
+    if question.is_dm and not hits and not forest.threads:
         return NO_CHANNEL
     if route.kind is Kind.NONE:
         return NOT_ABOUT_THE_CHANNEL
-    view = _View(question, route, now, tz, jump_url, _people(question, hits, forest))
+    people, namesakes = _people(question, hits, forest), _namesakes(question, route, hits, forest)
+    view = _View(question, route, now, tz, jump_url, people, namesakes)
     problems = _problems(looked)
     if route.mode is Mode.RECAP and forest.threads:
-        return _joined([*_recap(view, forest), *problems])
+        return _joined([*_recap(view, forest, looked)], problems)
     if hits:
-        return _joined([*_quotes(view, hits), *problems])
+        return _joined([*_quotes(view, hits)], problems)
     return _joined([" ".join([_nothing(view, looked), *problems])])
 
 
@@ -174,14 +182,16 @@ def _is_about(route: Route, hit: Hit) -> bool:
     return 2 * len(topic & set(stems(hit.message.content))) >= len(topic)
 
 
-def _recap(view: _View, forest: Forest) -> Iterator[str]:
+def _recap(view: _View, forest: Forest, looked: Sequence[Looked]) -> Iterator[str]:
     shown = forest.threads[:MOST_THREADS]
     threads = len(forest.threads) + forest.more_threads
     messages = len(forest.messages) + forest.more_messages
     oldest = min(message.ts for message in forest.messages)
     since = "" if forest.more_messages else f" since {_clock(oldest, view)}"
     order = ", newest first" if len(shown) > 1 else ""
-    yield f"{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}{order}:"
+    # What was read ends at a limit: how many came before is not known.
+    last = "The last " if any(one.source is not Source.HISTORY and one.count > messages for one in looked) else ""
+    yield f"{last}{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}{order}:"
     if len(shown) == 1:
         yield from _lines(view, shown[0])
         left = messages - min(len(shown[0].messages), MOST_LINES)
@@ -218,7 +228,7 @@ def _told(view: _View, thread: Thread) -> str:
 
 
 def _participants(view: _View, thread: Thread) -> list[str]:
-    names = list(dict.fromkeys(view.who(message) for message in thread.messages))
+    names = list({message.author_id: view.who(message) for message in thread.messages}.values())
     return names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
 
 
@@ -266,7 +276,7 @@ def _nobody(view: _View) -> str:
 def _speaker(view: _View, person: Person) -> str:
     if person.id == view.question.asker_id:
         return "you"
-    return "I" if person.id and person.id == view.question.bot.id else name(person.name)
+    return "I" if person.id and person.id == view.question.bot.id else view.called(person.id, person.name)
 
 
 def _by(view: _View) -> str:
@@ -279,7 +289,7 @@ def _about(view: _View) -> str:
 
 
 def _topic(view: _View) -> str:
-    return safe(cut(flatten(view.route.topic), 60))
+    return safe(cut(flatten(named(view.route.topic, view.people)), 60))
 
 
 def _clock(ts: float, view: _View) -> str:
@@ -293,7 +303,11 @@ def _clock(ts: float, view: _View) -> str:
 
 
 def _problems(looked: Sequence[Looked]) -> list[str]:
-    return [flatten(problem) for problem in dict.fromkeys(source.problem for source in looked) if problem]
+    return [
+        cut(flatten(problem), PROBLEM_CHARS)
+        for problem in dict.fromkeys(source.problem for source in looked)
+        if problem
+    ]
 
 
 def _people(question: Question, hits: Sequence[Hit], forest: Forest) -> dict[int, str]:
@@ -304,6 +318,18 @@ def _people(question: Question, hits: Sequence[Hit], forest: Forest) -> dict[int
     return known | {question.asker_id: question.asker}
 
 
+def _namesakes(question: Question, route: Route, hits: Sequence[Hit], forest: Forest) -> frozenset[str]:
+    """Names that more than one of these people have; the asker is "you", and the bot "I"."""
+    messages = (*forest.messages, *(hit.message for hit in hits))
+    told = {(message.author_id, message.author) for message in messages if not message.own}
+    told |= {(person.id, person.name) for person in route.speakers}
+    owners: dict[str, set[int]] = {}
+    for person_id, shown in told:
+        if person_id not in {question.asker_id, question.bot.id}:
+            owners.setdefault(name(shown).casefold(), set()).add(person_id)
+    return frozenset(shown for shown, ids in owners.items() if len(ids) > 1)
+
+
 def _lower_you(who: str, *, start: bool = False) -> str:
     return "you" if who == "You" and not start else who
 
@@ -312,12 +338,14 @@ def _and(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
-def _joined(lines: Sequence[str]) -> str:
-    """Lines within the longest answer; whole lines go, and it shows."""
-    kept, used = [cut(lines[0], LONGEST)], len(lines[0])
+def _joined(lines: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """Lines within the longest answer; whole lines go, and it shows. The notes stay: they tell what is missing."""
+    room = LONGEST - sum(len(note) + 1 for note in notes)
+    kept, used = [cut(lines[0], room)], len(lines[0])
     for line in lines[1:]:
         used += len(line) + 1
-        if used > LONGEST - 2:
-            return "\n".join([*kept, "…"])
+        if used > room - 2:
+            kept.append("…")
+            break
         kept.append(line)
-    return "\n".join(kept)
+    return "\n".join([*kept, *notes])
