@@ -14,6 +14,8 @@ def remembered(channel: discord.abc.Snowflake, settings: Settings) -> bool:
     """By the allow and block lists; a thread follows its parent unless it is listed itself."""
     if not settings.enabled:
         return False
+    if isinstance(channel, discord.PartialMessageable) and settings.channels_block:
+        return False  # a thread that Discord has not told us of: its parent may be a blocked one
     ids = {channel.id} | ({channel.parent_id} if isinstance(channel, discord.Thread) else set())
     if ids & set(settings.channels_block):
         return False

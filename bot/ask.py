@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -14,7 +15,7 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.access import ROOMS, readable_channel_ids, remembered
+from bot.access import ROOMS, may_read, readable_channel_ids, remembered
 from bot.deliver import Delivery, InteractionDelivery, ReplyDelivery
 from bot.names import nick_names
 from bot.pace import Pace
@@ -29,10 +30,16 @@ if TYPE_CHECKING:
 ALONE = "🚫"
 DISLIKE = "👎"
 WAIT = "⏳"
-MENTION = re.compile(r"<@!?(\d+)>")
+MENTION = re.compile(r"<@!?(\d{1,19})>")
+"""Of a person: an id fits into 63 bits. Typed by hand it may be anything, and would be sent to the gateway."""
 MOST_MENTIONS = 5
+LARGEST_ID = 2**63 - 1
 HINT = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
 NOT_HERE = "I do not remember this channel: it is left out by my settings."
+NOT_YOURS = (
+    "You may not read what was said in this channel before (your Read Message History permission is missing here), "
+    "so I do not tell it."
+)
 NO_CHANNEL = "In a direct message there is no channel around us that I could look at. Ask me in a server channel."
 
 SORRY = "Something went wrong on my side (request `{request_id}`)."
@@ -40,6 +47,21 @@ UNDELIVERED = (discord.HTTPException, aiohttp.ClientError, OSError)
 """Nothing can be said where Discord does not let us speak, or cannot be reached."""
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a question was asked, and by whom."""
+
+    channel: discord.abc.Snowflake | None
+    asker: discord.User | discord.Member
+
+    @property
+    def is_open(self) -> bool:
+        """Whether Discord itself would show the asker this channel's past."""
+        if not (isinstance(self.channel, ROOMS) and isinstance(self.asker, discord.Member)):
+            return True
+        return may_read(self.channel, self.asker)
 
 
 class Ask(commands.Cog):
@@ -65,7 +87,7 @@ class Ask(commands.Cog):
         text = without_bot(message, self.bot.me)
         question = self._question(message, text)
         delivery = ReplyDelivery(message)
-        self._spawn(question, delivery, _place(message.channel), wait_s)
+        self._spawn(question, delivery, Where(message.channel, message.author), wait_s)
 
     @app_commands.command(name="ask", description="Ask what was said in this channel")
     @app_commands.describe(question="Such as: what did Ann say about the release?", private="Only you see the answer")
@@ -79,7 +101,7 @@ class Ask(commands.Cog):
         await interaction.response.defer(ephemeral=private, thinking=True)
         asked = await self._slash_question(interaction, question, private=private)
         delivery = InteractionDelivery(interaction, private=private)
-        self._spawn(asked, delivery, _place(interaction.channel), wait_s)
+        self._spawn(asked, delivery, Where(interaction.channel, interaction.user), wait_s)
 
     @app_commands.command(name="why", description="Show what my latest answer to you here was based on")
     async def why(self, interaction: discord.Interaction) -> None:
@@ -101,23 +123,23 @@ class Ask(commands.Cog):
 
     # --- the one way to answer ---
 
-    async def answer(self, question: Question, delivery: Delivery, place: Place, request_id: str) -> None:
-        excuse = self._excuse(question)
+    async def answer(self, question: Question, delivery: Delivery, where: Where, request_id: str) -> None:
+        excuse = self._excuse(question, where)
         if excuse:
             await delivery.send(excuse)
             return
         answer = await delivery.while_thinking(self._look_up(question))
         self.bot.metrics.answered(answer)
-        sent = await self._deliver(question, answer, delivery, place)
+        sent = await self._deliver(question, answer, delivery, _place(where.channel))
         self.traces.keep(sent, trace_of(request_id, question, answer))
         self._log(question, answer)
 
-    async def _watched(self, question: Question, delivery: Delivery, place: Place, wait_s: float) -> None:
+    async def _watched(self, question: Question, delivery: Delivery, where: Where, wait_s: float) -> None:
         """Answers; a failure is logged and, where Discord lets us speak, admitted."""
         request_id = secrets.token_hex(4)
         structlog.contextvars.bind_contextvars(request_id=request_id)
         await asyncio.sleep(wait_s)
-        task = asyncio.create_task(self.answer(question, delivery, place, request_id))
+        task = asyncio.create_task(self.answer(question, delivery, where, request_id))
         await asyncio.wait({task})
         error = task.exception()
         if error is None:
@@ -142,13 +164,14 @@ class Ask(commands.Cog):
                 log.warning("language model failed", problem=str(error))
         return await delivery.send(answer.text)
 
-    def _excuse(self, question: Question) -> str:
+    def _excuse(self, question: Question, where: Where) -> str:
         """Why there is nothing to look up, if so."""
         if question.is_dm:
             return "" if self.bot.llm is not None else NO_CHANNEL
-        channel = self.bot.get_channel(question.channel_id) or discord.Object(question.channel_id)
-        if not remembered(channel, self.settings):
+        if not remembered(where.channel or discord.Object(question.channel_id), self.settings):
             return NOT_HERE
+        if not where.is_open:
+            return NOT_YOURS
         return "" if question.text else HINT
 
     def _log(self, question: Question, answer: Answer) -> None:
@@ -209,7 +232,8 @@ class Ask(commands.Cog):
 
     async def _named(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
         """Discord does not say who is mentioned in a command's text, so the names are looked up."""
-        ids = [int(id_) for id_ in MENTION.findall(text) if int(id_) != self.bot.me.id][:MOST_MENTIONS]
+        found = (int(id_) for id_ in MENTION.findall(text))
+        ids = [id_ for id_ in found if id_ <= LARGEST_ID and id_ != self.bot.me.id][:MOST_MENTIONS]
         members = await nick_names(guild, ids) if guild and ids else {}
         return tuple(person(members[id_]) for id_ in ids if id_ in members)
 
@@ -223,8 +247,8 @@ class Ask(commands.Cog):
 
     # --- leaving ---
 
-    def _spawn(self, question: Question, delivery: Delivery, place: Place, wait_s: float) -> None:
-        task = asyncio.create_task(self._watched(question, delivery, place, wait_s))
+    def _spawn(self, question: Question, delivery: Delivery, where: Where, wait_s: float) -> None:
+        task = asyncio.create_task(self._watched(question, delivery, where, wait_s))
         self._busy.add(task)
         task.add_done_callback(self._busy.discard)
 

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
+from loopback import PUBLIC_THREAD
 from loopback.bots import running
 from loopback.payloads import Role
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot.ask import HINT, NO_CHANNEL, NOT_HERE
+from bot.ask import HINT, NO_CHANNEL, NOT_HERE, NOT_YOURS
 from bot.client import Bot
 from bot.history import DiscordHistory
 from bot.speaker import Place, SpeechError
@@ -116,6 +117,15 @@ async def test_slash_ask_looks_up_who_is_mentioned(scene: Scene, recording: Bot,
     [question] = recorder.questions
     assert question.text == "what did @Annie and  say?"
     assert [p.name for p in question.mentions] == ["Annie"]
+
+
+@pytest.mark.parametrize("digits", ["9" * 19, "9" * 23, "9" * 5000])
+async def test_slash_ask_survives_a_mention_that_is_no_id(
+    scene: Scene, recording: Bot, recorder: Recorder, digits: str
+) -> None:
+    asked = await scene.server.slash(scene.general, scene.mark, "ask", question=f"what did <@{digits}> say?")
+    assert await scene.server.answered(asked) == recorder.answer
+    assert recorder.questions[0].mentions == ()
 
 
 async def test_why_explains_the_latest_answer_to_the_asker_only(
@@ -239,6 +249,42 @@ async def test_only_allowed_channels_and_their_threads_are_remembered(scene: Sce
         await scene.server.say(other, scene.mark, "not this")
         await scene.server.say(thread, scene.mark, "this")
         await scene.server.until(lambda: recorder.texts == ["this"])
+
+
+async def test_a_thread_that_nobody_told_us_of_is_not_heard_where_channels_are_blocked(
+    scene: Scene, recorder: Recorder
+) -> None:
+    closed = Settings(channels_block=(scene.general.id,), cooldown_user_s=0, cooldown_channel_s=0)
+    async with running(scene.server, closed, cast("Memory", recorder), DiscordHistory(closed)):
+        # It was archived when the bot came, and its first message arrives before the news that it is open again.
+        thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=scene.general)
+        await scene.server.say(thread, scene.mark, "not this")
+        assert await scene.server.ask(thread, scene.mark, "what did I say?") == NOT_HERE
+        slash = await scene.server.slash(thread, scene.mark, "ask", question="what did I say?")
+        assert await scene.server.answered(slash) == NOT_HERE
+    assert recorder.messages == {}
+    assert recorder.questions == []
+
+
+async def test_slash_ask_knows_the_parent_of_a_thread_that_nobody_told_us_of(scene: Scene, recorder: Recorder) -> None:
+    only = Settings(channels_allow=(scene.general.id,), cooldown_user_s=0, cooldown_channel_s=0)
+    async with running(scene.server, only, cast("Memory", recorder), DiscordHistory(only)):
+        thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=scene.general)
+        slash = await scene.server.slash(thread, scene.mark, "ask", question="what did I say?")
+        assert await scene.server.answered(slash) == recorder.answer
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_who_may_not_read_the_past_is_not_told_it(scene: Scene, recorder: Recorder, in_thread: bool) -> None:
+    quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
+    scene.server.world.deny(scene.general, scene.mark, read_message_history=True)
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        here = await scene.server.add_thread(scene.general, "a thread") if in_thread else scene.general
+        assert await scene.server.ask(here, scene.mark, "what was said?") == NOT_YOURS
+        private = await scene.server.slash(here, scene.mark, "ask", question="what was said?", private=True)
+        assert await scene.server.answered(private) == NOT_YOURS
+        assert recorder.questions == []
+        assert await scene.server.ask(here, scene.ann, "what was said?") == recorder.answer
 
 
 class Parrot:
