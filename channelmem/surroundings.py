@@ -16,7 +16,7 @@ from channelmem.store.search import Query, Search
 from channelmem.telling import references
 from channelmem.telling.assemble import Parts, assemble
 from channelmem.telling.threads import Forest, build
-from channelmem.types import Answer, History, Kind, Look, Message, Mode, Person, Question, Route, Source, Window
+from channelmem.types import Answer, History, Kind, Look, Looked, Message, Mode, Person, Question, Route, Source, Window
 
 CHAIN = 20
 MOST_LOOKED = 100
@@ -43,7 +43,7 @@ class Surroundings:
             question=question,
             route=answer.route,
             hits=answer.hits,
-            forest=self._forest(_recapped(answer) or ambient, taken),
+            forest=_recapped(answer, taken) or self._forest(ambient, taken),
             references=shown,
             chain=chain,
             linked=await references.linked(ambient, question, fetch),
@@ -53,17 +53,23 @@ class Surroundings:
         return assemble(parts, settings.context_max_tokens)
 
     async def look(self, look: Look, scene: Scene) -> str:
-        """The tool: by topic where there is one, else the newest; "No relevant recent messages ..." if none."""
+        """The tool: by topic where there is one, else the newest; "No relevant recent messages ..." if none.
+
+        RedisUnavailableError where that could not be found out.
+        """
         question, settings = replace(look.question, text=look.query), self._settings
         route = _looking(look, scene)
         if route is None:
+            await self._search.newest(Query(question.guild_id, (question.channel_id,), limit=1))  # is it there at all?
             return f"Nobody called {look.speaker} is known in this channel."
         recalled = await self._recall(question, route)
         hits = recalled.hits[: min(look.limit, MOST_LOOKED)]
         messages = recalled.messages[-min(look.limit, MOST_LOOKED) :]
         if not hits and not messages:
+            _admit(recalled.looked)
             return "No relevant recent messages found in this channel."
-        forest = build(messages, max_threads=settings.context_threads, max_messages=look.limit)
+        # The limit is the model's own; ambient threads may be switched off.
+        forest = build(messages, max_threads=settings.context_threads or look.limit, max_messages=look.limit)
         parts = Parts(
             question.ts, question.bot, hits=hits, forest=forest, tz=settings.zone, hit_chars=settings.hit_chars
         )
@@ -107,9 +113,17 @@ class Surroundings:
             return []
 
 
-def _recapped(answer: Answer) -> list[Message]:
-    """A recap's own window, where one was asked for, stands in place of what is newest."""
-    return [message for thread in answer.threads for message in thread.messages]
+def _recapped(answer: Answer, taken: set[int]) -> Forest | None:
+    """A recap's own window, where one was asked for, stands in place of what is newest, and is as long as it is."""
+    told = [message for thread in answer.threads for message in thread.messages]
+    return build(told, exclude=taken, max_threads=len(told), max_messages=len(told)) if told else None
+
+
+def _admit(looked: Sequence[Looked]) -> None:
+    """What could not be asked has not found nothing."""
+    problem = next((one.problem for one in looked if one.problem and one.source is not Source.HISTORY), "")
+    if problem:
+        raise RedisUnavailableError(problem)
 
 
 def _looking(look: Look, scene: Scene) -> Route | None:
@@ -122,11 +136,11 @@ def _looking(look: Look, scene: Scene) -> Route | None:
     start = None if look.since_s is None else scene.now - look.since_s
     recent = start is None or start >= scene.now - scene.horizon_s
     sources = (Source.BUFFER, Source.ARCHIVE) if recent else (Source.ARCHIVE, Source.BUFFER)
-    kind = Kind.CHANNEL if recent else Kind.MEMORY
     mode = Mode.TOPIC if look.query.strip() else Mode.LATEST if speakers else Mode.RECAP
     why = ("asked for by the model",)
     window = Window(start, scene.now)
-    return Route(kind, mode, window, speakers, look.query.strip(), why, (*sources, Source.HISTORY))
+    # The tool's arguments bind, however far back: a question of the kind "memory" may be answered by anybody.
+    return Route(Kind.CHANNEL, mode, window, speakers, look.query.strip(), why, (*sources, Source.HISTORY))
 
 
 def _named(name: str, scene: Scene) -> tuple[Person, ...]:
