@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -110,6 +110,8 @@ class Channels:
         self._slots: Recent[Place, Slot] = Recent(CHANNELS)
         self._people: Recent[Place, People] = Recent(CHANNELS)
         self._asked: Recent[tuple[Place, int], tuple[float, Route]] = Recent(FOLLOW_UPS)
+        self._removals = 0
+        """What was read before one of them and comes after it is not kept."""
 
     # --- messages ---
 
@@ -142,15 +144,18 @@ class Channels:
 
     def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
         ids, slot = list(ids), self._slots.get((guild_id, channel_id))
+        self._removals += 1
         for linker in slot.linkers() if slot else ():
             linker.drop(ids)
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._removals += 1
         self._slots.pop((guild_id, channel_id), None)
         self._people.pop((guild_id, channel_id), None)
+        self._forget_asked(lambda place, _asker, _route: place == (guild_id, channel_id))
 
     def drop_guild(self, guild_id: int) -> None:
-        for guild, channel in {*self._slots, *self._people}:
+        for guild, channel in {*self._slots, *self._people, *(place for place, _ in self._asked)}:
             if guild == guild_id:
                 self.drop_channel(guild, channel)
 
@@ -158,7 +163,13 @@ class Channels:
         for slot in self._slots.values():
             for linker in slot.linkers():
                 linker.drop_author(author_id)
+        self._removals += 1
         self._people.clear()
+        self._forget_asked(lambda _place, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
+
+    def _forget_asked(self, gone: Callable[[Place, int, Route], bool]) -> None:
+        for place, asker in [key for key, (_, route) in self._asked.items() if gone(*key, route)]:
+            del self._asked[place, asker]
 
     async def _slot(self, guild_id: int, channel_id: int) -> Slot:
         """The channel's, with its linker loaded."""
@@ -207,6 +218,7 @@ class Channels:
         people = self._people.use(_place(question))
         if people is not None and time.monotonic() - people.read_at < ROSTER_S:
             return people
+        removals = self._removals
         try:
             seen = await self._store.roster(question.guild_id, question.channel_id)
         except RedisUnavailableError:
@@ -215,7 +227,7 @@ class Channels:
         # What was said to the bot does not count as speaking, the question itself least of all.
         fresh.spoke = {one.person.id: one.last_ts for one in seen if one.last_ts < question.ts}
         fresh.spoke |= people.spoke if people else {}
-        return self._people.put(_place(question), fresh)
+        return fresh if removals != self._removals else self._people.put(_place(question), fresh)
 
     def _scene(self, question: Question, roster: Roster, last_spoke_ts: float | None) -> Scene:
         ts, previous = self._asked.get((_place(question), question.asker_id), (0.0, None))

@@ -1,7 +1,7 @@
 """The platform's history, without those who opted out. In and out: what `History` says.
 
 An opt-out holds for what is fetched as well as for what is stored. While Redis is away nobody new can be looked up;
-those who were known before stay hidden.
+those who were known before, or opted out through this process, stay hidden.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from channelmem.types import History, Message, Past, Question
 class Discreet(History):
     def __init__(self, history: History, store: Store) -> None:
         self._history, self._store = history, store
-        self._known: set[tuple[int, int]] = set()
+        self._known: set[tuple[int | None, int]] = set()
+        """Guild (None: everywhere) and author."""
+
+    def hide(self, author_id: int, guild_id: int | None) -> None:
+        self._known.add((guild_id, author_id))
+
+    def show(self, author_id: int, guild_id: int | None) -> None:
+        self._known.discard((guild_id, author_id))
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         past = await self._history.fetch(question, limit, max_age_s)
@@ -39,7 +46,7 @@ class Discreet(History):
         try:
             hidden = await self._store.hidden(guild_id, author_ids)
         except RedisUnavailableError:
-            return {author for author in author_ids if (guild_id, author) in self._known}
-        self._known -= {(guild_id, author) for author in author_ids}
+            return {author for author in author_ids if not self._known.isdisjoint([(guild_id, author), (None, author)])}
+        self._known -= {(guild, author) for author in author_ids if author not in hidden for guild in (guild_id, None)}
         self._known |= {(guild_id, author) for author in hidden}
         return hidden

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from channelmem.channels import Channels
@@ -53,6 +54,8 @@ from channelmem.types import (
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
+RECAP_THREADS, RECAP_MESSAGES = 5, 20
+"""A recap tells so much at least, where there is so much."""
 
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -65,12 +68,12 @@ class Memory:
 
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
         self._settings, self._store = store.buckets.settings, store
-        self._history = history = Discreet(history, store) if history else None
+        self._history = past = Discreet(history, store) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         search = Search(store.buckets)
-        self._channels = Channels(store, search, history)
-        self._recall = Recall(search, embedder, store.buckets.settings, clock=store.buckets.clock, history=history)
-        self._surroundings = Surroundings(search, self._recall, store.buckets.settings, history)
+        self._channels = Channels(store, search, past)
+        self._recall = Recall(search, embedder, store.buckets.settings, clock=store.buckets.clock, history=past)
+        self._surroundings = Surroundings(search, self._recall, store.buckets.settings, past)
 
     @classmethod
     @asynccontextmanager
@@ -134,7 +137,12 @@ class Memory:
         routed, route_ms = await self._route(question)
         recalled = await self._recall(question, routed)
         settings = self._settings
-        forest = build(recalled.messages, max_threads=settings.context_threads, max_messages=settings.context_messages)
+        # Who wants little or no ambient context for a model still wants to be caught up.
+        forest = build(
+            recalled.messages,
+            max_threads=max(settings.context_threads, RECAP_THREADS),
+            max_messages=max(settings.context_messages, RECAP_MESSAGES),
+        )
         text = answer_text(
             question,
             routed,
@@ -184,6 +192,8 @@ class Memory:
     async def look(self, look: Look) -> str:
         """What the `get_channel_context` tool returns."""
         scene = await self._channels.scene(look.question)
+        if look.speaker and self._channels.is_unknown(look.question):
+            scene = await self._channels.scene_from_history(look.question)
         return await self._surroundings.look(look, scene)
 
     # --- changes ---
@@ -194,38 +204,42 @@ class Memory:
         if not self._settings.enabled:
             return Outcome.IGNORED
         if tidy is None:
-            self._channels.drop(message.guild_id, message.channel_id, [message.id])
-            return await _gone(self._store.edit(message))
+            drop = partial(self._channels.drop, message.guild_id, message.channel_id, [message.id])
+            return await _gone(drop, self._store.edit(message))
         outcome = await self._store.edit(await self._channels.relink(tidy))
         self._channels.settle([(message, outcome)])
         return outcome
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)
-        self._channels.drop(guild_id, channel_id, ids)
-        return await _gone(self._store.delete(guild_id, channel_id, ids))
+        drop = partial(self._channels.drop, guild_id, channel_id, ids)
+        return await _gone(drop, self._store.delete(guild_id, channel_id, ids))
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
-        self._channels.drop_channel(guild_id, channel_id)
-        return await _gone(self._store.delete_channel(guild_id, channel_id))
+        drop = partial(self._channels.drop_channel, guild_id, channel_id)
+        return await _gone(drop, self._store.delete_channel(guild_id, channel_id))
 
     async def delete_guild(self, guild_id: int) -> int:
-        self._channels.drop_guild(guild_id)
-        return await _gone(self._store.delete_guild(guild_id))
+        drop = partial(self._channels.drop_guild, guild_id)
+        return await _gone(drop, self._store.delete_guild(guild_id))
 
     # --- what people decide ---
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts a person out and removes everything of theirs; invisible when this returns."""
-        self._channels.drop_author(author_id)
-        await _gone(self._store.forget(author_id, guild_id))
+        await _gone(partial(self._channels.drop_author, author_id), self._store.forget(author_id, guild_id))
+        if self._history:
+            self._history.hide(author_id, guild_id)
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
-        self._channels.drop_author(author_id)
-        await _gone(self._store.opt_out(author_id, guild_id))
+        await _gone(partial(self._channels.drop_author, author_id), self._store.opt_out(author_id, guild_id))
+        if self._history:
+            self._history.hide(author_id, guild_id)
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         await self._store.opt_in(author_id, guild_id)
+        if self._history:
+            self._history.show(author_id, guild_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""
@@ -238,8 +252,8 @@ class Memory:
         await self._store.resume(guild_id, channel_id)
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
-        self._channels.drop_channel(guild_id, channel_id)
-        return await _gone(self._store.clear(guild_id, channel_id))
+        drop = partial(self._channels.drop_channel, guild_id, channel_id)
+        return await _gone(drop, self._store.clear(guild_id, channel_id))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.status(guild_id, channel_id)
@@ -289,11 +303,13 @@ class Memory:
         return await self._store.lag_s()
 
 
-async def _gone(removal: Awaitable[T]) -> T:
-    """A removal, of which no text stays in this process either."""
+async def _gone(drop: Callable[[], None], removal: Awaitable[T]) -> T:
+    """A removal, of which nothing stays in this process either: `drop` also takes what is read in the meantime."""
+    drop()
     try:
         return await removal
     finally:
+        drop()
         documents.forget_read()
         lines.forget_read()
 

@@ -1,0 +1,160 @@
+"""Corners of asking: somebody is forgotten meanwhile, Redis goes away, ambient context is off."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Clock, FakeEmbedder, OwnServer, make_settings
+from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, Shelf, Talk
+
+from channelmem import Look, Memory, Message, Person, Settings, tool
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+async def talk(settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> AsyncIterator[Talk]:
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:
+        yield Talk(memory, clock)
+
+
+@pytest.fixture
+async def frail(
+    own_server: OwnServer, fake_embedder: FakeEmbedder, clock: Clock, tmp_path: Path
+) -> AsyncIterator[Talk]:
+    """On a Redis that the test may kill."""
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.3)
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:
+        yield Talk(memory, clock)
+
+
+# --- somebody is forgotten ---
+
+
+async def test_who_is_forgotten_while_a_question_is_asked_is_not_known_afterwards(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk.say(BOB, "grub is broken")
+    await talk.say(ANN, "the deploy is green")
+    forget = talk.memory._store.forget
+
+    async def forgetting(author_id: int, guild_id: int | None = None) -> None:
+        await talk.ask(MARK, "what did Bob say about grub?")
+        await forget(author_id, guild_id)
+
+    monkeypatch.setattr(talk.memory._store, "forget", forgetting)
+    await talk.memory.forget(BOB.id)
+    answer = await talk.ask(MARK, "what did Bob say about grub?")
+    assert "Bob" not in answer.text
+    assert BOB not in answer.route.speakers
+
+
+async def test_a_list_of_people_read_before_somebody_is_forgotten_is_not_kept(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk.say(BOB, "grub is broken")
+    await talk.say(ANN, "the deploy is green")
+    roster = talk.memory._store.roster
+
+    async def late(guild_id: int, channel_id: int) -> object:
+        seen = await roster(guild_id, channel_id)
+        await talk.memory.forget(BOB.id)
+        return seen
+
+    monkeypatch.setattr(talk.memory._store, "roster", late)
+    await talk.ask(MARK, "what did Bob say about grub?")
+    monkeypatch.setattr(talk.memory._store, "roster", roster)
+    assert BOB not in (await talk.ask(MARK, "what did Bob say about grub?")).route.speakers
+
+
+@pytest.mark.parametrize("who", [BOB, MARK])
+async def test_a_follow_up_does_not_lean_on_what_somebody_who_is_forgotten_said_or_asked(
+    talk: Talk, who: Person
+) -> None:
+    await talk.say(BOB, "grub is broken")
+    await talk.say(ANN, "grub works here")
+    assert (await talk.ask(MARK, "what did Bob say about grub?")).route.speakers == (BOB,)
+    await talk.memory.forget(who.id)
+    answer = await talk.ask(MARK, "and yesterday?")
+    assert "Bob" not in answer.text
+    assert "grub" not in answer.text
+
+
+async def test_a_follow_up_does_not_lean_on_a_channel_that_was_cleared(talk: Talk) -> None:
+    await talk.say(BOB, "grub is broken")
+    await talk.ask(MARK, "what did Bob say about grub?")
+    await talk.memory.clear(GUILD, CHANNEL)
+    assert (await talk.ask(MARK, "and yesterday?")).route.topic == ""
+
+
+async def test_who_opted_out_through_this_process_stays_hidden_while_redis_is_away(
+    own_server: OwnServer, fake_embedder: FakeEmbedder, clock: Clock, tmp_path: Path
+) -> None:
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.3)
+    said = Message(GUILD, CHANNEL, 1, BOB.id, BOB.name, "a secret pelican", clock() - 60)
+    shelf = Shelf([said, replace(said, id=2, author_id=ANN.id, author=ANN.name, content="a pelican landed")])
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
+        talk = Talk(memory, clock)
+        await memory.opt_out(BOB.id)
+        own_server.kill()
+        answer = await talk.ask(MARK, "did anyone mention a pelican?")
+        assert {hit.message.author for hit in answer.hits} == {"Ann"}
+
+
+# --- Redis is away ---
+
+
+async def test_a_tool_call_that_could_not_look_does_not_say_that_there_is_nothing(
+    frail: Talk, own_server: OwnServer
+) -> None:
+    await frail.say(ANN, "the trip to Rome was lovely")
+    own_server.kill()
+    for arguments in ({"query": "rome"}, {"speaker": "Ann"}, {}):
+        assert await tool.call(frail.memory, frail.question(MARK, ""), arguments) == tool.AWAY
+
+
+async def test_a_tool_call_knows_people_of_the_platforms_history(
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
+) -> None:
+    shelf = Shelf([Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 60)])
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
+        question = Talk(memory, clock).question(MARK, "")
+        assert "the pelican landed" in await tool.call(memory, question, {"speaker": "Ann"})
+
+
+# --- what the tool is asked for ---
+
+
+async def test_the_tools_arguments_bind_beyond_the_buffer_too(talk: Talk) -> None:
+    await talk.say(BOB, "Rome was not built in a day", ago_s=5 * DAY_S)
+    await talk.say(ANN, "the trip to Rome was lovely", ago_s=7_200)
+    await talk.say(BOB, "Rome is too hot in summer", ago_s=7_000)
+    assert await talk.memory.flush()
+    question = talk.question(MARK, "")
+    by_ann = await talk.memory.look(Look(question, query="Rome", speaker="Ann", since_s=DAY_S))
+    assert "lovely" in by_ann
+    assert "Bob" not in by_ann
+    today = await talk.memory.look(Look(question, query="Rome", since_s=DAY_S))
+    assert "too hot" in today
+    assert "built" not in today
+
+
+# --- ambient context is switched off ---
+
+
+@pytest.mark.parametrize("off", ["context_messages", "context_threads"])
+async def test_a_recap_is_told_where_ambient_context_is_off(
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock, off: str
+) -> None:
+    settings = settings.model_copy(update={off: 0})
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:
+        talk = Talk(memory, clock)
+        await talk.say(ANN, "the deploy is green")
+        question = talk.question(MARK, "catch me up")
+        answer = await memory.ask(question)
+        assert "the deploy is green" in answer.text
+        assert "the deploy is green" in await memory.context(question, answer)
+        assert "the deploy is green" in await memory.look(Look(question))
+        other = replace(question, text="what is a turtle?")
+        assert "the deploy is green" not in await memory.context(other, await memory.ask(other))
