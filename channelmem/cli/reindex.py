@@ -17,6 +17,7 @@ from channelmem.embedding.embed import open_embedder
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.buckets import connect
+from channelmem.store.reindex import Done
 from channelmem.store.reindex import reindex as rebuild
 from channelmem.store.schema import shape
 
@@ -32,13 +33,16 @@ def reindex() -> None:
     with connect_url(settings) as url:
         check_server(url, timeout_s=settings.redis_timeout_s)
         done, built = asyncio.run(_reindex(url, settings, console))
-    console.print(f"{done} messages were embedded anew." if done else "Every vector is of this model already.")
-    if built and not done:
+    anew = done.embedded + done.given_up
+    console.print(f"{done.embedded} messages were embedded anew." if anew else "Every vector is of this model already.")
+    if done.given_up:
+        console.print(f"The model failed on {done.given_up} more: they are found by their words and time only.")
+    if built and not anew:
         console.print(f"The index was built anew: {shape(settings)}.")
 
 
-async def _reindex(url: str, settings: Settings, console: Console) -> tuple[int, bool]:
-    """How many messages were embedded, and whether an index was built."""
+async def _reindex(url: str, settings: Settings, console: Console) -> tuple[Done, bool]:
+    """What was done with the vectors, and whether an index was built."""
     redis = connect(url, settings)
     with ModelProgress(console) as exporting:
         embedder = open_embedder(settings, exporting)

@@ -208,11 +208,15 @@ class Buckets:
         keys = self.keys(bucket)
         schema = make_schema(self.settings, keys, dims=self.dims, version=version)
         try:
+            made = named = False
             with already_there():
                 await command(self.redis, *create_command(schema))
-                await answered(self.redis.hset(keys.one("meta"), "shape", shape(self.settings)))
+                made = True
             with already_there():
                 await command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name)
+                named = True
+            if made and named:  # else a reindex that was interrupted left another one serving
+                await answered(self.redis.hset(keys.one("meta"), "shape", shape(self.settings)))
         except redis_errors.ResponseError as error:
             if "unknown command" not in str(error).lower():
                 raise

@@ -31,6 +31,7 @@ from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
+from channelmem.store.alone import embed_alone
 from channelmem.store.buckets import VERSION, index_lost
 from channelmem.store.heal import repair
 from channelmem.store.keys import GROUP
@@ -54,8 +55,6 @@ HANDED_OVER_MS = 3_600_000
 DISMISS_S = 3600.0
 """After so long without a word a consumer that holds nothing is dead: a live one asks several times a second."""
 DISMISS_EVERY_S = 600.0
-PLAIN_TEXT = "good morning"
-"""A model that fails on this too is broken; then no text is given up for it."""
 T = TypeVar("T")
 
 
@@ -191,14 +190,9 @@ class Worker:
         for entry in entries:
             if self._stopping.is_set():
                 return
-            try:
-                (blob,) = _blobs(await self._embedder.embed_messages([entry.text or ""]))
-            except FAILURES as error:
-                await self._embedder.embed_messages([PLAIN_TEXT])
-                cause = type(error.__cause__ or error).__name__  # its own words may be those of the message
-                log.error("The model fails on message %s (%s); it is found without meaning", entry.name, cause)  # noqa: TRY400
-                self.progress.given_up += 1
-                blob = GIVEN_UP
+            vector = await embed_alone(self._embedder, entry.name, entry.text or "")
+            self.progress.given_up += vector is None
+            blob = GIVEN_UP if vector is None else vector.astype(np.float16).tobytes()
             await self._embedded.put([(entry, blob)])
 
     async def _commit(self) -> None:

@@ -1,9 +1,12 @@
 """Reindex: gives every message a vector of another model while the old vectors serve; then switches.
 
-In: the new model's embedder. Out: how many messages were embedded. What is done is recorded in Redis (the next
-version in the meta key, the new vectors on the documents), so a reindex that was interrupted goes on where it
-stopped. The switch is one script: index alias, model and version change together; processes that still use the old
-model then get IndexMismatchError. Afterwards the old index and the old field are removed.
+In: the new model's embedder. Out: how many messages were embedded, and how many the model failed on. What is done is
+recorded in Redis (the next version in the meta key, the new vectors on the documents), so a reindex that was
+interrupted goes on where it stopped. The switch is one script: index alias, model and version change together;
+processes that still use the old model then get IndexMismatchError. Afterwards the old index and the old field are
+removed.
+
+A reindex that was begun and is not wanted any more is cleared away by the next one, also by one to the old model.
 
 Where only the settings of the index changed, it is built anew from the vectors that are there, beside the old one.
 """
@@ -13,19 +16,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from channelmem.embedding.embed import Embedder
+from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.settings import Settings
+from channelmem.store.alone import embed_alone
 from channelmem.store.buckets import already_there, indexed
 from channelmem.store.keys import Keys, keys_of
-from channelmem.store.schema import create_command, make_schema, shape
+from channelmem.store.schema import create_command, make_schema, shape, vector_field
 from channelmem.store.scripts import Scripts, command
 
 BATCH = 64
@@ -33,8 +38,23 @@ WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
 
+Row = tuple[bytes, bytes, bytes]
+"""Name, revision and text of a message."""
+
 Progress = Callable[[str, int, int], None]
 """Called with the step ('embed', 'build' or 'clean'), how much is done and how much there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a reindex did."""
+
+    embedded: int = 0
+    given_up: int = 0
+    """Messages that the model failed on: they are found by their words and time only."""
+
+    def __add__(self, other: Done) -> Done:
+        return Done(self.embedded + other.embedded, self.given_up + other.given_up)
 
 
 def silent(_step: str, _done: int, _total: int) -> None:
@@ -48,10 +68,10 @@ async def reindex(
     *,
     clock: Callable[[], float] = time.time,
     progress: Progress = silent,
-) -> int:
-    """Returns how many messages were embedded; 0 when everything already is of this model."""
+) -> Done:
+    """Embeds nothing when everything already is of this model."""
     scripts = Scripts(redis, settings, clock)
-    done = 0
+    done = Done()
     for bucket in range(settings.buckets):
         task = Reindex(scripts, settings, embedder, keys_of(settings.key_prefix, bucket), progress)
         done += await task.run()
@@ -68,25 +88,33 @@ class Reindex:
     keys: Keys
     progress: Progress
 
-    async def run(self) -> int:
+    async def run(self) -> Done:
         meta = await self._meta()
         if not meta:
-            return 0
-        done = 0
+            return Done()
+        done = Done()
         if (meta["model"], meta["dims"]) != (self.embedder.identity, str(self.embedder.dims)):
             version = await self._begin(meta)
             done = await self._embed_all(version)
             await self._step("switch", version, self.embedder.identity, self.embedder.dims)
             await self._note_shape()
-        elif meta.get("shape") != shape(self.settings):
-            await self._build(int(meta["version"]))
-            await self._note_shape()
+        else:
+            if "next_model" in meta:
+                await self._abandon()
+            if meta.get("shape") != shape(self.settings):
+                await self._build(int(meta["version"]))
+                await self._note_shape()
         await self._clean()
         return done
 
+    async def _abandon(self) -> None:
+        """What was begun for another model is 'old' too. Its number stays taken: vectors of it may still be around."""
+        await self.scripts.redis.hset(self.keys.one("meta"), "old", "1")
+        await self.scripts.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
+
     async def _build(self, version: int) -> None:
         """The same vectors in an index of another shape. A spare one serves while the one of that name is replaced."""
-        name, spare = self.keys.index(version), f"{self.keys.index(version)}:spare"
+        name, spare = self.keys.index(version), _spare(self.keys, version)
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         # Interrupted from here on, no shape is right until a later reindex has come to its end.
         await self.scripts.redis.hdel(self.keys.one("meta"), "shape")
@@ -111,11 +139,14 @@ class Reindex:
     async def _begin(self, meta: dict[str, str]) -> int:
         """The version to fill: the one that was begun, unless that was for yet another model."""
         version = int(meta.get("next", meta["version"]))
-        if meta.get("next_model") != self._wanted:
-            if "next" in meta:
-                await self._drop(self.keys.index(version))
+        begun = meta.get("next_model") == self._wanted
+        # Begun with another shape, the index is built anew from the vectors that are there already.
+        if "next" in meta and not (begun and meta.get("next_shape") == shape(self.settings)):
+            await self._drop(self.keys.index(version))
+        if not begun:
             version += 1
-        await self.scripts.redis.hset(self.keys.one("meta"), mapping={"next": version, "next_model": self._wanted})
+        begin: Any = {"next": version, "next_model": self._wanted, "next_shape": shape(self.settings)}
+        await self.scripts.redis.hset(self.keys.one("meta"), mapping=begin)
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         await self._make(create_command(schema), self.keys.index(version))
         return version
@@ -124,25 +155,37 @@ class Reindex:
     def _wanted(self) -> str:
         return f"{self.embedder.identity} {self.embedder.dims}"
 
-    async def _embed_all(self, version: int) -> int:
-        done = 0
-        total = 0
+    async def _embed_all(self, version: int) -> Done:
+        done = total = 0
+        given_up: set[Row] = set()
         while True:
-            left, *rows = await self._step("todo", version, BATCH)
+            # Those that the model failed on come again every time.
+            left, *flat = await self._step("todo", version, BATCH + len(given_up))
+            rows: list[Row] = list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+            todo = [row for row in rows if row not in given_up]
             total = max(total, done + left)
-            self.progress("embed", done, total)
-            if not left:
-                return done
-            names, revisions, texts = rows[::3], rows[1::3], rows[2::3]
-            if names:
-                vectors = await self.embedder.embed_messages([text.decode() for text in texts])
-                await self._write(version, list(zip(names, revisions, vectors, strict=True)))
-            done += len(names)
+            self.progress("embed", done + len(rows) - len(todo), total)
+            if left == len(rows) and not todo:
+                return Done(done, left)
+            vectors = await self._embed(todo)
+            given_up |= {row for row, vector in zip(todo, vectors, strict=True) if vector is None}
+            done += await self._write(version, zip(todo, vectors, strict=True))
 
-    async def _write(self, version: int, rows: list[tuple[bytes, bytes, Any]]) -> None:
+    async def _embed(self, rows: Sequence[Row]) -> Sequence[NDArray[np.float32] | None]:
+        """A vector for each, or None."""
+        if not rows:
+            return []
+        try:
+            return list(await self.embedder.embed_messages([text.decode() for _, _, text in rows]))
+        except FAILURES:
+            return [await embed_alone(self.embedder, name.decode(), text.decode()) for name, _, text in rows]
+
+    async def _write(self, version: int, embedded: Iterable[tuple[Row, NDArray[np.float32] | None]]) -> int:
+        """How many there are with a vector."""
+        rows = [(*row[:2], vector.astype(np.float16).tobytes()) for row, vector in embedded if vector is not None]
         for at in range(0, len(rows), WRITE):
-            part = [(name, rev, vector.astype(np.float16).tobytes()) for name, rev, vector in rows[at : at + WRITE]]
-            await self._step("write", version, *(value for row in part for value in row))
+            await self._step("write", version, *(value for row in rows[at : at + WRITE] for value in row))
+        return len(rows)
 
     async def _clean(self) -> None:
         """Removes what older versions left; the 'old' mark stays until that is complete."""
@@ -150,16 +193,23 @@ class Reindex:
         if "old" not in meta:
             return
         version = int(meta["version"])
-        for old in range(1, version):
+        stale = [one for one in range(1, int(meta.get("next", version)) + 1) if one != version]
+        for old in stale:
             await self._drop(self.keys.index(old))
+            await self._drop(_spare(self.keys, old))  # of a build that was interrupted
         channels = await self._channels()
         for done, channel in enumerate(channels):
             self.progress("clean", done, len(channels))
-            cursor = 0
-            while cursor >= 0:
-                cursor = await self._step("clean", version, channel, cursor, CLEAN)
+            await self._clean_channel(version, channel, [vector_field(old) for old in stale])
         await self.scripts.redis.hdel(self.keys.one("meta"), "old")
         self.progress("clean", len(channels), len(channels))
+
+    async def _clean_channel(self, version: int, channel: bytes, fields: Sequence[str]) -> None:
+        last = b""
+        while True:
+            last = await self._step("clean", version, channel, last, CLEAN, *fields)
+            if not last:
+                return
 
     async def _channels(self) -> list[bytes]:
         found: list[Any] = []
@@ -183,3 +233,7 @@ class Reindex:
 
     async def _step(self, kind: str, version: int, *arguments: Any) -> Any:
         return await self.scripts.run("renew", self.keys, [kind, version, *arguments])
+
+
+def _spare(keys: Keys, version: int) -> str:
+    return f"{keys.index(version)}:spare"

@@ -2,7 +2,7 @@
 --   todo   count            -> { left, name, revision, text, ... } of documents without the new vector
 --   write  name, revision, vector, ... -> how many were written
 --   switch model, dims      -> the number of entries put on the stream; from here on the new vectors serve
---   clean  channel, cursor, count -> the next cursor, or -1 at the end
+--   clean  channel, last id, count, fields... -> the last id that was cleaned, or '' at the end
 
 local kind, version = ARGV[6], ARGV[7]
 local field, index = 'vec' .. version, IDX .. ':' .. version
@@ -46,7 +46,7 @@ end
 
 if kind == 'switch' then
   redis.call('HSET', META, 'version', version, 'model', ARGV[8], 'dims', ARGV[9], 'old', 1)
-  redis.call('HDEL', META, 'next', 'next_model')
+  redis.call('HDEL', META, 'next', 'next_model', 'next_shape')
   redis.call('FT.ALIASUPDATE', IDX, index)
   local reply = missing(1000) -- stored during the last step; a worker with the new model embeds them
   for i = 2, #reply do
@@ -58,10 +58,12 @@ if kind == 'switch' then
   return #reply - 1
 end
 
--- clean: the old field goes, a few documents at a time (each is indexed anew by that).
-local channel, cursor, count = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
-local stale = {}
-for old = 1, tonumber(version) - 1 do stale[old] = 'vec' .. old end
-local ids = redis.call('ZRANGE', CHAN .. channel, cursor, cursor + count - 1)
-for _, id in ipairs(ids) do redis.call('HDEL', MSG .. channel .. ':' .. id, unpack(stale)) end
-return #ids < count and -1 or cursor + count
+-- clean: the old fields go, a few documents at a time (each is indexed anew by that). From the newest on, after the
+-- message that came last: where that is gone, from the beginning again, since those without the fields cost nothing.
+local channel, last, count = ARGV[8], ARGV[9], tonumber(ARGV[10])
+local order = CHAN .. channel
+local at = last ~= '' and redis.call('ZREVRANK', order, last)
+local first = at and at + 1 or 0
+local ids = redis.call('ZREVRANGE', order, first, first + count - 1)
+for _, id in ipairs(ids) do redis.call('HDEL', MSG .. channel .. ':' .. id, unpack(ARGV, 11)) end
+return #ids == count and ids[count] or ''
