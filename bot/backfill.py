@@ -1,8 +1,9 @@
 """Cog: catches up with Discord. In: a guild that appears (start, join, reconnect). Out: a memory in line with it.
 
 Only the gap is fetched: from the first message heard in this session (or the newest there is) down to the newest
-that was stored before, newest first so that it is useful at once, within a budget per channel. A gap is noted in
-the memory before its first page and shrinks with every page, so that an interrupted one is closed later.
+that was stored before, newest first so that it is useful at once, within a budget per channel. All gaps of a guild are
+noted in the memory before its first page, since soon nobody could tell them from what is heard, and shrink with every
+page: an interrupted one is closed later.
 
 Every page is also compared with what was stored before (`reconcile`). A channel without a gap, but with stored
 messages, is asked for its newest page to that end: one request, and no more.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,16 @@ class Stretch:
 
     newest: int | None
     oldest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done for a channel."""
+
+    room: Room
+    stretches: list[Stretch]
+    from_the_top: bool
+    """The pages of the stretches begin with the channel's newest message, or the first one heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,45 +118,56 @@ class Backfill(commands.Cog):
 
     async def _once(self, guild: discord.Guild, run: Run) -> bool:
         """True if no channel is left to fill or to compare."""
+        wanted = [room for room in rooms(guild) if self._wanted(room) and room.id not in run.done]
         try:
             gaps = await self.memory.gaps(guild.id)
+            left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in gaps if self._fills}
+            plans = [await self._plan(room, left.get(room.id), run) for room in wanted]
         except ChannelmemError as error:
             log.warning("backfill postponed", guild_id=guild.id, problem=type(error).__name__)
             return False
-        left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in gaps if self._fills}
-        wanted = [room for room in rooms(guild) if self._wanted(room) and room.id not in run.done]
-        fine = await asyncio.gather(*(self._guarded(self.fill_room(room, left.get(room.id), run)) for room in wanted))
-        return all(fine)
+        return all(await asyncio.gather(*(self._guarded(plan, run) for plan in plans)))
 
     def _wanted(self, room: Room) -> bool:
         return remembered(room, self.settings) and may_read(room, room.guild.me)
 
-    async def _guarded(self, work: Awaitable[None]) -> bool:
+    async def _plan(self, room: Room, left: Stretch | None, run: Run) -> Plan:
+        """What was missed just now, then what an earlier run left open."""
+        fresh = await self._fresh(room) if self._fills and room.id not in run.noted else None
+        stretches = _apart(fresh, left)
+        if fresh is not None:
+            lowest = min(stretch.oldest for stretch in stretches)
+            await self.memory.note_gap(room.guild.id, room.id, fresh.newest, lowest)
+            run.noted.add(room.id)
+        return Plan(room, stretches, fresh is not None or any(stretch.newest is None for stretch in stretches))
+
+    async def _guarded(self, plan: Plan, run: Run) -> bool:
         """A channel that fails keeps its gap noted and does not stop the others."""
         async with self._slots:
             try:
-                await work
+                await self.fill_room(plan, run)
             except (discord.HTTPException, aiohttp.ClientError, OSError, ChannelmemError) as error:
                 log.warning("backfill interrupted", problem=type(error).__name__)
                 return False
             return True
 
-    async def fill_room(self, room: Room, left: Stretch | None, run: Run) -> None:
-        """What was missed just now, then what an earlier run left open; what changed is noticed on the way."""
+    async def fill_room(self, plan: Plan, run: Run) -> None:
+        """Fetches what is missing; what changed is noticed on the way."""
+        room = plan.room
         known = await self._reconcile.known(room)
-        fresh = await self._fresh(room) if self._fills and room.id not in run.noted else None
-        stretches = _apart(fresh, left)
-        if stretches:
-            await self._fill(room, stretches, known, run)
-        from_the_top = fresh is not None or any(stretch.newest is None for stretch in stretches)
-        if known and not from_the_top:
+        if plan.stretches:
+            await self._fill(room, await self._unheard(room, plan.stretches), known)
+        if known and not plan.from_the_top:
             await self._reconcile.compare(room, known, await fetch(room, None))
         run.done.add(room.id)
 
-    async def _fill(self, room: Room, stretches: list[Stretch], known: Known, run: Run) -> None:
+    async def _unheard(self, room: Room, stretches: list[Stretch]) -> list[Stretch]:
+        """The same without what was heard while the channel waited for its turn."""
+        _, first = await self.bot.sessions.gap(room.guild.id, room.id)
+        return [Stretch(first if one.newest is None else one.newest, one.oldest) for one in stretches]
+
+    async def _fill(self, room: Room, stretches: list[Stretch], known: Known) -> None:
         guild_id, lowest = room.guild.id, min(stretch.oldest for stretch in stretches)
-        await self.memory.note_gap(guild_id, room.id, stretches[0].newest, lowest)
-        run.noted.add(room.id)
         count, budget = 0, self.settings.backfill_messages
         for stretch in stretches:
             async for page, missing in self.pages(room, stretch, budget - count):

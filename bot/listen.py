@@ -111,15 +111,28 @@ class Listen(commands.Cog):
 
     @commands.Cog.listener()
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
+        self.bot.sessions.lose(channel.guild.id, channel.id)
         await self.memory.delete_channel(channel.guild.id, channel.id)
         log.info("channel removed", guild_id=channel.guild.id, channel_id=channel.id)
 
     @commands.Cog.listener()
     async def on_raw_thread_delete(self, payload: discord.RawThreadDeleteEvent) -> None:
+        self.bot.sessions.lose(payload.guild_id, payload.thread_id)
         await self.memory.delete_channel(payload.guild_id, payload.thread_id)
         log.info("thread removed", guild_id=payload.guild_id, channel_id=payload.thread_id)
 
     @commands.Cog.listener()
+    async def on_raw_thread_update(self, payload: discord.RawThreadUpdateEvent) -> None:
+        if payload.data["thread_metadata"]["archived"]:  # so that years of forum posts do not add up
+            self.bot.sessions.lose(payload.guild_id, payload.thread_id)
+
+    @commands.Cog.listener()
+    async def on_guild_unavailable(self, guild: discord.Guild) -> None:
+        # The session goes on without this guild; what is said there meanwhile is never sent.
+        self.bot.sessions.lose(guild.id)
+
+    @commands.Cog.listener()
     async def on_guild_remove(self, guild: discord.Guild) -> None:
+        self.bot.sessions.lose(guild.id)
         await self.memory.delete_guild(guild.id)
         log.info("guild removed", guild_id=guild.id)

@@ -40,6 +40,11 @@ class Sessions:
             if (guild_id >> 22) % shard_count == shard_id:
                 del self._starts[guild_id, channel_id]
 
+    def lose(self, guild_id: int, channel_id: int | None = None) -> None:
+        """What is heard of a guild, or of one channel, has a new beginning: it went away and may come back."""
+        for place in [place for place in self._starts if place[0] == guild_id and channel_id in (None, place[1])]:
+            del self._starts[place]
+
     async def heard(self, guild_id: int, channel_id: int, message_id: int) -> None:
         """Called before a live message is stored; returns in the order of the calls."""
         start = self._start(guild_id, channel_id)

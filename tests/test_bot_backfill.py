@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
 import pytest
+from loopback import payloads
 from loopback.bots import running
+from loopback.payloads import Channel
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
@@ -185,3 +188,86 @@ async def test_too_old_messages_are_not_fetched_again_and_again(scene: Scene, re
     async with start(scene, recorder):
         await closed(scene, recorder)
     assert recorder.texts == ["today"]
+
+
+def elsewhere(scene: Scene, count: int) -> list[Channel]:
+    """Further channels, more than are fetched at the same time, each with something that was missed."""
+    rooms = [scene.server.world.add_channel(scene.guild, f"room-{n}") for n in range(count)]
+    for room in rooms:
+        scene.server.wrote(room, scene.mark, f"missed in {room.name}", ago_s=60)
+    return rooms
+
+
+async def test_a_session_lost_before_a_channels_turn_loses_nothing_of_it(scene: Scene, recorder: Recorder) -> None:
+    rooms = elsewhere(scene, 4)
+    scene.server.rest.delay_s[r"/messages$"] = 60.0
+    async with start(scene, recorder):
+        for room in rooms:  # from here on the newest stored message says nothing about what was missed
+            await scene.server.say(room, scene.ann, f"live in {room.name}")
+        await scene.server.until(lambda: len(recorder.texts) == 4)
+        await scene.server.gateway.cut(resumable=False)
+        scene.server.rest.delay_s.clear()
+        await scene.server.until(lambda: len(recorder.named("close_gap")) >= 4)
+    assert {text for text in recorder.texts if "missed" in text} == {f"missed in room-{n}" for n in range(4)}
+
+
+async def test_what_is_heard_while_a_channel_waits_for_its_turn_takes_nothing_of_its_budget(
+    scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "AT_ONCE", 1)
+    first, second = elsewhere(scene, 2)
+    scene.server.rest.delay_s[rf"/{first.id}/messages$"] = 0.5
+    async with start(scene, recorder, budget=1):
+        await scene.server.say(second, scene.ann, "live")
+        await closed(scene, recorder, times=2)
+    assert set(recorder.texts) == {"missed in room-0", "missed in room-1", "live"}
+
+
+async def test_a_bot_that_stops_leaves_no_work_behind_that_nobody_awaits(
+    scene: Scene, recorder: Recorder, recwarn: pytest.WarningsRecorder
+) -> None:
+    elsewhere(scene, 4)
+    scene.server.rest.delay_s[r"/messages$"] = 60.0
+    async with start(scene, recorder):
+        await scene.server.until(lambda: recorder.named("note_gap"))
+    gc.collect()
+    assert not [warning for warning in recwarn if "never awaited" in str(warning.message)]
+
+
+async def test_what_was_missed_while_a_guild_was_unavailable_is_fetched(scene: Scene, recorder: Recorder) -> None:
+    dispatch, guild = scene.server.gateway.dispatch, scene.guild
+    async with start(scene, recorder):
+        await scene.server.say(scene.general, scene.mark, "before")
+        await scene.server.until(lambda: recorder.texts == ["before"])
+        await dispatch("GUILD_DELETE", {"id": str(guild.id), "unavailable": True}, guild.id)
+        scene.server.wrote(scene.general, scene.mark, "missed")
+        back = payloads.guild(guild, scene.server.world.bot.id) | {"unavailable": False}
+        await dispatch("GUILD_CREATE", back, guild.id)
+        await scene.server.until(lambda: recorder.texts == ["before", "missed"])
+
+
+async def test_a_bot_that_is_invited_again_fetches_what_was_said_meanwhile(scene: Scene, recorder: Recorder) -> None:
+    async with start(scene, recorder):
+        await scene.server.say(scene.general, scene.mark, "before")
+        await scene.server.until(lambda: recorder.texts == ["before"])
+        await scene.server.remove_bot(scene.guild)
+        await scene.server.until(lambda: recorder.named("delete_guild"))
+        recorder.messages.clear()
+        scene.server.wrote(scene.general, scene.mark, "missed")
+        await scene.server.invite_bot(scene.guild)
+        await scene.server.until(lambda: "missed" in recorder.texts)
+
+
+async def test_threads_that_end_are_not_kept_in_mind(scene: Scene, recorder: Recorder) -> None:
+    async with start(scene, recorder) as bot:
+        archived, deleted, open_ = [await scene.server.add_thread(scene.general, f"thread {n}") for n in range(3)]
+        for thread in (archived, deleted, open_):
+            await scene.server.say(thread, scene.mark, "hello")
+        await scene.server.until(lambda: len(recorder.texts) == 3)
+        update = payloads.channel(archived)
+        update["thread_metadata"]["archived"] = True
+        await scene.server.gateway.dispatch("THREAD_UPDATE", update, scene.guild.id)
+        await scene.server.remove_channel(deleted)
+        await scene.server.until(lambda: recorder.named("delete_channel"))
+        kept = {channel_id for _, channel_id in bot.sessions._starts}
+    assert kept == {scene.general.id, open_.id}
