@@ -221,7 +221,16 @@ class Worker:
         return loaded
 
     async def _fresh(self) -> list[Entry]:
-        return _all_entries(await self._read_group(dict.fromkeys(self._buckets.all, ">"), ("BLOCK", self._block_ms)))
+        """One batch over all streams: an equal share of each first, then more of those that gave all of theirs."""
+        streams, count = list(self._buckets.all), max(1, self._batch // len(self._buckets.all))
+        pages = await self._read_group(dict.fromkeys(streams, ">"), count, "BLOCK", self._block_ms)
+        entries = _all_entries(pages)
+        while (left := self._batch - len(entries)) > 0 and pages:
+            streams = [bucket for bucket, rows in pages.items() if len(rows) == count][:left]
+            count = max(1, left // max(1, len(streams)))
+            pages = await self._read_group(dict.fromkeys(streams, ">"), count) if streams else {}
+            entries += _all_entries(pages)
+        return entries
 
     async def _recovered(self) -> list[Entry]:
         """What was delivered to this worker and dropped on an error; it may lie behind much that is in hand."""
@@ -229,7 +238,7 @@ class Worker:
             return []
         self._lost_some = False  # before the first await: an error meanwhile sets it again
         starts = dict.fromkeys(self._buckets.all, "0")
-        while pages := await self._read_group(starts, ()):
+        while pages := await self._read_group(starts, self._batch):
             if lost := [entry for entry in _all_entries(pages) if entry.id not in self._held]:
                 self._lost_some = True
                 return lost
@@ -246,9 +255,11 @@ class Worker:
             reply = await command(
                 self._buckets.redis,
                 *("XAUTOCLAIM", self._buckets.keys(bucket).one("ingest"), GROUP, self.name),
-                *(self._claim_idle_ms, "0", "COUNT", self._batch),
+                *(self._claim_idle_ms, "0", "COUNT", self._batch - len(claimed)),
             )
             claimed += [entry for entry in _entries(bucket, reply[1]) if entry.id not in self._held]
+            if len(claimed) >= self._batch:
+                break
         if not claimed:
             self._next_claim_s = now + self._claim_idle_ms / 2000
             await self._dismiss(now)
@@ -263,12 +274,12 @@ class Worker:
         for bucket in self._buckets.all:
             await self._buckets.run("dismiss", bucket, [int(DISMISS_S * 1000)])
 
-    async def _read_group(self, starts: dict[int, str], block: tuple[str | int, ...]) -> dict[int, list[Any]]:
-        """Per bucket the rows after its start, where there are any."""
+    async def _read_group(self, starts: dict[int, str], count: int, *block: str | int) -> dict[int, list[Any]]:
+        """Per bucket the rows after its start, at most so many of each, where there are any."""
         streams = {self._buckets.keys(bucket).one("ingest"): bucket for bucket in starts}
         reply = await command(
             self._buckets.redis,
-            *("XREADGROUP", "GROUP", GROUP, self.name, "COUNT", self._batch, *block),
+            *("XREADGROUP", "GROUP", GROUP, self.name, "COUNT", count, *block),
             *("STREAMS", *streams, *starts.values()),
         )
         return {streams[stream.decode()]: rows for stream, rows in reply or () if rows}
