@@ -124,11 +124,14 @@ class Memory:
 
     async def _remember(self, messages: Sequence[Message]) -> list[Outcome]:
         """One batch, in one round trip."""
+        if not self._settings.enabled:
+            return [Outcome.IGNORED] * len(messages)
         tidy = [normalise(message, self._settings.max_content_chars) for message in messages]
-        linked = await self._channels.link(one for one in tidy if one and self._settings.enabled)
-        outcomes = iter(await self._store.add(linked))
-        results = [next(outcomes) if one and self._settings.enabled else Outcome.IGNORED for one in tidy]
-        self._channels.settle(zip(messages, results, strict=True))
+        outcomes = iter(await self._store.add(await self._channels.link(one for one in tidy if one)))
+        results = [next(outcomes) if one else Outcome.IGNORED for one in tidy]
+        self._channels.settle(
+            (one or message, each) for one, message, each in zip(tidy, messages, results, strict=True)
+        )
         return results
 
     async def ask(self, question: Question) -> Answer:
@@ -168,7 +171,8 @@ class Memory:
         scene = await self._channels.scene(question)
         started = time.perf_counter()
         routed = route(question.text, scene, question.kind)
-        if routed.kind is Kind.NONE and self._channels.is_unknown(question):
+        wanted = question.kind is not Kind.NONE
+        if wanted and routed.kind is Kind.NONE and self._channels.is_unknown(question):
             # Nobody is known here yet, so no name can be recognised: the platform knows who speaks.
             scene = await self._channels.scene_from_history(question)
             started = time.perf_counter()
@@ -207,7 +211,7 @@ class Memory:
             drop = partial(self._channels.drop, message.guild_id, message.channel_id, [message.id])
             return await _gone(drop, self._store.edit(message))
         outcome = await self._store.edit(await self._channels.relink(tidy))
-        self._channels.settle([(message, outcome)])
+        self._channels.settle([(tidy, outcome)])
         return outcome
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:

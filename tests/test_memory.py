@@ -277,6 +277,26 @@ async def test_a_cold_channel_is_answered_from_the_platforms_history(
         assert (await memory.status(GUILD, CHANNEL)).messages == 0, "what is fetched for an answer is never stored"
 
 
+async def test_a_name_is_known_as_it_is_stored(settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> None:
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:
+        talk = Talk(memory, clock)
+        await talk.say(ANN, "hello")
+        await talk.ask(MARK, "what did Ann say?")  # from here on the process follows who speaks
+        await talk.say(Person(BOB.id, "Bo\x00b"), "the pelican landed")
+        answer = await talk.ask(MARK, "what did Bob say?")
+        assert [person.name for person in answer.route.speakers] == ["Bob"]
+
+
+async def test_a_question_that_wants_no_memory_fetches_nothing(
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
+) -> None:
+    shelf = Shelf([Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 120)])
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
+        asked = Talk(memory, clock).question(MARK, "what did Ann say about the pelican?")
+        assert (await memory.ask(replace(asked, kind=Kind.NONE))).route.kind is Kind.NONE
+        assert shelf.fetches == 0
+
+
 async def test_an_opt_out_holds_for_fetched_history_too(settings: Settings, embedder: Embedder, clock: Clock) -> None:
     past = [
         Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 120),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from asking import ALICE, BOB, CAROL, ask
+from asking import ALICE, BOB, CAROL, SCENE, ask
 
+from channelmem.routing.route import route
 from channelmem.types import Kind, Mode, Source
 
 FIRST = ask("what did alice say about turtles?")
@@ -54,3 +56,15 @@ def test_she_is_the_person_of_the_previous_question() -> None:
 def test_both_of_them_are_the_people_of_the_previous_question() -> None:
     pair = ask("what did bob and carol say?")
     assert ask("what did both of them say about pizza?", previous=pair).speakers == (BOB, CAROL)
+
+
+def test_a_follow_up_that_wants_no_memory_gets_none() -> None:
+    found = route("and Bob?", replace(SCENE, previous=FIRST), Kind.NONE)
+    assert (found.kind, found.sources) == (Kind.NONE, ())
+
+
+def test_a_follow_up_keeps_the_kind_that_is_asked_for() -> None:
+    found = route("and Bob?", replace(SCENE, previous=FIRST), Kind.MEMORY)
+    assert found.kind is Kind.MEMORY
+    assert found.sources[0] is Source.ARCHIVE
+    assert found.speakers == (BOB,)

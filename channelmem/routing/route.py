@@ -47,7 +47,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; everything else stays the router's own."""
     if scene.is_dm and force is None:
         return _none("a direct message has no channel around it")
-    if should_skip(text):
+    if force is Kind.NONE or should_skip(text):
         return _none("the 🚫 flag asks for an answer in isolation")
     if _COMMAND.match(text):
         return _none("a command")
@@ -69,7 +69,7 @@ def _decided(line: Line, scene: Scene, force: Kind | None) -> Route:
     if not found.about:
         followed = follow(line, scene.previous)
         if followed is not None:
-            return _followed(line, followed, found, scene)
+            return _of_kind(_followed(line, followed, found, scene), force, scene)
         if force is None:
             return _none(found.why)
     routed = _about(line, found, scene, force)
@@ -86,6 +86,12 @@ def _followed(line: Line, followed: Route, found: Judged, scene: Scene) -> Route
         followed = replace(followed, window=window, kind=kind, why=(*followed.why, why))
     mode = Mode.TOPIC if followed.topic else Mode.LATEST if followed.mode is Mode.TOPIC else followed.mode
     return replace(followed, mode=mode, sources=_sources(followed.kind, followed.window, scene))
+
+
+def _of_kind(routed: Route, force: Kind | None, scene: Scene) -> Route:
+    if force is None:
+        return routed
+    return replace(routed, kind=force, sources=_sources(force, routed.window, scene))
 
 
 def _about(line: Line, found: Judged, scene: Scene, force: Kind | None) -> Route:
