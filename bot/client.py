@@ -85,8 +85,14 @@ class Bot(commands.AutoShardedBot):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:
-            await self._door.open(self.settings.metrics_port)
+            await self._open_door(self.settings.metrics_port)
             log.info("metrics and health", port=self._door.port)
+
+    async def _open_door(self, port: int) -> None:
+        try:
+            await self._door.open(port)
+        except OSError as error:
+            raise ConfigError(f"CHANNELMEM_METRICS_PORT {port} cannot be opened: {error.strerror or error}") from error
 
     async def on_ready(self) -> None:
         log.info("ready", guilds=len(self.guilds), shards=self.shard_count)
@@ -160,4 +166,7 @@ async def _until(stop: asyncio.Event, bot: Bot, token: str) -> None:
         if not running.done():
             log.info("leaving")
             await bot.leave()
+            running.cancel()  # it may still be logging in, and fails then because we left
+            await asyncio.gather(running, return_exceptions=True)
+            return
         await running

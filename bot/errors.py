@@ -26,11 +26,19 @@ NO_INTENT = (
 )
 NO_DISCORD = "Discord cannot be reached ({problem}). Check the network, and DISCORD_API_BASE if it is set."
 
+CLOSED = (
+    "Discord closed the connection for good (code {code}); what that means stands at "
+    "https://discord.com/developers/docs/topics/opcodes-and-status-codes."
+)
+WRONG_TOKEN_CODE = 4004
+
 
 def start_up_sentence(error: Exception) -> str:
-    """For those failures that keep the bot from starting."""
+    """For those failures that keep the bot from starting, or from going on."""
     if isinstance(error, discord.LoginFailure):
         return REFUSED_LOGIN
+    if isinstance(error, discord.ConnectionClosed):
+        return REFUSED_LOGIN if error.code == WRONG_TOKEN_CODE else CLOSED.format(code=error.code)
     if isinstance(error, discord.PrivilegedIntentsRequired):
         return NO_INTENT
     if isinstance(error, ChannelmemError):
@@ -41,6 +49,7 @@ def start_up_sentence(error: Exception) -> str:
 START_UP = (
     discord.LoginFailure,
     discord.PrivilegedIntentsRequired,
+    discord.ConnectionClosed,
     discord.HTTPException,
     discord.GatewayNotFound,
     ChannelmemError,

@@ -264,3 +264,45 @@ async def test_an_unreachable_discord_is_one_sentence(server: Loopback, settings
         code, log = await process.finished()
     assert code == 1
     assert "Discord cannot be reached" in log.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("code", "words"), [(4004, REFUSED_LOGIN), (4011, "for good (code 4011)")])
+async def test_a_connection_that_discord_ends_for_good_is_one_sentence(
+    server: Loopback, settings: Settings, tmp_path: Path, code: int, words: str
+) -> None:
+    async with BotProcess(server, environment(settings)) as process:
+        await process.start(tmp_path)
+        await server.ready()
+        for session in server.gateway.connected:
+            assert session.socket is not None
+            await session.socket.close(code=code)  # such as when the token is reset while the bot runs
+        status, log = await process.finished()
+    assert status == 1
+    assert words in log.splitlines()[-1]
+    assert "Traceback" not in log
+
+
+async def test_a_metrics_port_that_is_taken_is_named(server: Loopback, settings: Settings, tmp_path: Path) -> None:
+    taken = environment(settings, CHANNELMEM_METRICS_PORT=str(server.port))
+    async with BotProcess(server, taken) as process:
+        await process.start(tmp_path)
+        status, log = await process.finished()
+    assert status == 1
+    assert f"CHANNELMEM_METRICS_PORT {server.port} cannot be opened" in log.splitlines()[-1]
+
+
+@pytest.mark.parametrize("path", ["/users/@me", "/gateway/bot"])
+async def test_sigterm_during_the_log_in_is_no_failure(
+    server: Loopback, settings: Settings, tmp_path: Path, path: str
+) -> None:
+    async with BotProcess(server, environment(settings)) as process:
+
+        async def terminate() -> None:
+            process.process.terminate()
+            await process.process.wait()  # the answer to this request comes too late
+
+        server.rest.on_the_way[path] = terminate
+        await process.start(tmp_path)
+        status, log = await process.finished()
+    assert status == 0
+    assert [json.loads(line)["event"] for line in log.splitlines()][-2:] == ["leaving", "left"]
