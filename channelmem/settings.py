@@ -41,7 +41,7 @@ class Settings(BaseSettings):
         description="Redis Stack to use (redis://, rediss://, unix://). Unset: the embedded server.",
     )
     key_prefix: str = Field("cm", pattern=r"^[A-Za-z0-9_.-]+$", description="First part of every Redis key.")
-    buckets: int = Field(1, ge=1, le=4096, description="Index shards; 1 for one Redis, 256 for a cluster.")
+    buckets: int = Field(1, ge=1, le=4096, description="Index shards; one Redis needs only one.")
     redis_timeout_s: float = Field(2.0, gt=0, description="Longest wait for one Redis command.")
     data_dir: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("channelmem"),

@@ -26,6 +26,8 @@ def env_example() -> str:
     lines = ["# Copy to .env and change what you need; every line shows the default.", ""]
     for name, field in Settings.model_fields.items():
         lines += [f"# {field.description}", f"#{variable(name)}={default(name, field)}"]
+    lines += ["# Only for `make up` (docker compose), which does not start without it: the password of its Redis."]
+    lines += ["#REDIS_PASSWORD="]
     return "\n".join(lines) + "\n"
 
 
