@@ -24,7 +24,8 @@ ENV PATH=/venv/bin:$PATH CHANNELMEM_CACHE_DIR=/model CHANNELMEM_METRICS_PORT=946
 USER channelmem
 WORKDIR /home/channelmem
 # The bot's own /healthz: well while Discord is connected, with or without Redis. http.client, since it heeds no proxy.
-# With the port switched off (0) nothing is asked. Other commands have no such port: run them with --no-healthcheck.
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-c", "import http.client, os, sys; port = int(os.environ['CHANNELMEM_METRICS_PORT']); bot = http.client.HTTPConnection('127.0.0.1', port, timeout=5); sys.exit(port > 0 and (bot.request('GET', '/healthz') or bot.getresponse().status != 200))"]
+# With the port switched off (0) nothing is asked. Nor is a container that runs another command, such as a worker: that
+# ends when it cannot go on, so the container's life is its health, and `restart` its cure.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-c", "import http.client, os, sys; port = int(os.environ['CHANNELMEM_METRICS_PORT']); is_bot = b'bot' in open('/proc/1/cmdline', 'rb').read().split(bytes(1)); bot = http.client.HTTPConnection('127.0.0.1', port, timeout=5); sys.exit(is_bot and port > 0 and (bot.request('GET', '/healthz') or bot.getresponse().status != 200))"]
 ENTRYPOINT ["channelmem"]
 CMD ["bot"]

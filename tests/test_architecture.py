@@ -27,6 +27,7 @@ WINDOWS = {
     "cli/doctor.py": {"doctor"},
     "cli/inspect.py": {"inspect"},
     "cli/reindex.py": {"store", "embedding", "server"},
+    "cli/worker.py": {"store", "embedding", "server"},
 }
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
 SPEAKS_REDIS = ("store/", "server/", "inspect.py", "doctor.py", "cli/")

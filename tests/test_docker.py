@@ -136,12 +136,16 @@ async def bot_health() -> AsyncIterator[tuple[int, dict[str, bool]]]:
     await door.close()
 
 
-async def health_check(port: int) -> int:
-    """The exit status of the image's health check, run as Docker runs it but with this Python."""
+async def health_check(port: int, folder: Path, command: str = "bot") -> int:
+    """The exit status of the image's health check, run as Docker runs it but with this Python and not as process 1."""
     found = re.search(r"^HEALTHCHECK .*?CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     assert found is not None
     program, *arguments = json.loads(found[1])
     assert program == "python"
+    first = folder / "cmdline"
+    first.write_bytes(b"\0".join([b"/venv/bin/python", b"/venv/bin/channelmem", command.encode(), b""]))
+    assert "/proc/1/cmdline" in arguments[1]
+    arguments[1] = arguments[1].replace("/proc/1/cmdline", str(first))
     # A proxy must not be asked about the container's own port.
     environment = os.environ | {"CHANNELMEM_METRICS_PORT": str(port), "http_proxy": "http://127.0.0.1:1"}
     done = await asyncio.create_subprocess_exec(
@@ -154,16 +158,22 @@ async def health_check(port: int) -> int:
     ("discord", "redis", "status"), [(True, True, 0), (True, False, 0), (False, True, 1), (False, False, 1)]
 )
 async def test_the_container_is_healthy_while_the_bot_says_so(
-    bot_health: tuple[int, dict[str, bool]], discord: bool, redis: bool, status: int
+    bot_health: tuple[int, dict[str, bool]], tmp_path: Path, discord: bool, redis: bool, status: int
 ) -> None:
     port, health = bot_health
     health |= {"discord": discord, "redis": redis}
-    assert await health_check(port) == status
+    assert await health_check(port, tmp_path) == status
 
 
-async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_not_switched_off() -> None:
-    assert await health_check(1) == 1
-    assert await health_check(0) == 0
+async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_not_switched_off(
+    tmp_path: Path,
+) -> None:
+    assert await health_check(1, tmp_path) == 1
+    assert await health_check(0, tmp_path) == 0
+
+
+async def test_a_container_that_runs_a_worker_is_not_asked_for_the_bots_port(tmp_path: Path) -> None:
+    assert await health_check(1, tmp_path, "worker") == 0
 
 
 def test_the_image_opens_the_port_that_its_health_check_asks() -> None:

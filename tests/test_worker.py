@@ -8,12 +8,14 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
+from conftest import message
 from redis.asyncio import Redis
 
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.keys import GROUP, keys_of
+from channelmem.store.store import Store
 from channelmem.types import Message
 
 GUILD, CHANNEL = 5, 50
@@ -67,3 +69,38 @@ async def test_a_worker_process_that_is_killed_loses_nothing(
     assert len(set(documents)) == MESSAGES
     for key in set(documents):
         assert await redis.hexists(key, "vec1") or await redis.hexists(key, "vec0"), key
+
+
+@pytest.mark.timeout(120)
+async def test_a_worker_process_that_cannot_go_on_ends_with_an_error(
+    settings: Settings, redis: Redis, embedder: Embedder
+) -> None:
+    process = start(settings)
+    keys = keys_of(settings.key_prefix, 0)
+
+    async def is_at_work() -> bool:
+        return bool(await redis.exists(keys.one("ingest")) and await redis.xinfo_consumers(keys.one("ingest"), GROUP))
+
+    await until(is_at_work)
+    store = await Store.open(redis, settings, dims=embedder.dims, identity=embedder.identity, clock=time.time)
+    await redis.hset(keys.one("meta"), mapping={"model": "another", "version": 2})  # as the switch of a reindex does
+    await store.add([message(1, ts=time.time())])
+    _, said = await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 1, said
+    assert "channelmem reindex" in said
+    await store.close()
+
+
+@pytest.mark.timeout(120)
+async def test_a_worker_process_that_is_told_to_end_does_so_without_an_error(settings: Settings, redis: Redis) -> None:
+    process = start(settings)
+    keys = keys_of(settings.key_prefix, 0)
+
+    async def is_at_work() -> bool:
+        return bool(await redis.exists(keys.one("ingest")) and await redis.xinfo_consumers(keys.one("ingest"), GROUP))
+
+    await until(is_at_work)
+    process.terminate()
+    _, said = await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 0, said
+    assert await redis.xinfo_consumers(keys.one("ingest"), GROUP) == []

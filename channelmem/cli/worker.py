@@ -1,18 +1,27 @@
-"""`channelmem worker`: embeds messages in a process of its own, beside the bot's or instead of it."""
+"""`channelmem worker`: embeds messages in a process of its own, beside the bot's or instead of it.
+
+It lives as long as it can work: an absent Redis is waited for; a broken model, or an index that was rebuilt for another
+one, ends it with status 1. So its life is its health.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sys
+import time
+from contextlib import closing
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from channelmem.cli.show import ModelProgress
-from channelmem.memory import Memory
+from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
+from channelmem.store.buckets import connect
+from channelmem.store.ingest import Worker
+from channelmem.store.store import Store
 
 app = typer.Typer()
 
@@ -25,26 +34,44 @@ def worker(
 
     Any number of workers share the work. Set CHANNELMEM_EMBED_IN_PROCESS=false for the bot to leave it all to them.
     """
-    settings = load_settings().model_copy(update={"embed_in_process": True})
-    asyncio.run(_work(settings, until_done=until_done))
+    settings, console = load_settings(), Console(stderr=True)
+    with connect_url(settings) as url:
+        check_server(url, timeout_s=settings.redis_timeout_s)
+        with ModelProgress(console) as progress:
+            embedder = open_embedder(settings, progress)
+        with closing(embedder):
+            asyncio.run(_open(url, settings, embedder, console, until_done=until_done))
 
 
-async def _work(settings: Settings, *, until_done: bool) -> None:
-    console = Console(stderr=True)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    with ModelProgress(console) as progress:
-        opening = Memory.open(settings, progress=progress)
-        memory = await opening.__aenter__()
+async def _open(url: str, settings: Settings, embedder: Embedder, console: Console, *, until_done: bool) -> None:
+    redis = connect(url, settings)
     try:
-        console.print(f"Embedding; {await memory.pending()} messages wait. Ctrl-C ends it.")
-        await (_until_done(memory, stop) if until_done else stop.wait())
-        console.print("Finishing what was begun; the rest is handed over.")
+        store = await Store.open(redis, settings, dims=embedder.dims, identity=embedder.identity, clock=time.time)
+        await _work(store, Worker(store, embedder), console, until_done=until_done)
+        await store.close()
     finally:
-        await opening.__aexit__(*sys.exc_info())
+        await redis.aclose()
 
 
-async def _until_done(memory: Memory, stop: asyncio.Event) -> None:
-    while not stop.is_set() and not await memory.flush(timeout_s=1.0):
+async def _work(store: Store, worker: Worker, console: Console, *, until_done: bool) -> None:
+    def stop() -> None:
+        console.print("Finishing what was begun; the rest is handed over.")
+        worker.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    console.print(f"Embedding; {await store.pending()} messages wait. Ctrl-C ends it.")
+    working = asyncio.create_task(worker.run())
+    try:
+        if until_done:
+            await _until_done(store, working)
+        else:
+            await asyncio.wait([working])
+    finally:
+        worker.stop()
+        await working
+
+
+async def _until_done(store: Store, working: asyncio.Task[None]) -> None:
+    while not working.done() and not await store.flush(timeout_s=1.0):
         pass
