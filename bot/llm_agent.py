@@ -35,12 +35,13 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.run import AgentRunResultEvent
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from bot.characters import Character, spoken_to
 from bot.llm_models import Metered, named_model
-from bot.llm_prompt import LOOKED_UP, Prompt, compose, fence
+from bot.llm_prompt import LOOKED_UP, Prompt, alone, compose, fence
 from bot.speaker import Place, SpeechError
 from bot.spend import CapReachedError, Prices, Spend
 from channelmem import tool
@@ -154,6 +155,7 @@ class Llm:
         made = Tool[Question].from_schema(look, tool.NAME, tool.DESCRIPTION, tool.schema(), takes_ctx=True)
         # Made from a schema it would take any JSON, and a list cannot be handed over as arguments.
         made.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+        made.prepare = _unless_alone
         return made
 
     def _steps(self, character: Character) -> Callable[[RunContext[Question]], ModelSettings]:
@@ -175,6 +177,10 @@ class Llm:
             return ModelSettings(**fixed, tool_choice="none") if last and settings.llm_tool else fixed
 
         return for_step
+
+
+async def _unless_alone(context: RunContext[Question], offered: ToolDefinition) -> ToolDefinition | None:
+    return None if alone(context.deps) else offered
 
 
 def _grown(said: str, event: AgentStreamEvent | AgentRunResultEvent[str]) -> str:

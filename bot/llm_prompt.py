@@ -18,7 +18,7 @@ from channelmem.durations import human_age
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.telling.quote import escape_xml, flatten, line, plain_name
-from channelmem.types import Answer, Hit, Question, Source
+from channelmem.types import Answer, Hit, Kind, Question, Source
 
 LOOKED_UP: Final = "channel_messages"
 ASKED: Final = "question"
@@ -46,17 +46,22 @@ class Prompt:
 async def compose(
     character: Character, question: Question, answer: Answer, place: Place, memory: Memory, settings: Settings
 ) -> Prompt:
-    """Only what the character's prompt names is gathered."""
+    """Only what the character's prompt names is gathered; nothing of the channel for a question that stands alone."""
     wants = character.wants
     blocks: dict[str, str] = {}
     if "channel_context" in wants:
-        blocks["channel_context"] = await memory.context(question, answer)
+        blocks["channel_context"] = "" if alone(question) else await memory.context(question, answer)
     if "recent_memories" in wants:
         blocks["recent_memories"] = recent_memories(answer, settings)
     if "answer" in wants:
         blocks["answer"] = answer.text
     instructions = f"{character.instructions(_short(question, place, settings))}\n\n{RULES}"
     return Prompt(instructions, _message(question, blocks))
+
+
+def alone(question: Question) -> bool:
+    """Whether the asker wants an answer in isolation. (The router's own Kind.NONE is only a guess.)"""
+    return question.kind is Kind.NONE
 
 
 def fence(name: str, text: str) -> str:

@@ -376,6 +376,21 @@ async def test_people_are_quoted_in_blocks_and_only_names_stand_among_the_instru
     assert sent.user.endswith("<question>\nwhat did I say about turtles?\n</question>")
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+@every_way
+async def test_a_question_in_isolation_is_answered_without_the_channel(
+    server: LlmServer, provider: str, stream: bool, rounds: int
+) -> None:
+    server.will(say("A reptile."))
+    async with opened(settings_for(server, provider, llm_stream=stream, llm_tool_rounds=rounds)) as llm:
+        alone = replace(MARK, text="what is a turtle?", kind=Kind.NONE)
+        nothing = Answer("I looked nothing up.", Route(Kind.NONE))
+        assert (await texts(llm, alone, nothing))[-1] == "A reptile."
+    sent = server.requests[0]
+    assert "it is turtles" not in sent.user
+    assert (sent.tools, sent.tool_choice) == ([], None)
+
+
 async def test_the_longest_answer_is_named_as_each_server_understands_it(server: LlmServer) -> None:
     for model in ("openai:gpt-5-mini", "llama3.2:3b", "openai:llama3.2:3b", "ollama:llama3.2:3b"):
         async with opened(settings_for(server, "openai", llm_model=model, llm_max_output_tokens=123)) as llm:
