@@ -148,7 +148,7 @@ def test_the_bot_without_a_token_says_where_to_get_one(redis_url: str) -> None:
 
 def test_a_pasted_link_is_said_by_whoever_speaks(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"link-{tmp_path.name}"}
-    run("chat", stdin="mark: look\nhttps://example.com/a\nann: https://example.com/b\nnice\n", **env)
+    run("chat", stdin="mark: look\nhttps://example.com/a\nann: https://example.com/b\nnice\n12:30 lunch?\n", **env)
     (listed,) = json.loads(run("inspect", "--json", **env).stdout)
     rows = json.loads(run("inspect", str(listed["channel"]), "--json", **env).stdout)
     assert [(row["author"], row["text"]) for row in reversed(rows)] == [
@@ -156,4 +156,21 @@ def test_a_pasted_link_is_said_by_whoever_speaks(redis_url: str, tmp_path: Path)
         ("mark", "https://example.com/a"),
         ("ann", "https://example.com/b"),
         ("ann", "nice"),
+        ("ann", "12:30 lunch?"),
     ]
+
+
+def test_only_the_bots_whole_name_is_a_question(redis_url: str, tmp_path: Path) -> None:
+    env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"bottle-{tmp_path.name}"}
+    asked = run("chat", stdin="mark: @bottle is mine\n@BOT, what did I just say?\n", **env)
+    assert "You said, just now: “@bottle is mine”" in " ".join(asked.stdout.split())
+
+
+def test_a_terminal_that_knows_ascii_alone_is_no_traceback(redis_url: str, tmp_path: Path) -> None:
+    env = {
+        "REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"ascii-{tmp_path.name}", "PYTHONIOENCODING": "ascii"
+    }  # fmt: skip
+    chat = run("chat", stdin="mark: lunch\n@bot what did I just say?\n", **env)
+    assert "You said, just now: ?lunch?" in " ".join(chat.stdout.split())
+    row = json.loads(run("route", "what did Zoë say?", "--roster", "Zoë", "--json", **env).stdout)
+    assert row["speakers"] == ["zoë"]

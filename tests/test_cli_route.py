@@ -39,7 +39,12 @@ def test_a_roster_is_a_list_or_names_separated_by_commas() -> None:
         ({"q": QUESTION, "now": float("nan")}, "nan is no time"),
         ({"q": QUESTION, "now": "0001-01-01"}, "'0001-01-01' is no time"),
         ({"q": QUESTION, "tz": "Nowhere"}, "Line 1: 'Nowhere' is no time zone"),
-        ([QUESTION], "Line 1: This is no JSON object with a field q"),
+        ({"q": QUESTION, "now": True}, "True is no time"),
+        ({"q": QUESTION, "roster": [None]}, "[None] is no roster"),
+        ({"q": QUESTION, "asker": ["Ann"]}, "['Ann'] is no name of an asker"),
+        ([QUESTION], "Line 1: This is no JSON object with a text in its field q"),
+        ({"q": None}, "Line 1: This is no JSON object with a text in its field q"),
+        ({"q": 5}, "with a text in its field q"),
     ],
 )
 def test_a_row_that_makes_no_sense_is_one_sentence_with_its_line(row: object, sentence: str) -> None:
@@ -63,3 +68,17 @@ def test_a_question_beside_rows_is_refused() -> None:
     done = run({"q": QUESTION}, "what did Bob say?")
     assert done.exit_code == 2
     assert "--jsonl reads its questions from standard input" in " ".join(done.output.split())
+
+
+def test_a_blank_question_is_none() -> None:
+    assert "Give a question" in str(CliRunner().invoke(app, ["route", "  "]).exception)
+
+
+def test_half_of_an_emoji_comes_out_as_json() -> None:
+    assert routed({"q": "what did Ann say about \ud83d?", "roster": ["Ann"]})["q"] == "what did Ann say about \ud83d?"
+
+
+def test_rows_that_are_no_utf_8_are_one_sentence() -> None:
+    done = CliRunner().invoke(app, ["route", "--jsonl"], input=b'{"q": "caf\xe9"}\n')
+    assert isinstance(done.exception, ChannelmemError)
+    assert "no UTF-8" in str(done.exception)

@@ -5,6 +5,7 @@ A module `channelmem/cli/<name>.py` has a Typer app called `app`.
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 from typing import Any
@@ -53,6 +54,9 @@ def _root() -> None:
 
 def main() -> None:
     """Entry point of the console script: our own errors are one sentence and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without curly quotes gets "?", not a traceback
     try:
         app(prog_name="channelmem")
     except ChannelmemError as error:

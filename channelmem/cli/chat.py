@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 from typing import Annotated
 
@@ -19,6 +20,8 @@ from channelmem.types import Answer, Message, Outcome, Person, Question
 app = typer.Typer()
 
 GUILD, BOT = 2 << 22, Person(99, "bot")
+_CALLED = re.compile(r"@bot\b[ ,:]*", re.IGNORECASE)
+_LETTER = re.compile(r"[^\W\d_]")  # "12:30 lunch?" is said by nobody called 12
 HELP = """Write `name: text`, one line per person; after that plain `text` is by the same person.
 `mark: @bot what did I just say?` asks. /why explains the last answer, /clear forgets this chat, /help, /quit."""
 
@@ -81,14 +84,15 @@ class Conversation:
     def _speaker(self, line: str) -> tuple[str, str]:
         who, _, text = line.partition(":")
         link = text.startswith("//")
-        if text.strip() and not link and 0 < len(who) <= 32 and "@" not in who and len(who.split()) <= 3:
+        is_name = _LETTER.search(who) and len(who) <= 32 and "@" not in who and len(who.split()) <= 3
+        if text.strip() and not link and is_name:
             self._name = who.strip()
             return self._name, text.strip()
         return self._name, line
 
     async def _speak(self, who: str, text: str) -> None:
-        if text.lower().startswith("@bot"):
-            await self._ask(who, text[4:].lstrip(" ,:"))
+        if called := _CALLED.match(text):
+            await self._ask(who, text[called.end() :])
             return
         now = time.time()
         outcome = await self._memory.remember(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +13,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
-from channelmem.cli.show import ModelProgress, explain
+from channelmem.cli.show import ModelProgress, explain, to_json
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
 from channelmem.types import Answer, Message, Person, Question
@@ -68,7 +67,7 @@ def demo(
     console = Console(quiet=as_json)
     asked = asyncio.run(_play(settings, console, pause_s=0 if fast or as_json else 0.35))
     if as_json:
-        print(json.dumps({"answers": [_row(one) for one in asked]}, indent=2, ensure_ascii=False))
+        print(to_json({"answers": [_row(one) for one in asked]}, indent=2))
 
 
 async def _play(settings: Settings, console: Console, pause_s: float) -> list[Asked]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from channelmem.cli.show import to_json
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
 from channelmem.inspect import Row, open_inspector
@@ -41,7 +41,7 @@ def inspect(
     if near is not None and not rows:
         raise ChannelmemError(f"Message {near} is not stored in channel {channel}, or still waits for its vector.")
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(to_json(rows, indent=2))
         return
     if not rows:
         Console().print("Nothing is stored there.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypedDict
 from zoneinfo import ZoneInfoNotFoundError
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from channelmem.cli.show import to_json
 from channelmem.errors import ChannelmemError
 from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene
@@ -26,6 +27,7 @@ from channelmem.types import Person, Route
 app = typer.Typer()
 
 BOT = Person(1, "bot")
+NO_ROW = 'This is no JSON object with a text in its field q, such as {"q": "what did Ann say?"}.'
 _ASKER_ID = 2
 _FIRST_ID = 10
 _LATEST = 1e11  # the year 5138: a larger number was meant as milliseconds
@@ -63,12 +65,12 @@ def route(
             raise typer.BadParameter("--jsonl reads its questions from standard input; leave this one out.")
         _rows(given)
         return
-    if not question:
+    if not question.strip():
         raise ChannelmemError('Give a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
     scene = scene_of(given, load_settings())
     row = as_row(question, decide(question, scene), scene)
     if as_json:
-        print(json.dumps(row, ensure_ascii=False))
+        print(to_json(row))
     else:
         _show(row)
 
@@ -76,7 +78,9 @@ def route(
 def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
     """The scene of a row; what it leaves out comes from the settings and the clock."""
     people = [Person(_FIRST_ID + i, name) for i, name in enumerate(_names(row.get("roster")))]
-    name = str(row.get("asker") or "me")
+    name = row.get("asker") or "me"
+    if not isinstance(name, str):
+        raise ChannelmemError(f'{name!r} is no name of an asker such as "Ann".')
     asker = next((person for person in people if person.name.casefold() == name.casefold()), Person(_ASKER_ID, name))
     return Scene(
         asker=asker,
@@ -106,16 +110,18 @@ def as_row(question: str, found: Route, scene: Scene) -> Row:
 def _names(roster: object) -> list[str]:
     if isinstance(roster, str):
         roster = [name.strip() for name in roster.split(",") if name.strip()]
-    if not isinstance(roster, list | None):
+    names = [] if roster is None else roster
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ChannelmemError(f'{roster!r} is no roster such as ["Ann", "Bob"] or "Ann,Bob".')
-    return [str(name) for name in roster or ()]
+    return names
 
 
 def _moment(value: object) -> float:
     if value is None or value == "":
         return time.time()
     try:
-        moment = float(value) if isinstance(value, int | float) else _timestamp(str(value))
+        # True is a number to Python, and "True" no time.
+        moment = float(value) if isinstance(value, int | float) and value is not True else _timestamp(str(value))
     except (ValueError, OverflowError):
         moment = -1.0
     if not 0 <= moment < _LATEST:
@@ -138,22 +144,31 @@ def _zone(name: str) -> str:
 
 def _rows(given: Mapping[str, str]) -> None:
     settings = load_settings()
-    for number, line in enumerate(sys.stdin, 1):
+    for number, line in enumerate(_lines(), 1):
         if not line.strip():
             continue
         try:
             row = _routed(line, given, settings)
         except ChannelmemError as error:
             raise ChannelmemError(f"Line {number}: {error}") from error
-        print(json.dumps(row, ensure_ascii=False))
+        print(to_json(row))
+
+
+def _lines() -> Iterator[str]:
+    try:
+        yield from sys.stdin
+    except UnicodeDecodeError as error:
+        raise ChannelmemError("Standard input is no UTF-8 text; convert it first, such as with iconv.") from error
 
 
 def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Row:
     try:
         row = json.loads(line)
-        question = str(row["q"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ChannelmemError("This is no JSON object with a field q.") from error
+    except ValueError as error:
+        raise ChannelmemError(NO_ROW) from error
+    question = row.get("q") if isinstance(row, dict) else None
+    if not isinstance(question, str):
+        raise ChannelmemError(NO_ROW)
     scene = scene_of({**given, **row}, settings)
     return as_row(question, decide(question, scene), scene)
 

@@ -1,7 +1,9 @@
-"""How the commands show things: the model's first export as a progress bar, and an answer's route, hits and time."""
+"""How the commands show things: the model's first export as a progress bar, an answer's route, hits and time, JSON."""
 
 from __future__ import annotations
 
+import json
+import sys
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +32,17 @@ class ModelProgress:
 
     def __call__(self, stage: str, fraction: float) -> None:
         self._bar.update(self._task, description=stage, completed=fraction, visible=True)
+
+
+def to_json(value: object, indent: int | None = None) -> str:
+    """JSON that standard output can take: readable, or escaped where it lacks a character (half of an emoji, or a
+    terminal that knows ASCII alone)."""
+    readable = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        readable.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return readable
 
 
 def describe(route: Route) -> str:
