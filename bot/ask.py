@@ -162,6 +162,8 @@ class Ask(commands.Cog):
                 return await delivery.stream(self.bot.llm.reply(question, answer, place))
             except SpeechError as error:
                 log.warning("language model failed", problem=str(error))
+                # That took its time: what was deleted or edited meanwhile is no longer to be quoted.
+                answer = await self._look_up(question)
         return await delivery.send(answer.text)
 
     def _excuse(self, question: Question, where: Where) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,23 @@ async def test_when_the_model_fails_the_bot_quotes(talking: Scene, model: LlmSer
     model.will(status(500))
     await talking.server.say(talking.general, talking.mark, TURTLES)
     assert "You said" in await answer(talking, QUESTION, TURTLES)
+
+
+async def test_what_was_deleted_while_the_model_failed_is_not_quoted(talking: Scene, model: LlmServer) -> None:
+    model.will(replace(status(500), wait_s=1.0))
+    said = await talking.server.say(talking.general, talking.mark, TURTLES)
+    asked = await talking.server.say(talking.general, talking.mark, f"{talking.server.world.bot.mention} {QUESTION}")
+    await talking.server.until(lambda: model.requests)
+    await talking.server.delete(talking.general, int(said["id"]))
+    assert "All the way down" not in (await talking.server.reply(asked))["content"]
+
+
+async def test_a_follow_up_is_still_one_when_the_model_fails(talking: Scene, model: LlmServer) -> None:
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    await talking.server.say(talking.general, talking.ann, "Turtles bite, as I found out.")
+    model.will(status(500))
+    assert "You said" in await answer(talking, "what did I say about turtles?", "All the way down")
+    assert "Ann said" in await answer(talking, "and Ann?", "Turtles bite")
 
 
 async def test_when_the_model_breaks_off_its_half_sentence_is_replaced(talking: Scene, model: LlmServer) -> None:
