@@ -28,6 +28,9 @@ DESCRIPTION: Final = (
 NO_CHANNEL: Final = "There is no channel to look at: this is a direct message."
 AWAY: Final = "The channel's memory cannot be reached right now. Answer without it, and say so."
 MOST: Final = 100
+NAMED_CHARS: Final = 40
+MOST_PROBLEMS: Final = 5
+"""A complaint is paid for like everything that a model reads, so it does not repeat at length what the model wrote."""
 
 
 class Arguments(BaseModel):
@@ -49,6 +52,11 @@ class Arguments(BaseModel):
     def _null_is_absent(cls, given: object) -> object:
         # Many models fill in every optional argument, with null where they have nothing to say.
         return {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else given
+
+    @field_validator("speaker")
+    @classmethod
+    def _a_name(cls, speaker: str) -> str:
+        return speaker.lstrip("@ ")  # a lone @ names nobody in particular
 
     @field_validator("since")
     @classmethod
@@ -103,11 +111,13 @@ async def look(memory: Memory, question: Question, wanted: Arguments) -> str:
 
 def complaint(error: ValidationError) -> str:
     """What is wrong with the arguments, for the model that wrote them."""
-    problems = (_problem(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False))
+    wrong = error.errors(include_url=False)[:MOST_PROBLEMS]
+    problems = (_problem(".".join(map(str, one["loc"])), one["msg"]) for one in wrong)
     return f"{NAME} was not called: {'; '.join(problems)}. Correct the arguments and call it again."
 
 
 def _problem(argument: str, message: str) -> str:
+    argument = argument if len(argument) <= NAMED_CHARS else f"{argument[:NAMED_CHARS]}..."
     what = message.removeprefix("Value error, ").rstrip(".")
     if what == "Extra inputs are not permitted":
         return f"there is no argument {argument!r}, only {', '.join(Arguments.model_fields)}"

@@ -81,6 +81,22 @@ async def test_arguments_reach_the_memory(looked: Looked) -> None:
     assert looked.looks == [Look(MARK, "turtles", "Ann", 86_400.0, 5)]
 
 
+@pytest.mark.parametrize("speaker", ["@", " @ ", "@@"])
+async def test_a_lone_at_sign_names_nobody_in_particular(
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock, speaker: str
+) -> None:
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock) as memory:
+        await memory.remember(message(1, "it is turtles", author="Ann"))
+        assert "it is turtles" in await tool.call(memory, MARK, {"speaker": speaker})
+
+
+async def test_a_complaint_is_short_whatever_was_written(looked: Looked) -> None:
+    complaint = await called(looked, **{f"{'x' * 10_000}{n}": n for n in range(100)})
+    assert "there is no argument 'xxx" in complaint
+    assert len(complaint) < 1000
+    assert looked.looks == []
+
+
 async def test_null_and_empty_mean_nothing_given(looked: Looked) -> None:
     await called(looked, query=None, limit=None, speaker="", since=None)
     assert looked.looks == [Look(MARK)]
