@@ -359,3 +359,9 @@ def test_no_answer_pings_overflows_or_lets_a_quote_pose_as_the_askers(
     assert not re.search("[“”]", outside)
     # Nobody here is the asker, so outside of quotes nothing may claim that the asker said it.
     assert not re.search(r"(?m)^(?:- )?You\b", outside)
+
+
+@pytest.mark.parametrize(("topic", "yes"), [("🍕", "Yes"), ("🎉", "Perhaps"), ("him", "Perhaps"), ("«»", "Perhaps")])
+def test_a_yes_needs_the_emoji_or_word_itself(topic: str, yes: str) -> None:
+    pizza = said(1, "Ann", "🍕 tonight?")
+    assert answer(Route(Kind.CHANNEL, topic=topic), [hit(pizza)], "did anyone mention it?").startswith(f"{yes}: Ann")

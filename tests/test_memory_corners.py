@@ -9,6 +9,7 @@ from conftest import Clock, FakeEmbedder, OwnServer, make_settings
 from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, Shelf, Talk
 
 from channelmem import Look, Memory, Message, Person, Settings, tool
+from channelmem.embedding.embed import Embedder
 
 DAY_S = 86_400
 
@@ -121,6 +122,37 @@ async def test_a_tool_call_knows_people_of_the_platforms_history(
     async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
         question = Talk(memory, clock).question(MARK, "")
         assert "the pelican landed" in await tool.call(memory, question, {"speaker": "Ann"})
+
+
+async def test_members_are_not_told_where_redis_is(
+    frail: Talk, own_server: OwnServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await frail.say(ANN, "the trip to Rome was lovely")
+    own_server.kill()
+    answer = await frail.ask(MARK, "did anyone mention Rome?")
+    assert answer.text == "I could not look it up. Redis does not answer."
+    assert str(own_server.port) in caplog.text
+
+
+# --- what is not there ---
+
+
+@pytest.mark.parametrize("text", ["what did I ask you?", "did anyone mention grub?", "catch me up"])
+async def test_a_question_alone_in_its_channel_is_no_message_that_was_looked_at(talk: Talk, text: str) -> None:
+    question = talk.question(MARK, text)
+    await talk.say(MARK, text, id=question.id, ts=question.ts, addressed=True)
+    assert (await talk.memory.ask(question)).text in {"I have no messages here yet.", "I have no messages by you."}
+
+
+async def test_one_emoji_is_not_found_by_another(settings: Settings, embedder: Embedder, clock: Clock) -> None:
+    async with Memory.open(settings, clock=clock, embedder=embedder) as memory:
+        talk = Talk(memory, clock)
+        party = await talk.say(ANN, "🎉🎉🎉")
+        heart = await talk.say(BOB, "we all ❤️ this release, it has been a long time coming", ago_s=3 * DAY_S)
+        assert await memory.flush()
+        assert not (await talk.ask(MARK, "did anyone mention 🍕?")).found
+        assert (await talk.ask(MARK, "did anyone mention 🎉?")).hits[0].message.id == party.id
+        assert (await talk.ask(MARK, "did anyone mention ❤?")).hits[0].message.id == heart.id
 
 
 # --- what the tool is asked for ---

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.recalling.links import Linker, Networks, guess
 from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Weights, order, rank
-from channelmem.recalling.words import stem, words
+from channelmem.recalling.words import signs, stem, words
 from channelmem.settings import Settings
 from channelmem.store.search import Found, Query, Search, View
 from channelmem.types import History, Hit, Looked, Message, Question, Route, Source, Window
@@ -54,12 +54,12 @@ class Candidates:
             unknown = np.full(len(view.messages), np.nan)
             return Gathered(Pool(view.messages, unknown), Looked(Source.BUFFER, view.total, view.oldest_ts), view)
         vector = await topic
-        found = await self._search.nearest(replace(query, vector=vector, words=words(ask.topic), limit=CANDIDATES))
+        found = await self._search.nearest(replace(query, vector=vector, words=asked_for(ask.topic), limit=CANDIDATES))
         return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
 
     async def of_archive(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
         """Nearest and best by words, once as they are and once within speaker and window; then their neighbours."""
-        asked, vector = words(ask.topic), await topic
+        asked, vector = asked_for(ask.topic), await topic
         wide = Query(
             question.guild_id,
             channels(question),
@@ -135,6 +135,11 @@ class Candidates:
             # fails on never gets its vector (the worker says which), and must not fail every question near it.
             pass
         return cosines
+
+
+def asked_for(topic: str) -> tuple[str, ...]:
+    """What the full-text index is asked for."""
+    return words(topic) or signs(topic)
 
 
 def flagged(message: Message) -> bool:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from channelmem.recalling.lines import Line, read, tells
 from channelmem.recalling.replies import Replies
 from channelmem.recalling.said import THREAD, SaidWeights, Scene, Words, columns, worth
-from channelmem.recalling.words import stem, stems
+from channelmem.recalling.words import signs, stem, stems
 from channelmem.types import Message, Window
 
 Floats = NDArray[np.float64]
@@ -158,6 +158,9 @@ def read_pool(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Reading:
     topic = tuple(dict.fromkeys(stems(ask.topic)))
     lines = [read(message.content) for message in pool.messages]
     present, literal = _present(lines, ask.topic, topic)
+    if emoji := signs(ask.topic):
+        topic, present = emoji, _shown(pool.messages, emoji)
+        literal = present
     found = Words(present, literal, _rarity(pool, topic, present))
     share = found.rarity / found.rarity.sum() if topic else found.rarity
     replies = Replies.among(pool.messages)
@@ -218,6 +221,11 @@ def _present(lines: Sequence[Line], asked: str, topic: Sequence[str]) -> tuple[F
             present[row, place[word]] = 1.0
             literal[row, place[word]] = not line.forms.isdisjoint(typed.get(word, ()))
     return present, literal
+
+
+def _shown(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
+    """The same for emoji, which are no words."""
+    return np.array([[sign in message.content for sign in topic] for message in messages], float)
 
 
 def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, above: Floats, weights: Weights) -> Floats:

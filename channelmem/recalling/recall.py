@@ -9,11 +9,12 @@ a question without a topic has nothing to compare.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.recalling.candidates import Candidates, Gathered, channels, flagged, linked, narrowed
 from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Reading, Weights, distinct, order, read_pool
+from channelmem.recalling.words import signs
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
 from channelmem.types import History, Hit, Kind, Looked, Message, Mode, Question, Route, Source, Window
@@ -46,7 +48,11 @@ _SAYING: Final = re.compile(
 _WHEN: Final = re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year|time))\b", re.IGNORECASE)
 _AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old)\b", re.IGNORECASE)
 
+AWAY: Final = "Redis does not answer."
+
 Vector = NDArray[np.float32]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +126,15 @@ class Recall:
             trip.looked.append(Looked(source, problem=trip.away))
             return (), ()
         try:
-            return await self._look(source, trip)
+            found = await self._look(source, trip)
         except RedisUnavailableError as error:
-            trip.away = str(error)
+            # Members read what becomes of it: where Redis is to be found stays in the log.
+            log.warning("A question is answered without its memory: %s", error)
+            trip.away = AWAY
             trip.looked.append(Looked(source, problem=trip.away))
             return (), ()
+        trip.looked[-1] = _but_the_question(trip.looked[-1], trip.question)
+        return found
 
     async def _look(self, source: Source, trip: _Trip) -> tuple[tuple[Hit, ...], tuple[Message, ...]]:
         if trip.topic is not None:
@@ -199,7 +209,10 @@ class Recall:
             return ()
         # Whatever can be known without the cosines is, before they are waited for: the model takes longer.
         ranking = self._ranking(gathered.pool, trip)
-        return self._ranked(ranking, await self._candidates.compared(gathered, topic), source)
+        cosines = await self._candidates.compared(gathered, topic)
+        if signs(trip.ask.topic):
+            cosines = np.full_like(cosines, np.nan)  # to the model all emoji are one unknown word
+        return self._ranked(ranking, cosines, source)
 
     async def _gather(self, source: Source, trip: _Trip, topic: Awaitable[Vector]) -> Gathered:
         if source is Source.HISTORY and self._history is not None:
@@ -260,6 +273,12 @@ def without_names(text: str, route: Route) -> str:
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
     return " ".join(text.split())
+
+
+def _but_the_question(looked: Looked, question: Question) -> Looked:
+    """The question itself may be stored, as said to the bot; where there is nothing else, there is nothing."""
+    alone = looked.count == 1 and looked.oldest_ts is not None and looked.oldest_ts >= question.ts
+    return replace(looked, count=0, oldest_ts=None) if alone else looked
 
 
 def needed(threshold: float, compared: int) -> float:

@@ -8,6 +8,7 @@ ranked by one measure. Irregular forms ("won", "children") meet their base form,
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import Final
 
@@ -88,6 +89,13 @@ def forms(text: str) -> frozenset[str]:
         if not word.isalpha():
             found.update((*_PARTS.findall(word), word.replace("-", "")))
     return frozenset(found)
+
+
+def signs(text: str) -> tuple[str, ...]:
+    """The emoji of a text that has no word worth looking for, each once; empty for any other text."""
+    if text.isascii() or stems(text):
+        return ()
+    return tuple(dict.fromkeys(char for char in text if unicodedata.category(char) == "So"))
 
 
 def words(text: str) -> tuple[str, ...]:

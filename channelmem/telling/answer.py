@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
-from channelmem.recalling.words import stems
+from channelmem.recalling.words import signs, stems
 from channelmem.telling.gaps import ago, counted, gap_words
 from channelmem.telling.quote import cut, flatten, name, named, quoted, safe
 from channelmem.telling.relevance import worth_quoting
@@ -178,7 +178,11 @@ def _surest(view: _View, hits: Sequence[Hit]) -> Sequence[Hit]:
 
 def _is_about(route: Route, hit: Hit) -> bool:
     """Whether at least half of the topic's words are in the message itself: resemblance is no mention."""
+    if marks := signs(route.topic):
+        return all(mark in hit.message.content for mark in marks)
     topic = set(stems(route.topic))
+    if not topic:
+        return not route.topic  # nothing but small words or marks: resemblance is all there is
     return 2 * len(topic & set(stems(hit.message.content))) >= len(topic)
 
 
