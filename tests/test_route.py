@@ -215,6 +215,9 @@ def test_without_a_known_form_the_evidence_decides(text: str, kind: Kind) -> Non
         "what were people saying about it in 1999",
         "let bob know i'm late",
         "print('what did bob say') why is this wrong",
+        "recap()",
+        "`recap()` is empty",
+        "chat.recap() of bob",
     ],
 )
 def test_what_is_only_mentioned_told_or_ordered_is_none(text: str) -> None:

@@ -21,8 +21,8 @@ HEAD_TOKENS, TAIL_TOKENS = 70, 30
 QUOTED = "\x00"
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-# A call with a string in it: print('what did bob say')
-_CALL = re.compile(r"[\w.]+\(\s*[\"'][^()\n]{0,300}\)")
+# A call with a string in it, or with nothing: print('what did bob say'), recap()
+_CALL = re.compile(r"[\w.]+\(\s*(?:[\"'][^()\n]{0,300})?\)")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _PLAIN_MARKS = str.maketrans("\u2019\u2018\u02bc\u00b4\u2026", "''''.")
 _QUOTE_MARKS = frozenset('"\u201c\u201e\u00ab')
