@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,26 @@ def test_a_code_block_is_closed_and_opened_again() -> None:
     assert len(pieces) > 1
     assert all(piece.count("```") == 2 for piece in pieces)
     assert all(piece.startswith("```py\n") for piece in pieces)
+
+
+@pytest.mark.parametrize("opening", ["```py\n", "```\n", "```", "```json ", "Look:\n```\n", f"```{'a' * 1990}\n"])
+def test_a_code_block_without_a_border_is_cut_anywhere(opening: str) -> None:
+    pieces = split(f"{opening}{'x' * 5000}\n```")
+    assert len(pieces) <= 5
+    assert all(len(piece) <= LIMIT for piece in pieces)
+    assert sum(piece.count("x") for piece in pieces) == 5000
+
+
+BLOCKS = st.sampled_from(["```", "```py\n", "\n```\n", "x" * 50, "a b", "\n", " ", "[a](http://x)", "`", "y" * 7])
+
+
+@given(st.lists(BLOCKS, max_size=40).map("".join), st.integers(20, 60))
+def test_code_blocks_of_any_shape_come_to_an_end(text: str, limit: int) -> None:
+    pieces = split(text, limit)
+    assert all(0 < len(piece) <= limit for piece in pieces)
+    for letter in "xy":
+        # Letters right behind a fence may be taken for a language and repeated, never lost.
+        assert sum(piece.count(letter) for piece in pieces) >= text.count(letter)
 
 
 @given(st.text(alphabet=st.sampled_from("ab.? \n`[](h"), max_size=400), st.integers(20, 60))
