@@ -23,7 +23,7 @@ from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUn
 from channelmem.settings import Settings
 from channelmem.store.keys import GROUP, Keys, bucket_of, keys_of
 from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape
-from channelmem.store.scripts import AWAY, Scripts, answered, command
+from channelmem.store.scripts import AWAY, Scripts, answered, command, is_full
 
 log = logging.getLogger(__name__)
 
@@ -161,8 +161,7 @@ class Buckets:
                 raise RedisUnavailableError("Redis does not answer")
             try:
                 version = await self._write_meta(bucket)
-                await self._create_index(bucket, version)
-                await self._create_group(bucket)
+                await self._create(bucket, version)
             except AWAY as error:
                 self._failures += 1
                 raise RedisUnavailableError(f"Redis does not answer: {error}") from error
@@ -176,11 +175,13 @@ class Buckets:
             "model": self.identity,
             "dims": self.dims,
         }
-        async with self.redis.pipeline(transaction=True) as pipe:
-            for name, value in {**mine, "version": 1}.items():
-                pipe.hsetnx(key, name, value)
-            pipe.hgetall(key)
-            meta = (await pipe.execute())[-1]
+        meta: Any = await answered(self.redis.hgetall(key))
+        if b"version" not in meta:  # a full Redis refuses even a write that would change nothing
+            async with self.redis.pipeline(transaction=True) as pipe:
+                for name, value in {**mine, "version": 1}.items():
+                    pipe.hsetnx(key, name, value)
+                pipe.hgetall(key)
+                meta = (await answered(pipe.execute()))[-1]
         found = {name.decode(): value.decode() for name, value in meta.items()}
         self._check(found, {name: str(value) for name, value in mine.items()})
         if (built := found.get("shape")) is not None and built != shape(self.settings):
@@ -203,6 +204,16 @@ class Buckets:
                 f"The index was made with {found['model']} ({found['dims']} dimensions), "
                 f"the settings say {mine['model']} ({mine['dims']}). Run: channelmem reindex"
             )
+
+    async def _create(self, bucket: int, version: int) -> None:
+        try:
+            await self._create_index(bucket, version)
+            await self._create_group(bucket)
+        except (RedisUnavailableError, redis_errors.ResponseError) as error:
+            if not is_full(error):
+                raise
+            # It refuses to make even what is there. What it holds can be asked; what it lacks is missed, then healed.
+            log.warning("Redis is full: it can be asked, but nothing is added to it")
 
     async def _create_index(self, bucket: int, version: int) -> None:
         keys = self.keys(bucket)

@@ -3,15 +3,15 @@
 In: events (add, empty, delete, clear, leave). Out: one future per event, with the script's number or the outcome
 QUEUED / DROPPED. One lane per bucket with one batch in flight, so events of a channel are applied in order. While
 Redis is away events stay in their lane, bounded over all lanes: the oldest additions are dropped first and
-counted; removals only when nothing else is left, so that nothing deleted survives an outage. An event that Redis
-refuses for good is dropped and counted alone; those around it go on.
+counted; removals only when nothing else is left, so that nothing deleted survives an outage. A Redis that is full still
+answers questions, and removing takes no memory: so removals then go ahead of the additions that wait. An event
+that Redis refuses for good is dropped and counted alone; those around it go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from itertools import count
 from redis import exceptions as redis_errors
 
 from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.store.scripts import is_full, passes
 from channelmem.store.tasks import end
 from channelmem.types import Outcome
 
@@ -30,20 +31,6 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
 _REFUSED = (redis_errors.ResponseError, redis_errors.DataError)
-_PASSING = (
-    redis_errors.OutOfMemoryError,
-    redis_errors.ReadOnlyError,
-    redis_errors.ClusterDownError,
-    redis_errors.TryAgainError,
-    redis_errors.AskError,
-    redis_errors.NoPermissionError,
-)
-"""What redis-py knows of the states of a server that somebody, or time, will change."""
-# Those that it does not know, at the start; and all of them within an error of a script, as older servers put it.
-_PASSING_CODE = re.compile(
-    r"(?:^|-)(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
-)
-
 Result = int | Outcome
 Value = str | int | bytes
 
@@ -66,6 +53,8 @@ class Lane:
     """The batch that was sent and not answered yet."""
     most: int = BATCH_VALUES
     """Events in a batch: fewer while one that Redis refuses is looked for."""
+    hastened: int = -1
+    """The last removal that went ahead of what a full Redis refuses."""
     task: asyncio.Task[None] | None = None
 
 
@@ -129,13 +118,15 @@ class Outbox:
         try:
             results = await self._send(lane.bucket, lane.flight)
         except (RedisUnavailableError, *_REFUSED) as error:
-            if not _passes(error):
+            if not passes(error):
                 self._refused(lane, error)
                 return True
             # The scripts are idempotent by message id, so sending a batch again that was applied without an answer
             # is safe.
             _put_back(lane)
             self._leave(error)
+            if is_full(error):
+                await self._hasten(lane)
             return False
         except ChannelmemError as error:
             # Such as an index of another model: waiting does not help, so the callers are told.
@@ -150,6 +141,17 @@ class Outbox:
         lane.flight = []
         lane.most = min(lane.most * 2, BATCH_VALUES)
         return True
+
+    async def _hasten(self, lane: Lane) -> None:
+        """Sends removals out of turn. They keep their places too, since what they remove may still wait before them."""
+        ahead = deque(event for event in lane.events if event.kind != "add" and event.number > lane.hastened)
+        while ahead:
+            batch = _take(ahead, BATCH_VALUES)
+            try:
+                await self._send(lane.bucket, batch)
+            except (ChannelmemError, *_REFUSED):
+                return
+            lane.hastened = batch[-1].number
 
     def _refused(self, lane: Lane, error: Exception) -> None:
         """Redis would answer the same again: halves the batch until the event at fault is alone, and drops that."""
@@ -200,11 +202,6 @@ async def results_of(events: Sequence[asyncio.Future[Result]]) -> list[Result]:
             if not event.cancel() and not event.cancelled():
                 event.exception()
         raise
-
-
-def _passes(error: Exception) -> bool:
-    """Whether waiting may help: Redis is away, or refuses everything for a while (out of memory, a replica)."""
-    return isinstance(error, (RedisUnavailableError, *_PASSING)) or bool(_PASSING_CODE.search(str(error)))
 
 
 def _take(events: deque[Event], most: int) -> list[Event]:

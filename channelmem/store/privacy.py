@@ -20,6 +20,9 @@ from channelmem.types import ChannelStatus, Message
 
 EXPORT_MOST = 1_000_000  # RediSearch's own limit
 EXPORT_PAGE = 100
+# What people decide takes a few bytes and must hold in a full Redis too. That lets a script end whose first write takes
+# no memory, such as this one of a key that does not exist.
+_DECIDE = "redis.call('UNLINK', KEYS[1] .. ':none') return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
 
 
 class Privacy:
@@ -32,12 +35,12 @@ class Privacy:
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         """Neither stored nor shown any more, everywhere or in one guild."""
-        await self._everywhere("SADD", "optout", author_id, guild_id)
+        await self._decide(guild_id, "SADD", "optout", _whom(author_id, guild_id))
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         """Undoes an opt-out. A removal that still runs is finished first, or it would take new messages too."""
         await self._sweeper.forget_now(author_id)
-        await self._everywhere("SREM", "optout", author_id, guild_id)
+        await self._decide(guild_id, "SREM", "optout", _whom(author_id, guild_id))
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
@@ -59,10 +62,7 @@ class Privacy:
         """Opts out, hides at once and removes in the background everything of an author."""
         await self.opt_out(author_id, guild_id)
         job = f"{'*' if guild_id is None else guild_id}:{author_id}"  # direct messages are guild 0
-        async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket in self._concerned(guild_id):
-                pipe.sadd(self.buckets.keys(bucket).one("forgetting"), job)
-            await answered(pipe.execute())
+        await self._decide(guild_id, "SADD", "forgetting", job)
         self._sweeper.wake()
 
     async def swept(self) -> None:
@@ -80,11 +80,10 @@ class Privacy:
     def _concerned(self, guild_id: int | None) -> list[int]:
         return list(self.buckets.all) if guild_id is None else [self.buckets.bucket(guild_id)]
 
-    async def _everywhere(self, command: str, name: str, author_id: int, guild_id: int | None) -> None:
-        member = str(author_id) if guild_id is None else f"{guild_id}:{author_id}"
+    async def _decide(self, guild_id: int | None, command: str, name: str, *values: str) -> None:
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
             for bucket in self._concerned(guild_id):
-                pipe.execute_command(command, self.buckets.keys(bucket).one(name), member)
+                pipe.execute_command("EVAL", _DECIDE, 1, self.buckets.keys(bucket).one(name), command, *values)
             await answered(pipe.execute())
 
     async def _authored(self, bucket: int, author_id: int) -> list[list[bytes]]:
@@ -109,10 +108,10 @@ class Privacy:
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
         """Nothing new of this channel is stored."""
-        await answered(self.buckets.redis.hset(self._policy(guild_id), f"{room(guild_id, channel_id)}:paused", "1"))
+        await self._decide(guild_id, "HSET", "policy", f"{room(guild_id, channel_id)}:paused", "1")
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
-        await answered(self.buckets.redis.hdel(self._policy(guild_id), f"{room(guild_id, channel_id)}:paused"))
+        await self._decide(guild_id, "HDEL", "policy", f"{room(guild_id, channel_id)}:paused")
 
     async def set_archive(self, guild_id: int, channel_id: int, wanted: bool | None) -> int:
         """Switches a channel's archive (None: the default). Off removes what the buffer does not hold."""
@@ -160,9 +159,10 @@ class Privacy:
         newest: Any = await answered(self.buckets.redis.zrevrange(keys.of("chan", room(guild_id, channel_id)), 0, 0))
         return int(newest[0]) if newest else None
 
-    def _policy(self, guild_id: int) -> str:
-        return self.buckets.keys(self.buckets.bucket(guild_id)).one("policy")
-
     def _horizon(self, *, archive: bool) -> float:
         settings = self.buckets.settings
         return self.buckets.clock() - (settings.archive_days * 86_400 if archive else settings.buffer_s)
+
+
+def _whom(author_id: int, guild_id: int | None) -> str:
+    return str(author_id) if guild_id is None else f"{guild_id}:{author_id}"

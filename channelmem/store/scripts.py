@@ -7,6 +7,7 @@ names and `common.lua`, whose five arguments (clock and limits) this module puts
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib import resources
@@ -24,6 +25,35 @@ READING = frozenset({"view", "find", "around"})
 
 AWAY = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
 """What redis-py raises while Redis cannot be asked: gone, too slow, or still loading its data."""
+
+
+_PASSING = (
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+    redis_errors.ClusterDownError,
+    redis_errors.TryAgainError,
+    redis_errors.AskError,
+    redis_errors.NoPermissionError,
+)
+"""What redis-py knows of the states of a server that somebody, or time, will change."""
+# Those that it does not know, at the start; and all of them within an error of a script, as older servers put it.
+_PASSING_CODE = re.compile(
+    r"(?:^|-)(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
+)
+_FULL_CODE = re.compile(r"(?:^|-)OOM\b")
+
+
+def passes(error: BaseException) -> bool:
+    """Whether waiting may help: Redis is away, or refuses everything for a while (out of memory, a replica)."""
+    return isinstance(error, (RedisUnavailableError, *_PASSING)) or bool(_PASSING_CODE.search(str(error)))
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether Redis refused for want of memory; also where that was told on as RedisUnavailableError."""
+    if error is None:
+        return False
+    known = isinstance(error, redis_errors.OutOfMemoryError) or bool(_FULL_CODE.search(str(error)))
+    return known or is_full(error.__cause__)
 
 
 @cache
@@ -50,6 +80,10 @@ async def answered(reply: Awaitable[T]) -> T:
         return await reply
     except AWAY as error:
         raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+    except redis_errors.ResponseError as error:
+        if not passes(error):
+            raise
+        raise RedisUnavailableError(f"Redis refuses for now: {error}") from error
 
 
 class Scripts:

@@ -1,5 +1,6 @@
 -- Applies a batch of events in order. ARGV after the common five: tombstone ms, then per event: kind, count, values.
 -- Returns whether the meta key is there (its loss means that everything else was lost too), then one number per event.
+-- Whatever removes begins with a write that takes no memory: Redis then lets the script end even when it is full.
 
 local TOMBSTONE_MS = tonumber(ARGV[6])
 
@@ -134,8 +135,8 @@ local function empty(_, channel, id, rev)
   if known and known >= tonumber(rev) then return 0 end
   local gone = redis.call('GET', GONE .. channel .. ':' .. id)
   if gone and (gone == 'inf' or tonumber(gone) >= tonumber(rev)) then return 0 end
-  redis.call('SET', GONE .. channel .. ':' .. id, rev, 'PX', TOMBSTONE_MS)
   discard(channel, { id })
+  redis.call('SET', GONE .. channel .. ':' .. id, rev, 'PX', TOMBSTONE_MS)
   return 1
 end
 
@@ -143,10 +144,10 @@ local function delete(_, channel, ...)
   local ids = { ... }
   local seen = 0
   for _, id in ipairs(ids) do
-    redis.call('SET', GONE .. channel .. ':' .. id, 'inf', 'PX', TOMBSTONE_MS)
     if redis.call('ZSCORE', CHAN .. channel, id) then seen = seen + 1 end
   end
   discard(channel, ids)
+  for _, id in ipairs(ids) do redis.call('SET', GONE .. channel .. ':' .. id, 'inf', 'PX', TOMBSTONE_MS) end
   return seen
 end
 
@@ -176,12 +177,13 @@ local function vanish(guild, channel)
 end
 
 local function clear(guild, channel, at, floor_ms)
-  raise_floor(FLOOR .. channel, at, floor_ms)
   redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- all of it is older than the floor
+  raise_floor(FLOOR .. channel, at, floor_ms)
   return vanish(guild, channel)
 end
 
 local function leave(guild, at)
+  redis.call('SREM', GUILDS, guild)
   raise_floor(FLOOR .. guild, at, TOMBSTONE_MS)
   for channel in pairs(rooms) do
     if string.match(channel, '^%d+') == guild then rooms[channel] = nil end
@@ -189,7 +191,6 @@ local function leave(guild, at)
   local count = 0
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do count = count + vanish(guild, channel) end
   redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild)
-  redis.call('SREM', GUILDS, guild)
   return count
 end
 

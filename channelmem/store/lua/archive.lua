@@ -4,11 +4,8 @@
 
 local channel, value = ARGV[6], ARGV[7]
 local before = archive_on(channel)
-if value == '' then
-  redis.call('HDEL', POLICY, channel .. ':archive')
-else
-  redis.call('HSET', POLICY, channel .. ':archive', value)
-end
+redis.call('HDEL', POLICY, channel .. ':archive') -- first, since it takes no memory: so a full Redis lets the rest pass
+if value ~= '' then redis.call('HSET', POLICY, channel .. ':archive', value) end
 local now = archive_on(channel)
 if before and now then return 0 end
 local life_s = now and LIMITS.archive_s or LIMITS.buffer_s

@@ -1,0 +1,118 @@
+"""A Redis that is full (maxmemory, noeviction): it can be asked, so what is removed or hidden must go there too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
+from redis.asyncio import Redis
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.store import outbox
+from channelmem.store.bookmarks import Bookmarks
+from channelmem.store.buckets import connect
+from channelmem.store.search import Query, Search
+from channelmem.store.store import Store
+from channelmem.types import Gap, Outcome, Question, Source
+
+ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)
+MESSAGES = 20
+
+
+@pytest.fixture
+def alone(own_server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(outbox, "LAST_RETRY_S", 0.1)
+    return make_settings(own_server.url, tmp_path, redis_timeout_s=2)
+
+
+@pytest.fixture
+async def client(own_server: OwnServer, alone: Settings) -> AsyncIterator[Redis]:
+    redis = connect(own_server.url, alone)
+    yield redis
+    await redis.aclose()
+
+
+@pytest.fixture
+async def full(client: Redis, alone: Settings, clock: Clock) -> AsyncIterator[Store]:
+    store = await open_store(client, alone, clock)
+    await store.add([message(number) for number in range(1, MESSAGES + 1)])
+    await client.config_set("maxmemory", 1)
+    yield store
+    await store.close(0.5)
+
+
+async def ids(store: Store) -> list[int]:
+    return sorted(one.id for one in await Search(store.buckets).newest(ARCHIVE))
+
+
+REMOVALS: dict[str, tuple[Callable[[Store], Awaitable[object]], int]] = {
+    "a delete": (lambda store: store.delete(GUILD, CHANNEL, [5]), MESSAGES - 1),
+    "a bulk delete": (lambda store: store.delete(GUILD, CHANNEL, range(1, 16)), MESSAGES - 15),
+    "an edit that leaves no text": (lambda store: store.edit(message(5, " ", revision=1.0)), MESSAGES - 1),
+    "a clear": (lambda store: store.clear(GUILD, CHANNEL), 0),
+    "a channel delete": (lambda store: store.delete_channel(GUILD, CHANNEL), 0),
+    "a guild leave": (lambda store: store.delete_guild(GUILD), 0),
+    "an opt-out": (lambda store: store.opt_out(5), 0),
+    "forget me": (lambda store: store.forget(5), 0),
+}
+
+
+@pytest.mark.parametrize(("remove", "left"), REMOVALS.values(), ids=REMOVALS)
+async def test_what_is_removed_from_a_full_redis_is_gone_at_once(
+    full: Store, remove: Callable[[Store], Awaitable[object]], left: int
+) -> None:
+    await remove(full)
+    assert len(await ids(full)) == left
+    await asyncio.wait_for(full.swept(), 20)
+    assert len(await ids(full)) == left
+
+
+async def test_a_removal_does_not_wait_behind_messages_that_a_full_redis_refuses(full: Store, client: Redis) -> None:
+    assert await full.add([message(30), message(31)]) == [Outcome.QUEUED] * 2
+    await full.delete(GUILD, CHANNEL, [5, 30])
+    await full.edit(message(6, " ", revision=1.0))
+    async with asyncio.timeout(10):
+        while {5, 6} & set(await ids(full)):  # noqa: ASYNC110  (nothing to wait for)
+            await asyncio.sleep(0.01)
+    assert full.queued == 4, "they keep their places"
+    assert set(await ids(full)) == set(range(1, MESSAGES + 1)) - {5, 6}
+    await client.config_set("maxmemory", 0)
+    async with asyncio.timeout(10):
+        while full.queued:  # noqa: ASYNC110  (nothing to wait for)
+            await asyncio.sleep(0.01)
+    assert set(await ids(full)) == {*range(1, MESSAGES + 1), 31} - {5, 6}
+
+
+async def test_a_channel_of_a_full_redis_can_be_paused_and_lose_its_archive(full: Store, clock: Clock) -> None:
+    await full.pause(GUILD, CHANNEL)
+    assert (await full.status(GUILD, CHANNEL)).paused
+    clock.now += full.buckets.settings.buffer_s
+    assert await full.set_archive(GUILD, CHANNEL, wanted=False) == MESSAGES
+    assert await ids(full) == []
+
+
+async def test_a_memory_opens_on_a_full_redis_and_answers(full: Store, alone: Settings, clock: Clock) -> None:
+    async with Memory.open(alone, clock=clock, embedder=FakeEmbedder()) as memory:
+        question = Question(GUILD, CHANNEL, 99, 7, "Bob", "what did Ann say about turtles?", clock.now)
+        assert (await memory.ask(question)).hits
+        assert await memory.remember(message(30)) is Outcome.QUEUED
+
+
+async def test_a_memory_opens_on_a_full_redis_that_it_never_used(client: Redis, alone: Settings, clock: Clock) -> None:
+    await client.config_set("maxmemory", 1)
+    async with Memory.open(alone, clock=clock, embedder=FakeEmbedder()) as memory:
+        assert await memory.remember(message(1)) is Outcome.QUEUED
+        await client.config_set("maxmemory", 0)
+        assert await memory.flush(20)
+        question = Question(GUILD, CHANNEL, 99, 7, "Bob", "what did Ann say about turtles?", clock.now)
+        assert (await memory.ask(question)).hits
+
+
+async def test_what_a_full_redis_cannot_note_is_said_in_our_own_words(full: Store) -> None:
+    with pytest.raises(RedisUnavailableError, match="refuses for now"):
+        await Bookmarks(full.buckets).note(GUILD, Gap(CHANNEL, None, 1))
