@@ -113,7 +113,8 @@ class Ask(commands.Cog):
 
     @commands.Cog.listener()
     async def on_raw_reaction_add(self, payload: discord.RawReactionActionEvent) -> None:
-        trace = self.traces.of_message(payload.message_id) if payload.emoji.name == DISLIKE else None
+        down = (payload.emoji.name or "").startswith(DISLIKE)  # in any colour of skin
+        trace = self.traces.of_message(payload.message_id) if down else None
         if trace is None or payload.user_id == self.bot.me.id or payload.user_id in trace.disliked_by:
             return
         trace.disliked_by.add(payload.user_id)

@@ -97,10 +97,17 @@ class Backfill(commands.Cog):
 
     def start(self, guild: discord.Guild) -> None:
         """One run per guild: a newer session knows more than the one before, so it takes over."""
-        if (running := self._running.pop(guild.id, None)) is not None:
-            running.cancel()
+        self.stop(guild)
         task = self._running[guild.id] = asyncio.create_task(self.fill(guild), name=f"backfill {guild.id}")
         task.add_done_callback(_complain)
+
+    @commands.Cog.listener()
+    async def on_guild_remove(self, guild: discord.Guild) -> None:
+        self.stop(guild)
+
+    def stop(self, guild: discord.Guild) -> None:
+        if (running := self._running.pop(guild.id, None)) is not None:
+            running.cancel()
 
     async def cog_unload(self) -> None:
         for task in self._running.values():

@@ -75,7 +75,8 @@ def replied_to(message: discord.Message) -> int | None:
 def addressed(message: discord.Message, me: discord.ClientUser) -> bool:
     """Meant for the bot: it mentions the bot or its role, answers it, or is a direct message."""
     if message.guild is None:
-        return True
+        # A guild that the cache does not have looks the same; there the bot would talk into everything.
+        return isinstance(message.channel, discord.DMChannel)
     if any(person.id == me.id for person in message.mentions):
         return True
     role = message.guild.self_role

@@ -98,6 +98,14 @@ async def test_in_a_direct_message_the_bot_says_that_there_is_no_channel(
     assert recorder.questions == []
 
 
+async def test_a_guild_that_is_not_known_is_no_direct_message(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    said = scene.server.world.post(scene.general, scene.mark, "just talking")
+    event = scene.server.world.event(said) | {"guild_id": "12345"}
+    await scene.server.gateway.dispatch("MESSAGE_CREATE", event, scene.guild.id)
+    assert await scene.server.ask(scene.general, scene.mark, "well?") == recorder.answer
+    assert [m["content"] for m in scene.server.sent(scene.general)] == [recorder.answer]
+
+
 async def test_slash_ask_is_public_or_private(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     public = await scene.server.slash(scene.general, scene.mark, "ask", question="what did I say?")
     assert await scene.server.answered(public) == recorder.answer
@@ -144,7 +152,7 @@ async def test_why_explains_the_latest_answer_to_the_asker_only(
 async def test_a_thumbs_down_is_counted_once_per_person(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
     answer = await scene.server.reply(asked)
-    for person, emoji in ((scene.mark, "👎"), (scene.mark, "👎"), (scene.ann, "👍"), (scene.ann, "👎")):
+    for person, emoji in ((scene.mark, "👎"), (scene.mark, "👎"), (scene.ann, "👍"), (scene.ann, "👎🏽")):
         await scene.server.react(answer, person, emoji)
 
     def count() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from contextlib import AbstractAsyncContextManager
 from typing import cast
@@ -271,3 +272,17 @@ async def test_threads_that_end_are_not_kept_in_mind(scene: Scene, recorder: Rec
         await scene.server.until(lambda: recorder.named("delete_channel"))
         kept = {channel_id for _, channel_id in bot.sessions._starts}
     assert kept == {scene.general.id, open_.id}
+
+
+async def test_a_guild_that_was_left_is_asked_nothing_more(
+    scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.0, 0.0))
+    elsewhere(scene, 6)
+    scene.server.rest.delay_s[r"/messages$"] = 0.3
+    async with start(scene, recorder):
+        await scene.server.until(lambda: len(recorder.named("note_gap")) == 6)
+        await scene.server.remove_bot(scene.guild)
+        await scene.server.until(lambda: recorder.named("delete_guild"))
+        await asyncio.sleep(1.0)  # longer than the two requests that may be under way
+    assert len(scene.server.calls("GET", r"/messages$")) <= backfill.AT_ONCE
