@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -164,6 +165,19 @@ def test_only_the_bots_whole_name_is_a_question(redis_url: str, tmp_path: Path) 
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"bottle-{tmp_path.name}"}
     asked = run("chat", stdin="mark: @bottle is mine\n@BOT, what did I just say?\n", **env)
     assert "You said, just now: “@bottle is mine”" in " ".join(asked.stdout.split())
+
+
+def test_ctrl_c_ends_the_chat_without_waiting_for_a_line(redis_url: str, tmp_path: Path) -> None:
+    env = {**os.environ, "REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"interrupt-{tmp_path.name}"}
+    command = [sys.executable, "-m", "channelmem.cli", "chat"]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as chat:
+        assert chat.stdout is not None
+        shown = b""
+        while b"me>" not in shown:
+            shown += (piece := os.read(chat.stdout.fileno(), 1_000))
+            assert piece, shown
+        chat.send_signal(signal.SIGINT)
+        assert chat.wait(60) == 0
 
 
 def test_a_terminal_that_knows_ascii_alone_is_no_traceback(redis_url: str, tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import threading
 import time
-from typing import Annotated
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,6 +21,7 @@ from channelmem.settings import load_settings
 from channelmem.types import Answer, Message, Outcome, Person, Question
 
 app = typer.Typer()
+T = TypeVar("T")
 
 GUILD, BOT = 2 << 22, Person(99, "bot")
 _CALLED = re.compile(r"@bot\b[ ,:]*", re.IGNORECASE)
@@ -32,7 +36,54 @@ def chat(
     name: Annotated[str, typer.Option(help="Who speaks when a line names nobody.")] = "me",
 ) -> None:
     """Talk to the memory by hand. What is said is kept between runs, for as long as the settings allow."""
-    asyncio.run(_chat(_number(channel), name))
+    console = Console()
+    with _loop_beside() as run:
+        with ModelProgress(console) as progress:
+            opening = Memory.open(load_settings(), progress=progress)
+            memory = run(opening.__aenter__())
+        try:
+            status = run(memory.status(GUILD, _number(channel)))
+            console.print(f"{HELP}\n[dim]{status.messages} messages are still remembered from before.[/]")
+            _converse(Conversation(memory, console, _number(channel), name), run)
+        finally:
+            run(opening.__aexit__(None, None, None))
+
+
+class Run:
+    """Runs a coroutine on a loop of another thread and waits for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+@contextmanager
+def _loop_beside() -> Iterator[Run]:
+    """The prompt blocks this thread, where Ctrl-C ends it; messages are embedded in the other one meanwhile."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="channelmem chat")
+    thread.start()
+    try:
+        yield Run(loop)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+def _converse(conversation: Conversation, run: Run) -> None:
+    while True:
+        try:
+            line = conversation.prompt()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if line in {"/quit", "/exit", "/q"}:
+            return
+        if line:
+            run(conversation.take(line))
 
 
 def _number(name: str) -> int:
@@ -40,37 +91,19 @@ def _number(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.casefold().encode()).digest()[:7])
 
 
-async def _chat(channel_id: int, name: str) -> None:
-    console = Console()
-    with ModelProgress(console) as progress:
-        opening = Memory.open(load_settings(), progress=progress)
-        memory = await opening.__aenter__()
-    try:
-        status = await memory.status(GUILD, channel_id)
-        console.print(f"{HELP}\n[dim]{status.messages} messages are still remembered from before.[/]")
-        await Conversation(memory, console, channel_id, name).run()
-    finally:
-        await opening.__aexit__(None, None, None)
-
-
 class Conversation:
     def __init__(self, memory: Memory, console: Console, channel_id: int, name: str) -> None:
         self._memory, self._console, self._channel_id, self._name = memory, console, channel_id, name
         self._last: Answer | None = None
 
-    async def run(self) -> None:
-        while True:
-            try:
-                # The prompt blocks, so it waits in a thread: embedding goes on meanwhile.
-                line = (await asyncio.to_thread(self._console.input, f"[bold]{escape(self._name)}>[/] ")).strip()
-            except (EOFError, KeyboardInterrupt):
-                return
-            if line in {"/quit", "/exit", "/q"}:
-                return
-            if line:
-                await self._take(line)
+    def prompt(self) -> str:
+        try:
+            return self._console.input(f"[bold]{escape(self._name)}>[/] ").strip()
+        except UnicodeDecodeError:
+            self._console.print("[yellow]That was no UTF-8 text.[/]")
+            return ""
 
-    async def _take(self, line: str) -> None:
+    async def take(self, line: str) -> None:
         if line == "/why":
             self._why()
         elif line == "/clear":
