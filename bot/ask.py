@@ -141,7 +141,10 @@ class Ask(commands.Cog):
         structlog.contextvars.bind_contextvars(request_id=request_id)
         await asyncio.sleep(wait_s)
         task = asyncio.create_task(self.answer(question, delivery, where, request_id))
-        await asyncio.wait({task})
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()  # only where the bot leaves before it is done
         error = task.exception()
         if error is None:
             return
@@ -256,9 +259,13 @@ class Ask(commands.Cog):
         task.add_done_callback(self._busy.discard)
 
     async def drain(self, timeout_s: float) -> None:
-        """Lets answers that are under way finish."""
+        """Lets answers that are under way finish; those that take longer end here, since nobody can be reached soon."""
         if self._busy:
             await asyncio.wait(self._busy, timeout=timeout_s)
+        left = list(self._busy)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def _joined(user: discord.User | discord.Member) -> float | None:

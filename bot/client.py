@@ -153,7 +153,9 @@ async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
         if llm is not None:
             llm.on_tokens = lambda direction, count: bot.metrics.tokens.labels(direction=direction).inc(count)
         await _until(stop, bot, settings.discord_token.get_secret_value())
-        await memory.flush()
+        # Not for long: supervisors kill. What has no vector gets it next time, what Redis never saw is fetched again.
+        with contextlib.suppress(RedisUnavailableError):
+            await memory.flush(DRAIN_S)
     log.info("left")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -13,6 +14,7 @@ from loopback.payloads import Role
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
+from bot import client
 from bot.ask import HINT, NO_CHANNEL, NOT_HERE, NOT_YOURS
 from bot.client import Bot
 from bot.history import DiscordHistory
@@ -217,6 +219,21 @@ async def test_a_failure_of_ours_is_admitted_and_the_next_question_is_answered(
     assert sorry.startswith("Something went wrong on my side (request `")
     assert "inner detail" not in sorry
     assert await scene.server.ask(scene.general, scene.mark, "well?") == recorder.answer
+
+
+async def test_an_answer_that_takes_too_long_for_a_bot_that_leaves_ends_without_noise(
+    scene: Scene, quick: Settings, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "DRAIN_S", 0.05)
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    recorder.slow_s = 0.5
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+        await scene.server.until(lambda: recorder.questions)
+    await asyncio.sleep(1.0)
+    gc.collect()
+    assert complaints == []
 
 
 async def test_where_the_bot_may_not_write_it_stays_silent_and_alive(

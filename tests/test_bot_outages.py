@@ -306,3 +306,21 @@ async def test_sigterm_during_the_log_in_is_no_failure(
         status, log = await process.finished()
     assert status == 0
     assert [json.loads(line)["event"] for line in log.splitlines()][-2:] == ["leaving", "left"]
+
+
+@pytest.mark.parametrize("words", ["", TURTLES])
+async def test_sigterm_while_redis_is_away_ends_in_order(
+    scene: Scene, own_server: OwnServer, tmp_path: Path, words: str
+) -> None:
+    async with BotProcess(scene.server, environment(make_settings(own_server.url, tmp_path))) as process:
+        await process.start(tmp_path)
+        await scene.server.ready()
+        await scene.server.ask(scene.general, scene.mark, QUESTION)
+        own_server.kill()
+        if words:  # something is left that cannot be stored
+            await scene.server.say(scene.general, scene.mark, words)
+        # A bound for a bot that hangs; by itself it takes ten seconds at most.
+        async with asyncio.timeout(30):
+            status, log = await process.terminate()
+    assert status == 0
+    assert json.loads(log.splitlines()[-1])["event"] == "left"
