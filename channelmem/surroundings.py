@@ -5,7 +5,8 @@ Gathers the ambient threads, the hits, explicit references and the reply chain; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
@@ -16,7 +17,21 @@ from channelmem.store.search import Query, Search
 from channelmem.telling import references
 from channelmem.telling.assemble import Parts, assemble
 from channelmem.telling.threads import Forest, build
-from channelmem.types import Answer, History, Kind, Look, Looked, Message, Mode, Person, Question, Route, Source, Window
+from channelmem.types import (
+    Answer,
+    History,
+    Kind,
+    Look,
+    Looked,
+    Message,
+    Mode,
+    Person,
+    Question,
+    Route,
+    Source,
+    Thread,
+    Window,
+)
 
 CHAIN = 20
 MOST_LOOKED = 100
@@ -28,7 +43,7 @@ class Surroundings:
 
     async def context(self, question: Question, answer: Answer) -> str:
         settings = self._settings
-        ambient = await self._ambient(question)
+        ambient, answer = await asyncio.gather(self._ambient(question), self._current(question, answer))
         fetch = references.layered(
             ambient,
             lambda channel_id, ids: self._stored(question.guild_id, channel_id, ids),
@@ -99,6 +114,26 @@ class Surroundings:
             newest = await self._past(question)
         return [message for message in reversed(newest) if message.id != question.id]
 
+    async def _current(self, question: Question, answer: Answer) -> Answer:
+        """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
+        if not answer.tried or answer.tried[-1].source is Source.HISTORY:
+            return answer
+        wanted: dict[int, set[int]] = {}
+        for message in _told(answer):
+            wanted.setdefault(message.channel_id, set()).add(message.id)
+        look_up = (self._search.get(question.guild_id, channel_id, ids) for channel_id, ids in wanted.items())
+        try:
+            found = {(one.channel_id, one.id): one for some in await asyncio.gather(*look_up) for one in some}
+        except RedisUnavailableError:
+            return answer
+
+        def now(messages: Iterable[Message]) -> tuple[Message, ...]:
+            return tuple(found[one.channel_id, one.id] for one in messages if (one.channel_id, one.id) in found)
+
+        hits = (replace(hit, message=one, around=now(hit.around)) for hit in answer.hits for one in now([hit.message]))
+        threads = (Thread(messages) for thread in answer.threads if (messages := now(thread.messages)))
+        return replace(answer, hits=tuple(hits), threads=tuple(threads))
+
     async def _past(self, question: Question) -> list[Message]:
         if self._history is None:
             return []
@@ -111,6 +146,13 @@ class Surroundings:
             return await self._search.get(guild_id, channel_id, ids)
         except RedisUnavailableError:
             return []
+
+
+def _told(answer: Answer) -> Iterator[Message]:
+    for hit in answer.hits:
+        yield from (hit.message, *hit.around)
+    for thread in answer.threads:
+        yield from thread.messages
 
 
 def _recapped(answer: Answer, taken: set[int]) -> Forest | None:

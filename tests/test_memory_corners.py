@@ -103,6 +103,37 @@ async def test_who_opted_out_through_this_process_stays_hidden_while_redis_is_aw
         assert {hit.message.author for hit in answer.hits} == {"Ann"}
 
 
+# --- something changes between the answer and its context ---
+
+
+@pytest.mark.parametrize("text", ["what did Ann say about grub?", "what did Ann just say?", "catch me up"])
+async def test_the_context_tells_nothing_that_was_changed_or_removed_since_the_answer(talk: Talk, text: str) -> None:
+    changed, gone = (
+        await talk.say(ANN, "grub is at sea", ago_s=40),
+        await talk.say(ANN, "grub eats swordfish", ago_s=30),
+    )
+    hidden = await talk.say(BOB, "grub is secret", ago_s=20)
+    question = talk.question(MARK, text)
+    answer = await talk.memory.ask(question)
+    assert answer.found
+    await talk.memory.edit(replace(changed, content="grub is ashore", revision=talk.clock()))
+    await talk.memory.delete(GUILD, CHANNEL, [gone.id])
+    await talk.memory.opt_out(hidden.author_id)
+    context = await talk.memory.context(question, answer)
+    assert "ashore" in context
+    for word in ("sea", "swordfish", "secret"):
+        assert word not in context
+
+
+async def test_the_context_keeps_what_only_the_platforms_history_has(
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
+) -> None:
+    shelf = Shelf([Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 60)])
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
+        question = Talk(memory, clock).question(MARK, "did anyone mention a pelican?")
+        assert "the pelican landed" in await memory.context(question, await memory.ask(question))
+
+
 # --- Redis is away ---
 
 
