@@ -222,12 +222,18 @@ class Channels:
         try:
             seen = await self._store.roster(question.guild_id, question.channel_id)
         except RedisUnavailableError:
-            return people or People()
+            return people or self._heard(_place(question))
         fresh = People({one.person.id: one.person for one in seen}, read_at=time.monotonic())
         # What was said to the bot does not count as speaking, the question itself least of all.
         fresh.spoke = {one.person.id: one.last_ts for one in seen if one.last_ts < question.ts}
         fresh.spoke |= people.spoke if people else {}
         return fresh if removals != self._removals else self._people.put(_place(question), fresh)
+
+    def _heard(self, place: Place) -> People:
+        """Those whose messages passed through this process: whoever asks for somebody unknown asks nothing of us."""
+        slot = self._slots.get(place)
+        older_first = reversed(slot.linkers()) if slot else ()
+        return People({one.id: one for linker in older_first for one in linker.authors()})
 
     def _scene(self, question: Question, roster: Roster, last_spoke_ts: float | None) -> Scene:
         ts, previous = self._asked.get((_place(question), question.asker_id), (0.0, None))

@@ -155,6 +155,16 @@ async def test_a_tool_call_knows_people_of_the_platforms_history(
         assert "the pelican landed" in await tool.call(memory, question, {"speaker": "Ann"})
 
 
+async def test_people_whose_messages_were_heard_are_known_while_redis_is_away(
+    frail: Talk, own_server: OwnServer
+) -> None:
+    await frail.say(ANN, "the trip to Rome was lovely")
+    own_server.kill()
+    answer = await frail.ask(MARK, "what did Ann say about Rome?")
+    assert answer.route.speakers == (ANN,)
+    assert answer.text == "I could not look it up. Redis does not answer."
+
+
 async def test_members_are_not_told_where_redis_is(
     frail: Talk, own_server: OwnServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from channelmem.recalling.clues import FEATURES, SPAN, Floats, Seen, absent, tabulate
 from channelmem.recalling.past import Past
 from channelmem.recalling.turns import Turn, read
-from channelmem.types import Message
+from channelmem.types import Message, Person
 
 PARENTS: Final = 3
 TOGETHER: Final = 8
@@ -105,6 +105,11 @@ class Linker:
     def begins_after(self, message: Message) -> bool:
         """Whether everything it knows came after this message."""
         return bool(self._past.turns) and _order(message) < _order(self._past.turns[0].message)
+
+    def authors(self) -> list[Person]:
+        """Who wrote what it knows, the bot left out; of several names of one person the newest comes last."""
+        written = (message for message in self._messages() if not message.own)
+        return [Person(message.author_id, message.author, message.aliases) for message in written]
 
     def hear(self, message: Message) -> Seen:
         """What is seen of the channel when this message comes; from now on it is a candidate for others."""
