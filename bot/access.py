@@ -22,6 +22,13 @@ def remembered(channel: discord.abc.Snowflake, settings: Settings) -> bool:
     return not settings.channels_allow or bool(ids & set(settings.channels_allow))
 
 
+def may_see(channel: Room, who: discord.Member) -> bool:
+    """Hears what is said there now."""
+    if isinstance(channel, discord.Thread) and channel.parent is None:
+        return False
+    return channel.permissions_for(who).view_channel
+
+
 def may_read(channel: Room, who: discord.Member | discord.Role) -> bool:
     """Sees the channel and its past; in a voice channel the chat also needs the right to connect."""
     if isinstance(channel, discord.Thread) and channel.parent is None:

@@ -15,7 +15,7 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.access import ROOMS, may_read, readable_channel_ids, remembered
+from bot.access import ROOMS, may_read, may_see, readable_channel_ids, remembered
 from bot.deliver import Delivery, InteractionDelivery, ReplyDelivery
 from bot.names import nick_names
 from bot.pace import Pace
@@ -36,6 +36,7 @@ MOST_MENTIONS = 5
 LARGEST_ID = 2**63 - 1
 HINT = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
 NOT_HERE = "I do not remember this channel: it is left out by my settings."
+NOT_MINE = "I may not see this channel, so I do not tell what was said in it."
 NOT_YOURS = (
     "You may not read what was said in this channel before (your Read Message History permission is missing here), "
     "so I do not tell it."
@@ -57,11 +58,13 @@ class Where:
     asker: discord.User | discord.Member
 
     @property
-    def is_open(self) -> bool:
-        """Whether Discord itself would show the asker this channel's past."""
+    def closed(self) -> str:
+        """Why what was said here may not be told, if so."""
         if not (isinstance(self.channel, ROOMS) and isinstance(self.asker, discord.Member)):
-            return True
-        return may_read(self.channel, self.asker)
+            return ""
+        if not may_see(self.channel, self.channel.guild.me):
+            return NOT_MINE  # a slash command reaches us from there all the same
+        return "" if may_read(self.channel, self.asker) else NOT_YOURS
 
 
 class Ask(commands.Cog):
@@ -176,9 +179,7 @@ class Ask(commands.Cog):
             return "" if self.bot.llm is not None else NO_CHANNEL
         if not remembered(where.channel or discord.Object(question.channel_id), self.settings):
             return NOT_HERE
-        if not where.is_open:
-            return NOT_YOURS
-        return "" if question.text else HINT
+        return where.closed or ("" if question.text else HINT)
 
     def _log(self, question: Question, answer: Answer) -> None:
         log.info(

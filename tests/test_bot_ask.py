@@ -15,7 +15,7 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot import client
-from bot.ask import HINT, NO_CHANNEL, NOT_HERE, NOT_YOURS
+from bot.ask import HINT, NO_CHANNEL, NOT_HERE, NOT_MINE, NOT_YOURS
 from bot.client import Bot
 from bot.history import DiscordHistory
 from bot.speaker import Place, SpeechError
@@ -310,6 +310,15 @@ async def test_who_may_not_read_the_past_is_not_told_it(scene: Scene, recorder: 
         assert await scene.server.answered(private) == NOT_YOURS
         assert recorder.questions == []
         assert await scene.server.ask(here, scene.ann, "what was said?") == recorder.answer
+
+
+async def test_a_channel_that_was_closed_to_the_bot_is_not_told_of(scene: Scene, recorder: Recorder) -> None:
+    quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
+    scene.server.world.hide(scene.general, scene.server.world.bot)
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        slash = await scene.server.slash(scene.general, scene.mark, "ask", question="what was said?", private=True)
+        assert await scene.server.answered(slash) == NOT_MINE
+    assert recorder.questions == []
 
 
 class Parrot:
