@@ -121,7 +121,8 @@ class ReplyDelivery(_Growing):
 
     async def _change(self, text: str) -> None:
         if self._reply is not None:
-            await self._reply.edit(content=text, allowed_mentions=NOBODY)
+            # An edit that does not say so again brings the previews back.
+            await self._reply.edit(content=text, suppress=True, allowed_mentions=NOBODY)
 
     async def _more(self, text: str) -> int:
         return (await self._question.channel.send(text, allowed_mentions=NOBODY, suppress_embeds=True)).id

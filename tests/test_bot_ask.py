@@ -349,7 +349,10 @@ async def test_a_speakers_growing_text_ends_in_one_message(scene: Scene, quick: 
         await scene.server.until(lambda: reply["content"] == "Polly wants a turtle.")
     assert parrot.place == Place("Turtle Club", "general")
     assert parrot.closed
-    assert len(scene.server.calls("PATCH", "/messages/")) == 1
+    [post], [patch] = scene.server.calls("POST", "/messages$"), scene.server.calls("PATCH", "/messages/")
+    suppress_embeds = 4
+    assert (post.body["flags"], patch.body["flags"]) == (suppress_embeds, suppress_embeds)
+    assert post.body["allowed_mentions"] == patch.body["allowed_mentions"] == {"parse": []}
 
 
 async def test_a_speaker_that_thinks_for_long_is_seen_typing(scene: Scene, quick: Settings, recorder: Recorder) -> None:
