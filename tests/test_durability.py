@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
@@ -290,3 +291,17 @@ async def test_a_message_with_an_impossible_time_is_ignored_and_holds_up_nobody(
     assert await memory.remember(message(5)) is stored
     assert await setup.ids() == [1, 5]
     assert (setup.store.available, setup.store.dropped) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    "ids", [{"channel_id": -100_123}, {"id": -3}, {"guild_id": -5}, {"id": 2**64}, {"author_id": -1}]
+)
+async def test_a_message_with_an_impossible_id_is_ignored_and_holds_up_nobody(
+    setup: Setup, ids: dict[str, Any]
+) -> None:
+    memory = Memory(setup.store, setup.embedder)
+    outcomes = await memory.remember_many([message(1), replace(message(2), **ids), message(3)])
+    assert outcomes == [Outcome.STORED, Outcome.IGNORED, Outcome.STORED]
+    assert await setup.store.flush(10)
+    assert await memory.remember(message(4, reply_to=-1)) is Outcome.STORED
+    assert await setup.ids() == [1, 3, 4]

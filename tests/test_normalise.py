@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import Any
 
 import pytest
 from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.store.normalise import LAST_TS, _say_once, clean, cut, normalise
+from channelmem.store.normalise import LAST_ID, LAST_TS, _say_once, clean, cut, normalise
 
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, -1.0, 1e300, 1.8e18, 1.8e12, LAST_TS + 1]
 
@@ -24,6 +25,28 @@ def test_a_message_without_visible_text_is_nothing(text: str) -> None:
 def test_a_message_that_cannot_be_filed_under_a_time_is_nothing(ts: float) -> None:
     assert normalise(message(1, ts=ts), 500) is None
     assert normalise(message(1, revision=ts), 500) is None
+
+
+@pytest.mark.parametrize("name", ["guild_id", "channel_id", "id", "author_id"])
+@pytest.mark.parametrize("number", [-1, -(2**53), LAST_ID + 1])
+def test_a_message_that_cannot_be_filed_under_its_ids_is_nothing(name: str, number: int) -> None:
+    odd: dict[str, Any] = {name: number}
+    assert normalise(message(1, **odd), 500) is None
+
+
+@pytest.mark.parametrize("name", ["guild_id", "channel_id", "id", "author_id", "reply_to"])
+@pytest.mark.parametrize("number", [0, 2**53 + 1, LAST_ID])
+def test_any_id_of_64_bits_is_taken(name: str, number: int) -> None:
+    large: dict[str, Any] = {name: number}
+    one = message(1, **large)
+    assert normalise(one, 500) is one
+
+
+@pytest.mark.parametrize("number", [-1, LAST_ID + 1])
+def test_an_answer_to_what_cannot_be_is_an_answer_to_nothing(number: int) -> None:
+    tidy = normalise(message(1, reply_to=number), 500)
+    assert tidy is not None
+    assert tidy.reply_to is None
 
 
 @pytest.mark.parametrize("ts", [0, 0.0, 1.8e9, LAST_TS])

@@ -212,7 +212,8 @@ async def test_both_sides_say_why_a_hit_is_there(talk: Store, search: Search, fa
 @pytest.mark.parametrize(
     "word",
     ["c++", "@text:{x}", "a|b", "-not", "(open", '"quote', "'single", "[1 2]", "$v", "*", "%x%", "back\\slash", "~x",
-     "🐢", "שלום", "a\u200bb", "=>[KNN 1 @vec1 $v]", "`tick`", "semi;colon", "under_score", "né", "{", "x:y", "\x07"],
+     "🐢", "שלום", "a\u200bb", "=>[KNN 1 @vec1 $v]", "`tick`", "semi;colon", "under_score", "né", "{", "x:y", "\x07",
+     "tur\udfff", "\ud83d"],
 )  # fmt: skip
 async def test_every_character_of_the_query_syntax_is_just_text(store: Store, search: Search, word: str) -> None:
     await store.add([message(1, f"before {word} after"), message(2, "something else")])
@@ -220,7 +221,7 @@ async def test_every_character_of_the_query_syntax_is_just_text(store: Store, se
     assert [hit.message.id for hit in found.hits] == [1]
 
 
-@given(st.text(min_size=1, max_size=30))
+@given(st.text(st.characters(), min_size=1, max_size=30))  # lone surrogates too
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 async def test_no_text_breaks_the_query(search: Search, word: str) -> None:
     await search.nearest(replace(ARCHIVE, words=(word,), counts=True))

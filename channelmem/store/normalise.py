@@ -1,6 +1,7 @@
 """Normalise, the first stage of `remember`: text that Redis, the tokenizer and people can all read, or nothing.
 
-In: a message as the adapter got it. Out: the message to store, or None if it has no text, or no time to file it under.
+In: a message as the adapter got it. Out: the message to store, or None if it has no text, or no time or ids to file it
+under.
 """
 
 from __future__ import annotations
@@ -16,29 +17,39 @@ log = logging.getLogger(__name__)
 
 LAST_TS = 253_402_214_400.0
 """The last day of the year 9999, the end of calendars: beyond it are milliseconds taken for seconds, and infinity."""
+LAST_ID = 2**64 - 1
+"""Ids are snowflakes: 64 bits without a sign. Keys, scripts and packed links have no room for others."""
 _JOINER = "\u200d"
 _INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width: not white space to str.strip
 
 
 def normalise(message: Message, max_chars: int) -> Message | None:
-    """The message with clean, cut text and names; None for one without visible text or with an impossible time."""
+    """The message with clean, cut text and names; None for one without visible text, time or ids."""
     if not (0 <= message.ts <= LAST_TS and 0 <= message.revision <= LAST_TS):  # NaN is not within anything
-        _say_once()
+        _say_once("Messages whose time is no time in epoch seconds are ignored (this is said once)")
+        return None
+    if not all(map(_is_id, (message.id, message.channel_id, message.guild_id, message.author_id))):
+        _say_once("Messages with an id below 0 or above 64 bits are ignored (this is said once)")
         return None
     content = cut(clean(message.content).strip(), max_chars)
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
     author = clean(message.author)
     aliases = tuple(clean(alias) for alias in message.aliases)
-    if (content, author, aliases) == (message.content, message.author, message.aliases):
+    reply_to = message.reply_to if message.reply_to is None or _is_id(message.reply_to) else None
+    if (content, author, aliases, reply_to) == (message.content, message.author, message.aliases, message.reply_to):
         return message
-    return replace(message, content=content, author=author, aliases=aliases)
+    return replace(message, content=content, author=author, aliases=aliases, reply_to=reply_to)
+
+
+def _is_id(number: int) -> bool:
+    return 0 <= number <= LAST_ID
 
 
 @cache
-def _say_once() -> None:
-    # An adapter that gets times wrong mostly gets all of them wrong.
-    log.warning("Messages whose time is no time in epoch seconds are ignored (this is said once)")
+def _say_once(what: str) -> None:
+    # An adapter that gets times or ids wrong mostly gets all of them wrong.
+    log.warning(what)
 
 
 def clean(text: str) -> str:

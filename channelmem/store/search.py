@@ -21,6 +21,7 @@ from redis.exceptions import ResponseError
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import from_row, to_message
 from channelmem.store.keys import Keys, padded, room
+from channelmem.store.normalise import clean
 from channelmem.store.schema import FIELDS, vector_field
 from channelmem.store.scripts import answered
 from channelmem.types import Hit, Message, Source, Window
@@ -305,7 +306,7 @@ def tokens(word: str) -> list[str]:
 
     Its stop words are in no index, and a clause of nothing else would match every message.
     """
-    parts = [part for part in _SEPARATORS.split(word) if part and part.lower() not in STOP_WORDS]
+    parts = [part for part in _SEPARATORS.split(clean(word)) if part and part.lower() not in STOP_WORDS]
     return [re.sub(r"(\W)", r"\\\1", part, flags=re.ASCII) if part.isascii() else part for part in parts]
 
 
