@@ -188,12 +188,31 @@ async def test_a_question_alone_in_its_channel_is_no_message_that_was_looked_at(
 async def test_one_emoji_is_not_found_by_another(settings: Settings, embedder: Embedder, clock: Clock) -> None:
     async with Memory.open(settings, clock=clock, embedder=embedder) as memory:
         talk = Talk(memory, clock)
+        assert not (await talk.ask(MARK, "did anyone mention 🍕?")).found
         party = await talk.say(ANN, "🎉🎉🎉")
         heart = await talk.say(BOB, "we all ❤️ this release, it has been a long time coming", ago_s=3 * DAY_S)
         assert await memory.flush()
         assert not (await talk.ask(MARK, "did anyone mention 🍕?")).found
         assert (await talk.ask(MARK, "did anyone mention 🎉?")).hits[0].message.id == party.id
         assert (await talk.ask(MARK, "did anyone mention ❤?")).hits[0].message.id == heart.id
+
+
+@pytest.mark.parametrize("ago_s", [60, 5 * DAY_S])
+async def test_a_question_that_the_model_fails_on_is_answered_by_its_words(
+    talk: Talk, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch, ago_s: float
+) -> None:
+    class OfItsLibrary(Exception):  # noqa: N818  (theirs are called Fail and the like)
+        pass
+
+    async def failing(text: str) -> None:
+        raise OfItsLibrary(text)
+
+    said = await talk.say(ANN, "grub is broken", ago_s=ago_s)
+    assert await talk.memory.flush()
+    monkeypatch.setattr(fake_embedder, "embed_question", failing)
+    assert (await talk.ask(MARK, "what did Ann say about grub?")).hits[0].message.id == said.id
+    assert not (await talk.ask(MARK, "what did Ann say about llamas?")).found
+    assert not (await talk.ask(MARK, "what did Ann say about 🦙?")).found
 
 
 # --- what the tool is asked for ---

@@ -8,8 +8,9 @@ neighbours too, since a message may be found by the words of another: nothing is
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,9 @@ EMBED_PENDING = 64
 """A question embeds at most so many messages that are still waiting for their vector."""
 
 Vector = NDArray[np.float32]
+Topic = asyncio.Future[Vector]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,20 @@ class Candidates:
     def __init__(self, search: Search, embedder: Embedder, settings: Settings, weights: Weights = SHIPPED) -> None:
         self._search, self._embedder, self._settings, self._weights = search, embedder, settings, weights
 
-    async def of_buffer(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
+    async def of_buffer(self, question: Question, route: Route, ask: Ask, topic: Topic) -> Gathered:
         """The whole view of the channel: one round trip, and everybody's words."""
         query = Query(question.guild_id, channels(question), flagged=route.to_bot)
         view = await self._search.view(query)
         if view is not None:
             unknown = np.full(len(view.messages), np.nan)
             return Gathered(Pool(view.messages, unknown), Looked(Source.BUFFER, view.total, view.oldest_ts), view)
-        vector = await topic
+        vector = await vector_of(topic)
         found = await self._search.nearest(replace(query, vector=vector, words=asked_for(ask.topic), limit=CANDIDATES))
         return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
 
-    async def of_archive(self, question: Question, route: Route, ask: Ask, topic: Awaitable[Vector]) -> Gathered:
+    async def of_archive(self, question: Question, route: Route, ask: Ask, topic: Topic) -> Gathered:
         """Nearest and best by words, once as they are and once within speaker and window; then their neighbours."""
-        asked, vector = asked_for(ask.topic), await topic
+        asked, vector = asked_for(ask.topic), await vector_of(topic)
         wide = Query(
             question.guild_id,
             channels(question),
@@ -81,9 +85,7 @@ class Candidates:
         near = [one for one in near if route.to_bot or not flagged(one)]
         return Gathered(_widened(alone, near, _floor(found)), _looked(Source.ARCHIVE, found))
 
-    async def of_history(
-        self, question: Question, route: Route, history: History, topic: Awaitable[Vector]
-    ) -> Gathered:
+    async def of_history(self, question: Question, route: Route, history: History, topic: Topic) -> Gathered:
         """What the platform gives, linked and embedded here for this one answer."""
         settings = self._settings
         past = await history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
@@ -92,14 +94,16 @@ class Candidates:
             Source.HISTORY, len(messages), min((one.ts for one in messages), default=None), problem=past.problem
         )
         messages = [one for one in messages if route.to_bot or not flagged(one)]
-        cosines = await self._cosines(messages, await topic)
+        cosines = await self._cosines(messages, await vector_of(topic))
         return Gathered(Pool(messages, cosines), looked)
 
-    async def compared(self, gathered: Gathered, topic: Awaitable[Vector]) -> Floats:
+    async def compared(self, gathered: Gathered, topic: Topic) -> Floats:
         """The cosines of what was gathered; here at the latest the model is waited for."""
         if gathered.view is None:
             return gathered.pool.cosines
-        messages, vector = gathered.view.messages, await topic
+        messages, vector = gathered.view.messages, await vector_of(topic)
+        if vector is None:
+            return gathered.pool.cosines
         cosines: Floats = (gathered.view.vectors @ vector).astype(float)
         if late := np.flatnonzero(np.isnan(cosines)).tolist():
             cosines[late] = await self._cosines([messages[place] for place in late], vector)
@@ -114,17 +118,17 @@ class Candidates:
         ]
         return [message for some in await asyncio.gather(*near) for message in some]
 
-    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector) -> Pool:
+    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector | None) -> Pool:
         cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
         late = [one for one in found.pending if one.id not in cosine]
         cosine |= dict(zip((one.id for one in late), (await self._cosines(late, vector)).tolist(), strict=True))
         known = {one.id: one for one in (*(hit.message for hit in hits), *late)}
         return _in_order(known, cosine)
 
-    async def _cosines(self, messages: Sequence[Message], vector: Vector) -> Floats:
+    async def _cosines(self, messages: Sequence[Message], vector: Vector | None) -> Floats:
         """Cosines of messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
         cosines = np.full(len(messages), np.nan)
-        if not messages:
+        if not messages or vector is None:
             return cosines
         newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
         try:
@@ -135,6 +139,17 @@ class Candidates:
             # fails on never gets its vector (the worker says which), and must not fail every question near it.
             pass
         return cosines
+
+
+async def vector_of(topic: Topic) -> Vector | None:
+    """None where the model fails on the question: its words still count. What models raise has nothing in common."""
+    if not topic.done():
+        await asyncio.wait((topic,))
+    error = topic.exception()
+    if isinstance(error, Exception):
+        log.warning("A question is answered by its words alone, the embedding model failed: %s", error)
+        return None
+    return topic.result()
 
 
 def asked_for(topic: str) -> tuple[str, ...]:

@@ -225,7 +225,8 @@ def _present(lines: Sequence[Line], asked: str, topic: Sequence[str]) -> tuple[F
 
 def _shown(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
     """The same for emoji, which are no words."""
-    return np.array([[sign in message.content for sign in topic] for message in messages], float)
+    shown = [sign in message.content for message in messages for sign in topic]
+    return np.array(shown, float).reshape(len(messages), len(topic))
 
 
 def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, above: Floats, weights: Weights) -> Floats:

@@ -8,21 +8,19 @@ a question without a topic has nothing to compare.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
-from channelmem.recalling.candidates import Candidates, Gathered, channels, flagged, linked, narrowed
+from channelmem.recalling.candidates import Candidates, Gathered, Topic, channels, flagged, linked, narrowed
 from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Reading, Weights, distinct, order, read_pool
 from channelmem.recalling.words import signs
 from channelmem.settings import Settings
@@ -50,8 +48,6 @@ _AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old)\b", re.IGNORECA
 
 AWAY: Final = "Redis does not answer."
 
-Vector = NDArray[np.float32]
-
 log = logging.getLogger(__name__)
 
 
@@ -76,7 +72,7 @@ class _Trip:
     question: Question
     route: Route
     ask: Ask
-    topic: asyncio.Future[Vector] | None = None
+    topic: Topic | None = None
     """The topic on its way through the model, begun before the first source is read."""
     away: str = ""
     """Why Redis cannot be asked any more, once that is known."""
@@ -190,11 +186,11 @@ class Recall:
 
     # --- by topic ---
 
-    def _begin(self, trip: _Trip) -> asyncio.Future[Vector]:
+    def _begin(self, trip: _Trip) -> Topic:
         """The topic's way through the model, and how long that took."""
         started = time.perf_counter()
 
-        def done(topic: asyncio.Future[Vector]) -> None:
+        def done(topic: Topic) -> None:
             del topic
             trip.embed_ms = (time.perf_counter() - started) * 1000
 
@@ -202,7 +198,7 @@ class Recall:
         topic.add_done_callback(done)
         return topic
 
-    async def _about(self, source: Source, trip: _Trip, topic: Awaitable[Vector]) -> tuple[Hit, ...]:
+    async def _about(self, source: Source, trip: _Trip, topic: Topic) -> tuple[Hit, ...]:
         gathered = await self._gather(source, trip, topic)
         trip.looked.append(gathered.looked)
         if not gathered.pool.messages:
@@ -214,7 +210,7 @@ class Recall:
             cosines = np.full_like(cosines, np.nan)  # to the model all emoji are one unknown word
         return self._ranked(ranking, cosines, source)
 
-    async def _gather(self, source: Source, trip: _Trip, topic: Awaitable[Vector]) -> Gathered:
+    async def _gather(self, source: Source, trip: _Trip, topic: Topic) -> Gathered:
         if source is Source.HISTORY and self._history is not None:
             return await self._candidates.of_history(trip.question, trip.route, self._history, topic)
         if source is Source.ARCHIVE:
