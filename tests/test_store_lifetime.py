@@ -55,6 +55,21 @@ async def test_with_the_archive_off_the_rest_is_really_gone(small: Store, redis:
     assert await documents(redis, buffer_only) == 5
 
 
+async def test_a_lower_cap_takes_what_is_over_it_with_the_next_message(
+    redis: Redis, buffer_only: Settings, clock: Clock
+) -> None:
+    large = await open_store(redis, buffer_only.model_copy(update={"max_messages": 60}), clock)
+    await large.add([message(number) for number in range(1, 51)])
+    await large.close()
+    small = await open_store(redis, buffer_only, clock)
+    await small.swept()
+    await small.add([message(51)])
+    await asyncio.wait_for(small.swept(), 10)
+    assert await documents(redis, buffer_only) == 5
+    assert await ids(Search(small.buckets), ARCHIVE) == [51, 50, 49, 48, 47]
+    await small.close()
+
+
 async def test_a_message_older_than_the_full_buffer_is_ignored_with_the_archive_off(small: Store) -> None:
     await small.add([message(number) for number in range(10, 15)])
     assert await small.add([message(3)]) == [Outcome.IGNORED]

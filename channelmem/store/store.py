@@ -152,7 +152,9 @@ class Store(Privacy):
             arguments += (event.kind, len(event.values), *event.values)
         results: list[int]
         await _made(self.buckets.version(bucket))
-        meta_there, *results = await self.buckets.run("apply", bucket, arguments)
+        meta_there, drains, *results = await self.buckets.run("apply", bucket, arguments)
+        if drains:  # also without a removal: where the cap is lower than before
+            self._sweeper.wake()
         if not meta_there:  # somebody flushed this Redis; the events just applied are in it
             await _made(self.buckets.heal(bucket))
         return results

@@ -1,5 +1,6 @@
 -- Applies a batch of events in order. ARGV after the common five: tombstone ms, then per event: kind, count, values.
--- Returns whether the meta key is there (its loss means that everything else was lost too), then one number per event.
+-- Returns whether the meta key is there (its loss means that everything else was lost too), whether there is something
+-- to drain now, then one number per event.
 -- Whatever removes begins with a write that takes no memory: Redis then lets the script end even when it is full.
 
 local TOMBSTONE_MS = tonumber(ARGV[6])
@@ -195,7 +196,7 @@ local function leave(guild, at)
 end
 
 local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave }
-local results = { redis.call('EXISTS', META) }
+local results = { redis.call('EXISTS', META), 0 }
 local at = 7
 while at <= #ARGV do
   local count = tonumber(ARGV[at + 1])
@@ -210,4 +211,5 @@ end
 for guild in pairs(grown) do
   for _, channel in ipairs(redis.call('SRANDMEMBER', GUILD .. guild, DIRECT)) do retire(channel) end
 end
+results[2] = left_to_drain
 return results

@@ -47,6 +47,7 @@ local function prolong(channel, life_s)
 end
 
 -- Takes ids out of the order, which hides them, and unlinks their documents now or leaves them to the drain.
+local left_to_drain = 0
 local function discard(channel, ids)
   for i = 1, #ids, 500 do
     local part = { unpack(ids, i, math.min(i + 499, #ids)) }
@@ -59,6 +60,7 @@ local function discard(channel, ids)
   end
   for _, id in ipairs(ids) do redis.call('ZADD', DRAIN .. channel, 0, id) end
   redis.call('SADD', DRAINS, DRAIN .. channel)
+  left_to_drain = 1
 end
 
 -- Forgets a channel of which nothing is left. Its epoch may go only now: while a document of it is still to be
