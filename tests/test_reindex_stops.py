@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 from typer.testing import CliRunner
 
 from channelmem.cli import reindex as cli
-from channelmem.errors import ModelError
+from channelmem.errors import ModelError, RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
 from channelmem.store.ingest import Worker
@@ -248,3 +249,15 @@ def test_the_command_says_how_many_texts_the_model_failed_on(
     assert said.exit_code == 0, said.output
     assert "1 messages were embedded anew." in said.output
     assert "The model failed on 1 more" in said.output
+
+
+async def test_a_reindex_without_redis_says_so(own_server: OwnServer, tmp_path: Path, clock: Clock) -> None:
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=1)
+    redis = connect(own_server.url, settings)
+    store = await open_store(redis, settings, clock)
+    await store.add([message(1)])
+    await store.close()
+    own_server.kill()
+    with pytest.raises(RedisUnavailableError):
+        await reindex(redis, settings, ModelB(), clock=clock)
+    await redis.aclose()

@@ -31,7 +31,7 @@ from channelmem.store.alone import embed_alone
 from channelmem.store.buckets import already_there, indexed
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.schema import create_command, make_schema, shape, vector_field
-from channelmem.store.scripts import Scripts, command
+from channelmem.store.scripts import Scripts, answered, command
 
 BATCH = 64
 WRITE = 8
@@ -74,7 +74,7 @@ async def reindex(
     done = Done()
     for bucket in range(settings.buckets):
         task = Reindex(scripts, settings, embedder, keys_of(settings.key_prefix, bucket), progress)
-        done += await task.run()
+        done += await answered(task.run())
     return done
 
 
