@@ -12,6 +12,7 @@ messages, is asked for its newest page to that end: one request, and no more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from discord.ext import commands
 from bot.access import Room, may_read, remembered, rooms
 from bot.pages import PAGE, Page, fetch, values
 from bot.reconcile import Known, Reconcile
-from channelmem.errors import ChannelmemError
+from channelmem.errors import ChannelmemError, RedisUnavailableError
 
 if TYPE_CHECKING:
     from bot.client import Bot
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 AT_ONCE = 2
 """Channels fetched at the same time, over all guilds: live answers come first on Discord's rate limits."""
 RETRIES_S = (0.0, 30.0, 120.0, 600.0)
-"""Waits before each attempt at a guild: Discord or Redis may be away for a while."""
+"""Waits before each attempt at a guild: Discord may be away for a while."""
+AWAY_S = 15.0
+"""Between two looks whether Redis is back."""
 
 log = structlog.get_logger(__name__)
 
@@ -119,9 +122,20 @@ class Backfill(commands.Cog):
         run = Run()
         for wait_s in RETRIES_S:
             await asyncio.sleep(wait_s)
-            if self.memory.available and await self._once(guild, run):
+            await self._redis(guild.id)
+            if await self._once(guild, run):
                 return
         log.warning("backfill given up until the next start or reconnect", guild_id=guild.id)
+
+    async def _redis(self, guild_id: int) -> None:
+        """Waits until it answers and has taken what was queued. To give up before would lose the gap: once Redis is
+        back, what was heard meanwhile hides what was missed."""
+        while True:
+            with contextlib.suppress(RedisUnavailableError):
+                await self.memory.gaps(guild_id)
+                if self.memory.available:
+                    return
+            await asyncio.sleep(AWAY_S)
 
     async def _once(self, guild: discord.Guild, run: Run) -> bool:
         """True if no channel is left to fill or to compare."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
@@ -17,6 +18,7 @@ from loopback.scene import Scene
 from bot import backfill
 from bot.client import Bot
 from bot.history import DiscordHistory
+from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Gap, Message
@@ -286,3 +288,23 @@ async def test_a_guild_that_was_left_is_asked_nothing_more(
         await scene.server.until(lambda: recorder.named("delete_guild"))
         await asyncio.sleep(1.0)  # longer than the two requests that may be under way
     assert len(scene.server.calls("GET", r"/messages$")) <= backfill.AT_ONCE
+
+
+async def test_an_absent_redis_takes_no_attempt_away(
+    scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.0))
+    monkeypatch.setattr(backfill, "AWAY_S", 0.01)
+    asked = itertools.count()
+    there = recorder.gaps
+
+    async def gaps(guild_id: int) -> list[Gap]:
+        if next(asked) < 10:
+            raise RedisUnavailableError("Redis does not answer")
+        return await there(guild_id)
+
+    monkeypatch.setattr(recorder, "gaps", gaps)
+    lines(scene, 0, 3)
+    async with start(scene, recorder):
+        await closed(scene, recorder)
+    assert recorder.texts == ["line 0", "line 1", "line 2"]

@@ -312,7 +312,7 @@ async def test_when_redis_is_away_at_the_start_it_is_done_when_redis_is_back(
     fake_embedder: FakeEmbedder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, *[0.1] * 200))
+    monkeypatch.setattr(backfill, "AWAY_S", 0.1)
     settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.5)
     secret, said = wrote(scene, "the password is swordfish"), wrote(scene, "good morning", ago_s=59)
     async with Memory.open(settings, embedder=fake_embedder) as before:
