@@ -13,11 +13,12 @@ from redis.asyncio import Redis
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store import outbox
+from channelmem.store import ingest, outbox
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.store.tasks import end
 from channelmem.types import Gap, Outcome, Question, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)
@@ -116,3 +117,30 @@ async def test_a_memory_opens_on_a_full_redis_that_it_never_used(client: Redis, 
 async def test_what_a_full_redis_cannot_note_is_said_in_our_own_words(full: Store) -> None:
     with pytest.raises(RedisUnavailableError, match="refuses for now"):
         await Bookmarks(full.buckets).note(GUILD, Gap(CHANNEL, None, 1))
+
+
+async def test_a_worker_pauses_before_it_embeds_anew_what_a_full_redis_refused(
+    full: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "FIRST_RETRY_S", 60.0)
+    embedder = FakeEmbedder()
+    worker = ingest.Worker(full, embedder)
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(20):
+        while worker.progress.errors == 0:  # noqa: ASYNC110  (nothing to wait for)
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert embedder.embedded <= 2 * MESSAGES, "once more, and that waits for the end of the pause"
+    await end([task])
+
+
+async def test_what_was_embedded_while_redis_was_full_gets_its_vector_afterwards(full: Store, client: Redis) -> None:
+    worker = ingest.Worker(full, FakeEmbedder())
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(20):
+        while worker.progress.errors < 2:  # noqa: ASYNC110  (nothing to wait for)
+            await asyncio.sleep(0.01)
+    await client.config_set("maxmemory", 0)
+    assert await full.flush(20)
+    assert worker.progress.embedded == MESSAGES
+    await end([task])

@@ -196,10 +196,17 @@ class Worker:
             await self._embedded.put([(entry, blob)])
 
     async def _commit(self) -> None:
+        retry_s = FIRST_RETRY_S
         while (embedded := await self._embedded.get()) is not None:
             written = await self._attempt(lambda done=embedded: self._write(done))  # type: ignore[misc]
             self.progress.embedded += written or 0
             self._held -= {entry.id for entry, _ in embedded}
+            if written is not None:
+                retry_s = FIRST_RETRY_S
+                continue
+            # It is read and embedded again, which a full Redis allows: without a pause the model would do nothing else.
+            await self._pause(retry_s)
+            retry_s = min(LAST_RETRY_S, retry_s * 2)
 
     async def _write(self, embedded: Embedded) -> int:
         written = 0
