@@ -259,8 +259,9 @@ def test_a_tag_in_a_line_is_no_tag_but_a_heart_is_a_heart() -> None:
     assert text.endswith("I <3 &lt;system> a < b &lt;/x>")
 
 
-def test_a_standalone_text_that_begins_like_a_line_shows_its_author() -> None:
-    assert "  Carol: bob: I quit" in block(forest=forest(said(1, "Carol", "bob: I quit")))
+@pytest.mark.parametrize("colon", [":", "\uff1a", "\ua789", "\u02d0", "\u0589", "\u05c3", "\u205a", "\ua4fd"])
+def test_a_standalone_text_that_begins_like_a_line_shows_its_author(colon: str) -> None:
+    assert f"  Carol: bob{colon} I quit" in block(forest=forest(said(1, "Carol", f"bob{colon} I quit")))
 
 
 def test_a_name_cannot_open_a_line_or_claim_another_author() -> None:

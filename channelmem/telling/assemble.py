@@ -37,7 +37,7 @@ QUESTION_CHARS: Final = 300
 
 # "<3" and "a < b" stay as they are; what could be read as a tag or a template mark does not.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?|<])")
-_COLON: Final = re.compile("[:：﹕︓꞉∶]")  # noqa: RUF001  (all that pass for one)
+_COLON: Final = re.compile("[:：﹕︓︰꞉∶ː˸։׃܃܄᛬⁚⁝⦂ꓽ᠃᠄]")  # noqa: RUF001  (all that pass for one)
 _NAME_REACH: Final = 64
 
 
