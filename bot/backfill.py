@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -130,11 +131,13 @@ class Backfill(commands.Cog):
     async def _redis(self, guild_id: int) -> None:
         """Waits until it answers and has taken what was queued. To give up before would lose the gap: once Redis is
         back, what was heard meanwhile hides what was missed."""
-        while True:
+        for look in itertools.count():
             with contextlib.suppress(RedisUnavailableError):
                 await self.memory.gaps(guild_id)
                 if self.memory.available:
                     return
+            if not look:
+                log.warning("backfill postponed", guild_id=guild_id, problem=RedisUnavailableError.__name__)
             await asyncio.sleep(AWAY_S)
 
     async def _once(self, guild: discord.Guild, run: Run) -> bool:
