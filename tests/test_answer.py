@@ -147,6 +147,15 @@ def test_did_she_agree_is_not_answered_with_yes() -> None:
     )
 
 
+def test_somebodys_words_are_found_beside_better_ones_of_others() -> None:
+    route = Route(Kind.MEMORY, topic="the venue", speakers=(ANN,))
+    better = hit(said(1, "Bob", "the venue is booked"), similarity=0.9)
+    fair = hit(said(2, "Ann", "the old mill as a venue?"), text_score=0.4, similarity=0.3)
+    assert answer(route, [better, fair], "what did Ann suggest about the venue?") == (
+        "Ann said, 2 minutes ago: “the old mill as a venue?”"
+    )
+
+
 def test_words_of_others_are_not_passed_off_as_the_persons_asked_for() -> None:
     route = Route(Kind.CHANNEL, topic="turtles", speakers=(ANN,))
     assert answer(route, [hit(said(1, "Mark", "turtles"))], "did Ann mention turtles?") == (

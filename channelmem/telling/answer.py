@@ -15,7 +15,7 @@ from typing import Final
 from channelmem.recalling.words import signs, stems
 from channelmem.telling.gaps import ago, counted, gap_words
 from channelmem.telling.quote import cut, flatten, name, named, quoted, safe
-from channelmem.telling.relevance import worth_quoting
+from channelmem.telling.relevance import label, worth_quoting
 from channelmem.telling.threads import Forest
 from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Thread
 
@@ -111,9 +111,11 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
 
 
 def _quotes(view: _View, hits: Sequence[Hit]) -> Iterator[str]:
+    relevant = [hit for hit in hits if _asked_for(view, hit) and label(hit)]
     if view.route.mode is Mode.TOPIC:
         hits = worth_quoting(hits)
-    mine = [hit for hit in hits if _asked_for(view, hit)]
+    # "I found nothing by Ann" must be true, also where somebody else said it better.
+    mine = [hit for hit in hits if _asked_for(view, hit)] or worth_quoting(relevant)
     if not mine:
         yield from _listed(view, hits, _others_lead(view, hits[0]))
     elif _WHO.match(view.question.text):

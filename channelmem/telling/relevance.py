@@ -12,14 +12,14 @@ from channelmem.types import Hit
 
 HIGHLY_SIMILAR: Final = 0.55
 SIMILAR: Final = 0.30
-"""Cosines: the calibrated threshold of recall, and one that chance does not reach."""
+"""Cosines from which on a hit is called highly relevant, or relevant."""
 STRONG_EVIDENCE: Final = 0.75
 EVIDENCE: Final = 0.50
 _BESIDE_THE_BEST: Final = 0.6
 
 
 def evidence(hit: Hit) -> float:
-    """The share of the topic's words that the message (or its neighbours) covers, plus half the cosine."""
+    """The share of the topic's words that the message covers, plus half the cosine."""
     return min(hit.text_score or 0.0, 1.0) + 0.5 * max(hit.similarity or 0.0, 0.0)
 
 
