@@ -21,7 +21,7 @@ from bot.names import nick_names
 from bot.pace import Pace
 from bot.speaker import Place, SpeechError
 from bot.text import addressed, person, replied_to, without_bot
-from bot.traces import Traces, explain, trace_of
+from bot.traces import explain, trace_of
 from channelmem.types import Answer, Kind, Person, Question
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Ask(commands.Cog):
         self.memory = bot.memory
         self.settings = bot.settings
         self.pace = Pace(bot.settings.cooldown_user_s, bot.settings.cooldown_channel_s)
-        self.traces = Traces()
+        self.traces = bot.traces
         self._busy: set[asyncio.Task[None]] = set()
 
     # --- ways to ask ---

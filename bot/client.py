@@ -22,6 +22,7 @@ from bot.ops import Door, Metrics
 from bot.privacy import Privacy
 from bot.sessions import Sessions
 from bot.speaker import Speaker
+from bot.traces import Traces
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -59,6 +60,7 @@ class Bot(commands.AutoShardedBot):
         self.settings, self.memory, self.history, self.llm = settings, memory, history, llm
         self.metrics = Metrics()
         self.sessions = Sessions(memory)
+        self.traces = Traces()
         super().__init__(
             command_prefix=commands.when_mentioned,
             help_command=None,

@@ -75,6 +75,7 @@ class Privacy(commands.Cog):
     async def forget_me(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         self.bot.history.drop_author(interaction.user.id)
+        self.bot.traces.drop_person(interaction.user.id)
         await self.memory.forget(interaction.user.id)
         log.info("forgot a person")
         await interaction.followup.send(FORGOTTEN, ephemeral=True)
@@ -83,6 +84,7 @@ class Privacy(commands.Cog):
     async def opt_out(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         self.bot.history.drop_author(interaction.user.id)
+        self.bot.traces.drop_person(interaction.user.id)
         await self.memory.opt_out(interaction.user.id)
         await interaction.followup.send(OPTED_OUT, ephemeral=True)
 

@@ -1,6 +1,7 @@
-"""What lay behind the latest answers, for /why and thumbs down. In: an Answer. Out: a Trace without anybody's words.
+"""What lay behind the latest answers, for /why and thumbs down. In: an Answer. Out: a Trace without quotes.
 
-Only ids, scores and times are kept: a deleted message must not live on in here.
+Of messages only ids, authors, scores and times are kept: a deleted one must not live on in here. Of the question its
+route is kept, topic included. Who opts out or wants to be forgotten takes every trace of themselves along.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from channelmem.types import Answer, Looked, Question, Route, Timing
+from channelmem.types import Answer, Hit, Looked, Question, Route, Timing
 
 KEEP = 1000
 
@@ -18,6 +19,7 @@ class Found:
     guild_id: int
     channel_id: int
     id: int
+    author_id: int
     author: str
     score: float
     similarity: float | None
@@ -34,13 +36,19 @@ class Trace:
     tried: tuple[Looked, ...]
     disliked_by: set[int] = field(default_factory=set)
 
+    def names(self, person_id: int) -> bool:
+        people = {self.asker_id, *(hit.author_id for hit in self.found), *(each.id for each in self.route.speakers)}
+        return person_id in people
+
 
 def trace_of(request_id: str, question: Question, answer: Answer) -> Trace:
-    found = tuple(
-        Found(h.message.guild_id, h.message.channel_id, h.message.id, h.message.author, h.score, h.similarity)
-        for h in answer.hits
-    )
+    found = tuple(_found_of(hit) for hit in answer.hits)
     return Trace(request_id, question.asker_id, question.channel_id, answer.route, found, answer.ms, answer.tried)
+
+
+def _found_of(hit: Hit) -> Found:
+    one = hit.message
+    return Found(one.guild_id, one.channel_id, one.id, one.author_id, one.author, hit.score, hit.similarity)
 
 
 class Traces:
@@ -58,6 +66,12 @@ class Traces:
             self._by_message.popitem(last=False)
         while len(self._by_asker) > KEEP:
             self._by_asker.popitem(last=False)
+
+    def drop_person(self, person_id: int) -> None:
+        for message_id in [each for each, trace in self._by_message.items() if trace.names(person_id)]:
+            del self._by_message[message_id]
+        for asked in [each for each, trace in self._by_asker.items() if trace.names(person_id)]:
+            del self._by_asker[asked]
 
     def of_message(self, message_id: int) -> Trace | None:
         return self._by_message.get(message_id)

@@ -151,6 +151,16 @@ async def test_why_explains_the_latest_answer_to_the_asker_only(
     assert await scene.server.answered(others) == "I have not answered you here lately."
 
 
+@pytest.mark.parametrize("command", ["memory forget me", "memory opt-out"])
+async def test_nothing_is_left_to_explain_to_who_wants_to_be_forgotten(
+    scene: Scene, recording: Bot, recorder: Recorder, command: str
+) -> None:
+    await scene.server.ask(scene.general, scene.mark, "what did I say?")
+    await scene.server.answered(await scene.server.slash(scene.general, scene.mark, command))
+    text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    assert text == "I have not answered you here lately."
+
+
 async def test_a_thumbs_down_is_counted_once_per_person(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
     answer = await scene.server.reply(asked)
