@@ -13,11 +13,13 @@ from channelmem.server.supervisor import ask, free_port
 
 
 @contextlib.contextmanager
-def plain_server(folder: Path) -> Iterator[str]:
+def plain_server(folder: Path, *, cluster: bool = False) -> Iterator[str]:
     """Yields its URL. The first installed server program that runs here, started without the search module."""
     port, password = free_port(), "plain"
     config = folder / "plain.conf"
     config.write_text(f'bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave ""\ndir "{folder}"\n')
+    if cluster:
+        config.write_text(f"{config.read_text()}cluster-enabled yes\n")
     for candidate in candidates():
         process = subprocess.Popen([candidate.binary, config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -25,7 +25,7 @@ from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitabl
 from channelmem.server import find as server_find
 from channelmem.server import lease as server
 from channelmem.server import locks as server_locks
-from channelmem.server import supervisor as server_supervisor
+from channelmem.server import supervisor
 from channelmem.server.check import _suitable as server_check_suitable
 from channelmem.server.sentences import os_sentence, tried_sentence
 from channelmem.settings import Settings
@@ -138,7 +138,7 @@ def test_nobody_else_can_read_any_file_of_the_server(settings: Settings) -> None
 
 def test_the_password_is_on_no_command_line(settings: Settings) -> None:
     with server.lease(settings) as leased:
-        password = server_supervisor.read_state(leased.data_dir)["password"]
+        password = supervisor.read_state(leased.data_dir)["password"]
         for pid in (leased.pid, leased.supervisor_pid):
             assert password not in " ".join(psutil.Process(pid).cmdline())
 
@@ -178,7 +178,7 @@ def test_kill_9_of_any_user_leaves_the_server_to_the_others(
     second.kill()
     eventually(lambda: [u.pid for u in server.users(settings)] == [third.process.pid])
     # Longer than the grace period: only the third one's lease can have kept it.
-    time.sleep(settings.embedded_grace_s + 3 * server_supervisor.POLL_S)
+    time.sleep(settings.embedded_grace_s + 3 * supervisor.POLL_S)
     assert answers(url)
 
     third.kill()
@@ -213,7 +213,7 @@ def test_redis_url_wins_over_the_embedded_server(settings: Settings) -> None:
 
 def test_a_pinned_server_outlives_its_starter_until_stopped(settings: Settings) -> None:
     pinned = server.pin(settings)
-    time.sleep(settings.embedded_grace_s + 3 * server_supervisor.POLL_S)
+    time.sleep(settings.embedded_grace_s + 3 * supervisor.POLL_S)
     assert answers(pinned.url)
     assert server.stop(settings)
     assert is_gone(settings, pinned.pid)
@@ -297,8 +297,8 @@ def test_a_stale_state_whose_pids_now_belong_to_others_harms_nobody(settings: Se
         with server.lease(settings) as leased:
             root = leased.data_dir
         eventually(lambda: is_gone(settings, leased.pid))
-        state = server_supervisor.read_state(root) | {"pid": bystander.pid, "supervisor_pid": bystander.pid}
-        server_supervisor.write_private(root / "state.json", json.dumps(state))
+        state = supervisor.read_state(root) | {"pid": bystander.pid, "supervisor_pid": bystander.pid}
+        supervisor.write_private(root / "state.json", json.dumps(state))
         assert server.running(settings) is None
         with server.lease(settings) as again:
             assert again.pid != bystander.pid
@@ -414,6 +414,11 @@ def test_a_server_without_the_search_module_is_named_with_what_is_needed(tmp_pat
     assert "plain@" not in str(error.value)
 
 
+def test_a_cluster_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with plain_server(tmp_path, cluster=True) as url, pytest.raises(RedisUnsuitableError, match="Redis cluster"):
+        server.check_server(url)
+
+
 def test_an_older_search_module_is_named_with_its_version() -> None:
     from_an_older_stack = {"redis_version": "7.2.4", "modules": [{"name": "search", "ver": 20809}]}
     with pytest.raises(RedisUnsuitableError, match=r"Redis 7\.2\.4 with RediSearch 2\.8\.9, and channelmem needs"):
@@ -434,7 +439,7 @@ def test_tls_to_a_plain_server_is_said(tmp_path: Path) -> None:
 
 def test_a_server_that_is_not_there_is_said() -> None:
     with pytest.raises(RedisUnavailableError, match=r"^Redis at 127.0.0.1:\d+ does not answer .*REDIS_URL"):
-        server.check_server(f"redis://:secret@127.0.0.1:{server_supervisor.free_port()}/0")
+        server.check_server(f"redis://:secret@127.0.0.1:{supervisor.free_port()}/0")
 
 
 def test_an_address_that_is_none_is_said_without_its_password() -> None:

@@ -108,7 +108,7 @@ def _address(settings: Settings) -> str:
     address = settings.redis_url.get_secret_value() if settings.redis_url else _running(settings).url
     with suppress(RedisUnsuitableError):
         server.check_server(address, timeout_s=settings.redis_timeout_s)
-    return address.replace("+cluster://", "://", 1)  # any node of a cluster will do
+    return address
 
 
 def _note_redis_url(settings: Settings) -> None:

@@ -35,7 +35,7 @@ def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
     """Raises RedisUnavailableError or RedisUnsuitableError, each one sentence with the fix."""
     try:
         with redis.Redis.from_url(
-            redis_url.replace("+cluster://", "://", 1),  # any node of a cluster will do
+            redis_url,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
@@ -61,6 +61,11 @@ def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
     modules = _modules(info)
     name, version = _name(info), str(info.get("valkey_version", info.get("redis_version", "?")))
     search = modules.get("search")
+    if "cluster" in (info.get("redis_mode"), info.get("server_mode")):  # as Redis and as Valkey call it
+        raise RedisUnsuitableError(
+            f"The server at {where} belongs to a Redis cluster, which channelmem does not support yet; "
+            "give REDIS_URL a server that runs alone."
+        )
     if search is None:
         raise RedisUnsuitableError(
             f"The server at {where} is {name} {version} without the search module, and {NEEDED}; {FIX}."

