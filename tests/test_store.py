@@ -252,15 +252,15 @@ async def test_those_who_wait_for_a_bucket_learn_together_that_redis_is_away(
 ) -> None:
     """Each look takes as long as the client waits for an answer: they must not add up."""
     buckets = Buckets(redis, settings, dims=32, identity="fake-hash-32", clock=clock)
-    looks: list[int] = []
+    looks: list[object] = []
 
-    async def away(bucket: int) -> int:
-        looks.append(bucket)
+    async def away(*arguments: object, **_options: object) -> None:
+        looks.append(arguments[0])
         await asyncio.sleep(0)
         raise RedisTimeoutError
 
     with monkeypatch.context() as patched:
-        patched.setattr(buckets, "_write_meta", away)
+        patched.setattr(redis, "execute_command", away)
         answers = await asyncio.gather(*(buckets.version(0) for _ in range(6)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [RedisUnavailableError] * 6
     assert len(looks) == 1

@@ -162,8 +162,10 @@ class Buckets:
             try:
                 version = await self._write_meta(bucket)
                 await self._create(bucket, version)
-            except AWAY as error:
+            except (RedisUnavailableError, *AWAY) as error:
                 self._failures += 1
+                if isinstance(error, RedisUnavailableError):
+                    raise
                 raise RedisUnavailableError(f"Redis does not answer: {error}") from error
             self._ready[bucket] = version
 
