@@ -250,3 +250,12 @@ async def test_a_recap_is_told_where_ambient_context_is_off(
         assert "the deploy is green" in await memory.look(Look(question))
         other = replace(question, text="what is a turtle?")
         assert "the deploy is green" not in await memory.context(other, await memory.ask(other))
+
+
+async def test_a_recap_of_what_was_told_to_the_bot_does_not_count_the_question_as_left_out(talk: Talk) -> None:
+    await talk.say(MARK, "the deploy is green", ago_s=120, addressed=True)
+    question = talk.question(MARK, "recap what I told you today")
+    asked = talk.message(MARK, question.text, ago_s=0, id=question.id, addressed=True)
+    await talk.memory.remember(asked)
+    answer = await talk.memory.ask(question)
+    assert answer.text.startswith("1 message in 1 conversation")

@@ -155,12 +155,13 @@ class Recall:
                 channels(question),
                 window=route.window,
                 author_ids=speakers,
-                limit=limit + 1,
+                limit=limit + 2,  # the question may be among them, and one more tells that there are more
                 flagged=route.to_bot,
                 source=source,
             )
             newest = await self._search.newest(query)
-            trip.looked.append(Looked(source, len(newest), min((one.ts for one in newest), default=None)))
+            times = [message.ts for message in newest if message.id != question.id]
+            trip.looked.append(Looked(source, len(times), min(times, default=None)))
         return [message for message in newest if message.id != question.id][:limit]
 
     async def _newest_of_history(self, history: History, trip: _Trip) -> list[Message]:
