@@ -20,6 +20,7 @@ from channelmem.recalling.clues import Seen
 from channelmem.recalling.links import Linker, guess
 from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene
+from channelmem.store import documents
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Outcome, Person, Question, Route, Source
@@ -33,6 +34,8 @@ FOLLOW_UP_S = 600.0
 """A question inherits from the one before for so long."""
 ROSTER_S = 30.0
 """Other processes may hear people too; their names reach this one after so long."""
+ROSTER_READS = 2
+"""What was read while something was removed is read again, so often in all; then it serves this one question."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -218,16 +221,24 @@ class Channels:
         people = self._people.use(_place(question))
         if people is not None and time.monotonic() - people.read_at < ROSTER_S:
             return people
-        removals = self._removals
         try:
-            seen = await self._store.roster(question.guild_id, question.channel_id)
+            seen, current = await self._seen(question)
         except RedisUnavailableError:
             return people or self._heard(_place(question))
         fresh = People({one.person.id: one.person for one in seen}, read_at=time.monotonic())
         # What was said to the bot does not count as speaking, the question itself least of all.
         fresh.spoke = {one.person.id: one.last_ts for one in seen if one.last_ts < question.ts}
         fresh.spoke |= people.spoke if people else {}
-        return fresh if removals != self._removals else self._people.put(_place(question), fresh)
+        return self._people.put(_place(question), fresh) if current else fresh
+
+    async def _seen(self, question: Question) -> tuple[list[documents.Seen], bool]:
+        """Who spoke in the channel, and whether nothing was removed while that was read."""
+        for _ in range(ROSTER_READS):
+            removals = self._removals
+            seen = await self._store.roster(question.guild_id, question.channel_id)
+            if removals == self._removals:
+                return seen, True
+        return seen, False
 
     def _heard(self, place: Place) -> People:
         """Those whose messages passed through this process: whoever asks for somebody unknown asks nothing of us."""

@@ -69,6 +69,27 @@ async def test_a_list_of_people_read_before_somebody_is_forgotten_is_not_kept(
     assert BOB not in (await talk.ask(MARK, "what did Bob say about grub?")).route.speakers
 
 
+async def test_the_people_of_a_channel_are_known_while_something_is_removed_elsewhere(
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf([Message(GUILD, CHANNEL, 900, BOB.id, BOB.name, "good morning", clock() - 5)])
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
+        talk = Talk(memory, clock)
+        await talk.say(ANN, "the deploy is green", ago_s=2 * DAY_S)
+        roster, removals = memory._store.roster, [memory.delete(GUILD, CHANNEL + 1, [1])]
+
+        async def meanwhile(guild_id: int, channel_id: int) -> object:
+            seen = await roster(guild_id, channel_id)
+            while removals:
+                await removals.pop()
+            return seen
+
+        monkeypatch.setattr(memory._store, "roster", meanwhile)
+        told = await memory.look(Look(talk.question(MARK, "?"), speaker="Ann"))
+        assert "the deploy is green" in told
+        assert shelf.fetches == 0
+
+
 @pytest.mark.parametrize("who", [BOB, MARK])
 async def test_a_follow_up_does_not_lean_on_what_somebody_who_is_forgotten_said_or_asked(
     talk: Talk, who: Person
