@@ -132,10 +132,12 @@ class Ask(commands.Cog):
         if excuse:
             await delivery.send(excuse)
             return
+        drops = self.traces.drops
         answer = await delivery.while_thinking(self._look_up(question))
         self.bot.metrics.answered(answer)
         sent = await self._deliver(question, answer, delivery, _place(where.channel))
-        self.traces.keep(sent, trace_of(request_id, question, answer))
+        if drops == self.traces.drops:
+            self.traces.keep(sent, trace_of(request_id, question, answer))
         self._log(question, answer)
 
     async def _watched(self, question: Question, delivery: Delivery, where: Where, wait_s: float) -> None:

@@ -57,6 +57,8 @@ class Traces:
     def __init__(self) -> None:
         self._by_message: OrderedDict[int, Trace] = OrderedDict()
         self._by_asker: OrderedDict[tuple[int, int], Trace] = OrderedDict()
+        self.drops = 0
+        """How often somebody took theirs along; an answer that was under way meanwhile may name them still."""
 
     def keep(self, message_ids: list[int], trace: Trace) -> None:
         for id_ in message_ids:
@@ -68,6 +70,7 @@ class Traces:
             self._by_asker.popitem(last=False)
 
     def drop_person(self, person_id: int) -> None:
+        self.drops += 1
         for message_id in [each for each, trace in self._by_message.items() if trace.names(person_id)]:
             del self._by_message[message_id]
         for asked in [each for each, trace in self._by_asker.items() if trace.names(person_id)]:

@@ -161,6 +161,19 @@ async def test_nothing_is_left_to_explain_to_who_wants_to_be_forgotten(
     assert text == "I have not answered you here lately."
 
 
+async def test_an_answer_under_way_leaves_nothing_to_explain_to_who_wants_to_be_forgotten(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.slow_s = 0.3
+    asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "what did I say?"))
+    await scene.server.until(lambda: recorder.questions)
+    await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory forget me"))
+    assert not asking.done()
+    await asking
+    text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    assert text == "I have not answered you here lately."
+
+
 async def test_a_thumbs_down_is_counted_once_per_person(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
     answer = await scene.server.reply(asked)
