@@ -194,7 +194,7 @@ class Memory:
         return await self._surroundings.context(question, answer)
 
     async def look(self, look: Look) -> str:
-        """What the `get_channel_context` tool returns."""
+        """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
         scene = await self._channels.scene(look.question)
         if look.speaker and self._channels.is_unknown(look.question):
             scene = await self._channels.scene_from_history(look.question)
