@@ -181,7 +181,8 @@ class Ask(commands.Cog):
             return "" if self.bot.llm is not None else NO_CHANNEL
         if not remembered(where.channel or discord.Object(question.channel_id), self.settings):
             return NOT_HERE
-        return where.closed or ("" if question.text else HINT)
+        closed = "" if question.kind is Kind.NONE else where.closed  # in isolation nothing of the channel is told
+        return closed or ("" if question.text else HINT)
 
     def _log(self, question: Question, answer: Answer) -> None:
         log.info(

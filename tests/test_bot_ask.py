@@ -335,6 +335,14 @@ async def test_who_may_not_read_the_past_is_not_told_it(scene: Scene, recorder: 
         assert await scene.server.ask(here, scene.ann, "what was said?") == recorder.answer
 
 
+async def test_who_may_not_read_the_past_may_ask_in_isolation(scene: Scene, recorder: Recorder) -> None:
+    quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
+    scene.server.world.deny(scene.general, scene.mark, read_message_history=True)
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        assert await scene.server.ask(scene.general, scene.mark, "🚫 what is a turtle?") == recorder.answer
+    assert [question.kind for question in recorder.questions] == [Kind.NONE]
+
+
 async def test_a_channel_that_was_closed_to_the_bot_is_not_told_of(scene: Scene, recorder: Recorder) -> None:
     quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
     scene.server.world.hide(scene.general, scene.server.world.bot)
