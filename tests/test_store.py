@@ -19,6 +19,7 @@ from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets, connect
 from channelmem.store.ingest import Worker
+from channelmem.store.schema import shape
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Outcome, Source
@@ -265,3 +266,23 @@ async def test_those_who_wait_for_a_bucket_learn_together_that_redis_is_away(
     assert [type(answer) for answer in answers] == [RedisUnavailableError] * 6
     assert len(looks) == 1
     assert await buckets.version(0) == 1
+
+
+async def test_two_processes_that_make_an_index_together_note_its_shape(
+    redis: Redis, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (Buckets(redis, settings, dims=32, identity="fake-hash-32", clock=clock) for _ in range(2))
+    execute = redis.execute_command
+    created: list[object] = []
+
+    async def between(*arguments: object, **options: object) -> object:
+        reply = await execute(*arguments, **options)  # type: ignore[no-untyped-call]
+        if arguments[0] == "FT.CREATE" and not created:
+            created.append(arguments[1])
+            await second.version(0)
+        return reply
+
+    monkeypatch.setattr(redis, "execute_command", between)
+    await first.version(0)
+    assert created
+    assert await redis.hget(first.keys(0).one("meta"), "shape") == shape(settings).encode()

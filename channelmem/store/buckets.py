@@ -72,9 +72,19 @@ def index_lost(error: Exception) -> bool:
 
 async def indexed(redis: Redis, name: str) -> float:
     """How much of the documents that were there before it an index has read; 1 for all."""
-    info = await command(redis, "FT.INFO", name)
-    facts = dict(zip(info[::2], info[1::2], strict=False))
+    facts = await _facts(redis, name)
     return min(float(facts[b"percent_indexed"]), 0.99) if int(facts[b"indexing"]) else 1.0
+
+
+async def serving(redis: Redis, alias: str) -> str:
+    """The name of the index behind an alias."""
+    name: bytes = (await _facts(redis, alias))[b"index_name"]
+    return name.decode()
+
+
+async def _facts(redis: Redis, name: str) -> dict[bytes, Any]:
+    info = await command(redis, "FT.INFO", name)
+    return dict(zip(info[::2], info[1::2], strict=False))
 
 
 class Buckets:
@@ -221,14 +231,14 @@ class Buckets:
         keys = self.keys(bucket)
         schema = make_schema(self.settings, keys, dims=self.dims, version=version)
         try:
-            made = named = False
+            made = False
             with already_there():
                 await command(self.redis, *create_command(schema))
                 made = True
             with already_there():
                 await command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name)
-                named = True
-            if made and named:  # else a reindex that was interrupted left another one serving
+            # A reindex that was interrupted may have left another one serving.
+            if made and await serving(self.redis, keys.one("idx")) == schema.index.name:
                 await answered(self.redis.hset(keys.one("meta"), "shape", shape(self.settings)))
         except redis_errors.ResponseError as error:
             if "unknown command" not in str(error).lower():
