@@ -158,6 +158,7 @@ class Channels:
         self._forget_asked(lambda place, _asker, _route: place == (guild_id, channel_id))
 
     def drop_guild(self, guild_id: int) -> None:
+        self._removals += 1
         for guild, channel in {*self._slots, *self._people, *(place for place, _ in self._asked)}:
             if guild == guild_id:
                 self.drop_channel(guild, channel)

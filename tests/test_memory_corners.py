@@ -69,6 +69,24 @@ async def test_a_list_of_people_read_before_somebody_is_forgotten_is_not_kept(
     assert BOB not in (await talk.ask(MARK, "what did Bob say about grub?")).route.speakers
 
 
+async def test_the_people_of_a_guild_that_is_left_meanwhile_are_not_kept(
+    talk: Talk, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk.say(BOB, "grub is broken")
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:  # which has heard nothing yet
+        roster = memory._store.roster
+
+        async def late(guild_id: int, channel_id: int) -> object:
+            seen = await roster(guild_id, channel_id)
+            await memory.delete_guild(GUILD)
+            return seen
+
+        monkeypatch.setattr(memory._store, "roster", late)
+        await memory.ask(talk.question(MARK, "what did Bob say about grub?"))
+        monkeypatch.setattr(memory._store, "roster", roster)
+        assert (await memory.ask(talk.question(MARK, "what did Bob say about grub?"))).route.speakers == ()
+
+
 async def test_the_people_of_a_channel_are_known_while_something_is_removed_elsewhere(
     settings: Settings, fake_embedder: FakeEmbedder, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
