@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from channelmem.types import Answer, Hit, Looked, Question, Route, Timing
+from channelmem.types import Answer, Hit, Question, Route, SourceReport, Timing
 
 KEEP = 1000
 
@@ -33,7 +33,7 @@ class Trace:
     route: Route
     found: tuple[Found, ...]
     ms: Timing
-    tried: tuple[Looked, ...]
+    tried: tuple[SourceReport, ...]
     disliked_by: set[int] = field(default_factory=set)
 
     def names(self, person_id: int) -> bool:
@@ -98,7 +98,7 @@ def explain(trace: Trace, jump_url: str = "https://discord.com/channels") -> str
     return "\n".join(lines)
 
 
-def _looked(looked: Looked) -> str:
+def _looked(looked: SourceReport) -> str:
     return f"{looked.source.value}: {looked.problem or f'{looked.count} messages'}"
 
 

@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.recalling.clues import Seen
-from channelmem.recalling.links import Linker, guess
-from channelmem.routing.people import Roster
+from channelmem.linking.features import LinkInput
+from channelmem.linking.linker import Linker, guess
+from channelmem.routing.people.roster import Roster
 from channelmem.routing.route import Scene
 from channelmem.store import documents
 from channelmem.store.search import Query, Search
@@ -94,7 +94,7 @@ class Slot:
     earlier: Linker | None = None
     """For what is fetched afterwards, page by page: messages older than all that the linker still knows."""
 
-    def hear(self, message: Message) -> Seen:
+    def hear(self, message: Message) -> LinkInput:
         assert self.linker is not None, "loaded before anybody enters"  # noqa: S101  (types)
         if not (self.linker.is_full and self.linker.begins_after(message)):
             return self.linker.hear(message)
@@ -121,7 +121,7 @@ class Channels:
     async def link(self, messages: Iterable[Message]) -> list[Message]:
         """The messages with what they probably answer. Waits only for the first message of a channel, in order."""
         heard: list[Message] = []
-        seen: list[Seen] = []
+        seen: list[LinkInput] = []
         for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
             slot = await self._slot(*place)
             for message in some:
@@ -232,7 +232,7 @@ class Channels:
         fresh.spoke |= people.spoke if people else {}
         return self._people.put(_place(question), fresh) if current else fresh
 
-    async def _seen(self, question: Question) -> tuple[list[documents.Seen], bool]:
+    async def _seen(self, question: Question) -> tuple[list[documents.RosterEntry], bool]:
         """Who spoke in the channel, and whether nothing was removed while that was read."""
         for _ in range(ROSTER_READS):
             removals = self._removals

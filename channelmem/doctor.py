@@ -68,10 +68,10 @@ def check_settings_and_server(settings: Settings) -> Iterator[Check]:
             yield _guarded(name, look, client, settings)
 
 
-Look = Callable[["redis.Redis", Settings], Check]
+ContextRequest = Callable[["redis.Redis", Settings], Check]
 
 
-def _guarded(name: str, look: Look, client: redis.Redis, settings: Settings) -> Check:
+def _guarded(name: str, look: ContextRequest, client: redis.Redis, settings: Settings) -> Check:
     try:
         return look(client, settings)
     except (redis.RedisError, ChannelmemError) as error:

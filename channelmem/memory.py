@@ -14,15 +14,19 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from channelmem.channels import Channels
-from channelmem.discreet import Discreet
+from channelmem.context import ContextBuilder
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
-from channelmem.recalling import lines
+from channelmem.filtered_history import FilteredHistory
+from channelmem.ingest.normalise import normalise
+from channelmem.ingest.worker import Worker
+from channelmem.recalling.ranking import line
 from channelmem.recalling.recall import Recall
 from channelmem.routing.route import route
 from channelmem.server.lease import check_server, connect_url
@@ -30,21 +34,18 @@ from channelmem.settings import Settings, load_settings
 from channelmem.store import documents
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import Buckets, connect
-from channelmem.store.ingest import Worker
-from channelmem.store.normalise import normalise
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.surroundings import Surroundings
 from channelmem.telling import tokens
 from channelmem.telling.answer import answer_text
 from channelmem.telling.threads import build
 from channelmem.types import (
     Answer,
     ChannelStatus,
+    ContextRequest,
     Gap,
     History,
     Kind,
-    Look,
     Message,
     Outcome,
     Question,
@@ -68,12 +69,12 @@ class Memory:
 
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
         self._settings, self._store = store.buckets.settings, store
-        self._history = past = Discreet(history, store) if history else None
+        self._history = past = FilteredHistory(history, store) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         search = Search(store.buckets)
         self._channels = Channels(store, search, past)
         self._recall = Recall(search, embedder, store.buckets.settings, clock=store.buckets.clock, history=past)
-        self._surroundings = Surroundings(search, self._recall, store.buckets.settings, past)
+        self._context = ContextBuilder(search, self._recall, store.buckets.settings, past)
 
     @classmethod
     @asynccontextmanager
@@ -191,14 +192,14 @@ class Memory:
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        return await self._surroundings.context(question, answer)
+        return await self._context.context(question, answer)
 
-    async def look(self, look: Look) -> str:
+    async def look(self, look: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
         scene = await self._channels.scene(look.question)
         if look.speaker and self._channels.is_unknown(look.question):
             scene = await self._channels.scene_from_history(look.question)
-        return await self._surroundings.look(look, scene)
+        return await self._context.look(look, scene)
 
     # --- changes ---
 
@@ -209,7 +210,7 @@ class Memory:
             return Outcome.IGNORED
         if tidy is None:
             drop = partial(self._channels.drop, message.guild_id, message.channel_id, [message.id])
-            return await _gone(drop, self._store.edit(message))
+            return await _gone(drop, self._store.edit(replace(message, content="")))
         outcome = await self._store.edit(await self._channels.relink(tidy))
         self._channels.settle([(tidy, outcome)])
         return outcome
@@ -315,7 +316,7 @@ async def _gone(drop: Callable[[], None], removal: Awaitable[T]) -> T:
     finally:
         drop()
         documents.forget_read()
-        lines.forget_read()
+        line.forget_read()
 
 
 async def _connect(stack: AsyncExitStack, settings: Settings) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from channelmem.durations import parse
 from channelmem.errors import RedisUnavailableError
-from channelmem.types import Look, Question
+from channelmem.types import ContextRequest, Question
 
 if TYPE_CHECKING:
     from channelmem.memory import Memory
@@ -104,7 +104,7 @@ async def look(memory: Memory, question: Question, wanted: Arguments) -> str:
     if question.is_dm:
         return NO_CHANNEL
     try:
-        return await memory.look(Look(question, wanted.query, wanted.speaker, wanted.since_s, wanted.limit))
+        return await memory.look(ContextRequest(question, wanted.query, wanted.speaker, wanted.since_s, wanted.limit))
     except RedisUnavailableError:
         return AWAY
 

@@ -156,7 +156,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class SourceReport:
     """What was looked at, for an honest no: how many messages of which source, back to when."""
 
     source: Source
@@ -175,7 +175,7 @@ class Answer:
     hits: tuple[Hit, ...] = ()
     threads: tuple[Thread, ...] = ()
     ms: Timing = Timing()
-    tried: tuple[Looked, ...] = ()
+    tried: tuple[SourceReport, ...] = ()
     found: bool = False
 
 
@@ -214,7 +214,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ContextRequest:
     """What a language model asks of the memory by tool call."""
 
     question: Question

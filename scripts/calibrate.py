@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.linking.linker import Networks
 from channelmem.recalling.candidates import linked
-from channelmem.recalling.links import Networks
-from channelmem.recalling.rank import Ask, Pool, order, rank
+from channelmem.recalling.ranking.line import stems
+from channelmem.recalling.ranking.rank import Pool, RankingQuery, order, rank
 from channelmem.recalling.recall import needed
-from channelmem.recalling.words import stems
 from channelmem.settings import Settings
 from channelmem.types import Message
 from scripts.eval_links import channels as annotated_channels
@@ -61,7 +61,7 @@ class View:
 
     def best(self, topic: str, vector: Vectors, *, is_present: bool) -> list[Best]:
         pool = Pool(self.messages, (self.vectors @ vector).astype(float))
-        evidence = rank(pool, Ask(topic, frozenset({self.speaker_id}))).evidence
+        evidence = rank(pool, RankingQuery(topic, frozenset({self.speaker_id}))).evidence
         theirs = [i for i, one in enumerate(self.messages) if one.author_id == self.speaker_id]
         return [
             Best(float(evidence[theirs].max()), len(theirs), is_present, of_speaker=True),
@@ -71,7 +71,7 @@ class View:
     def is_first(self, vector: Vectors) -> bool:
         """Whether the message that was meant is the speaker's best."""
         pool = Pool(self.messages, (self.vectors @ vector).astype(float))
-        scores = rank(pool, Ask(" ".join(self.row["topic"]), frozenset({self.speaker_id})))
+        scores = rank(pool, RankingQuery(" ".join(self.row["topic"]), frozenset({self.speaker_id})))
         theirs = [i for i in order(pool, scores) if self.messages[i].author_id == self.speaker_id]
         return self.messages[theirs[0]].id == self.gold
 

@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from channelmem.recalling.rank import SHIPPED, Weights
+from channelmem.recalling.ranking.line import stems
+from channelmem.recalling.ranking.rank import SHIPPED, Weights
+from channelmem.recalling.ranking.speaker import SpeakerWeights
 from channelmem.recalling.recall import Recall
-from channelmem.recalling.said import SaidWeights
-from channelmem.recalling.words import stems
 from channelmem.server.lease import connect_url
 from channelmem.settings import Settings
 from channelmem.types import Answer, Hit, Kind, Mode, Person, Question
@@ -45,7 +45,7 @@ UNBOUNDED_MINUTES = 60.0 * 24 * 3_650
 ABLATED_EVERY = 6
 """LoCoMo's ablations take every sixth question: they compare with each other, not with the table above."""
 
-_SAID = SaidWeights()
+_SAID = SpeakerWeights()
 _LINKLESS = replace(SHIPPED, parent=0.0, said=replace(_SAID, thread=0.0, parent_cosine=0.0))
 ABLATIONS: dict[str, Weights] = {
     "as shipped": SHIPPED,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from channelmem.cli.route import as_row, scene_of
-from channelmem.routing.people import fold
 from channelmem.routing.route import Scene, route
+from channelmem.routing.tokens import fold
 from channelmem.settings import Settings
 from channelmem.types import Route
 

@@ -1,4 +1,4 @@
-"""Train the reply linker: writes channelmem/recalling/links.npz, or cross-validates by conversation.
+"""Train the reply linker: writes channelmem/linking/links.npz, or cross-validates by conversation.
 
     python -m scripts.train_links --data DIR                     train on all annotated #ubuntu IRC, write the weights
     python -m scripts.train_links --data DIR --cross-validate    leave one conversation out, in turn; writes nothing
@@ -25,11 +25,11 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from channelmem.recalling.clues import FEATURES, SPAN, Floats
-from channelmem.recalling.links import Linker, Networks
+from channelmem.linking.features import FEATURES, SPAN, Floats
+from channelmem.linking.linker import Linker, Networks
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
-TARGET = Path(__file__).parent.parent / "channelmem" / "recalling" / "links.npz"
+TARGET = Path(__file__).parent.parent / "channelmem" / "linking" / "links.npz"
 ATTRIBUTION = (
     "Learned from #ubuntu IRC annotated by Kummerfeld et al., A Large-Scale Corpus for Conversation "
     "Disentanglement, ACL 2019, github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0."

@@ -31,9 +31,9 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.recalling.candidates import linked
-from channelmem.recalling.rank import SHIPPED, Ask, Pool, rank
-from channelmem.recalling.said import SaidWeights
-from channelmem.recalling.words import STOP
+from channelmem.recalling.ranking.line import STOP
+from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, rank
+from channelmem.recalling.ranking.speaker import SpeakerWeights
 from channelmem.settings import Settings
 from channelmem.types import Message
 from scripts.calibrate import links_without
@@ -63,7 +63,7 @@ _NO_TOPIC = STOP | frozenset(_COMMON.split())
 _WORD = re.compile(r"[a-z]+")
 
 Floats = NDArray[np.float64]
-NAMES = tuple(field.name for field in fields(SaidWeights))
+NAMES = tuple(field.name for field in fields(SpeakerWeights))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +199,10 @@ def example(asked: Asked, channel: Channel, topic: NDArray[np.float32]) -> Examp
     messages = channel.messages[asked.first : asked.last + 1]
     pool = Pool(messages, (channel.vectors[asked.first : asked.last + 1] @ topic).astype(float))
     speaker = channel.messages[asked.gold].author_id
-    ask = Ask(" ".join(asked.topic), frozenset({speaker}))
+    ask = RankingQuery(" ".join(asked.topic), frozenset({speaker}))
     mine = [at for at, one in enumerate(messages) if one.author_id == speaker]
     base = rank(pool, ask, replace(SHIPPED, said=None)).rank[mine]
-    zero = SaidWeights(**dict.fromkeys(NAMES, 0.0))
+    zero = SpeakerWeights(**dict.fromkeys(NAMES, 0.0))
     ones = [replace(SHIPPED, said=replace(zero, **{name: 1.0})) for name in NAMES]
     seen = np.column_stack([rank(pool, ask, weights).rank[mine] - base for weights in ones])
     return Example(asked, base, seen, mine.index(asked.gold - asked.first))

@@ -31,12 +31,12 @@ from redis.asyncio import Redis
 from testcontainers.core.container import DockerContainer
 
 from channelmem.embedding.embed import Embedder, Group, open_embedder
+from channelmem.ingest.worker import Worker
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask, free_port
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
-from channelmem.store.ingest import Worker
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.store.tasks import end

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
 from channelmem.telling.threads import Forest, build
-from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Window
+from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Window
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 BOT = Person(9, "vivy")
@@ -43,7 +43,7 @@ def answer(
     text: str = "what did I just say about turtles?",
     *,
     forest: Forest | None = None,
-    looked: Sequence[Looked] = (),
+    looked: Sequence[SourceReport] = (),
 ) -> str:
     return answer_text(asked(text), route, hits, forest or Forest(), looked, now=NOW, tz=UTC)
 
@@ -77,7 +77,7 @@ def test_people_of_one_name_are_told_apart() -> None:
         "- Ann#0002, 1 minute ago: “turtles rock”",
     ]
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN, Person(10_021, "ann")))
-    assert "Ann#0002 and ann#0021 did not mention llamas" in answer(route, looked=[Looked(Source.BUFFER, 2)])
+    assert "Ann#0002 and ann#0021 did not mention llamas" in answer(route, looked=[SourceReport(Source.BUFFER, 2)])
     forest = build([first, second, said(3, "Bob", "hi", 7_200), said(4, "Bob", "ho", 7_190, to=3)])
     assert "Ann#0021, 1 message" in answer(RECAP, forest=forest, text="catch me up")
 
@@ -226,7 +226,7 @@ def test_faint_hits_are_not_quoted_beside_a_good_one() -> None:
 
 
 def test_an_archive_that_goes_no_further_than_the_buffer_is_not_mentioned() -> None:
-    looked = [Looked(Source.ARCHIVE, 8, NOW - 600), Looked(Source.BUFFER, 8, NOW - 600)]
+    looked = [SourceReport(Source.ARCHIVE, 8, NOW - 600), SourceReport(Source.BUFFER, 8, NOW - 600)]
     assert answer(TOPIC, looked=looked) == "I have the last 8 messages, back to 07:50; nobody mentioned turtles."
 
 
@@ -239,23 +239,23 @@ def test_a_recap_counts_what_it_left_out() -> None:
 
 def test_a_recap_that_was_read_up_to_a_limit_does_not_pass_for_all_there_is() -> None:
     forest = build([said(i, "Ann", f"message {i}", i) for i in range(1, 101)], max_threads=3)
-    text = answer(RECAP, forest=forest, text="catch me up", looked=[Looked(Source.ARCHIVE, 101, NOW - 101)])
+    text = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 101, NOW - 101)])
     assert text.startswith("The last 100 messages in 100 conversations")
-    whole = answer(RECAP, forest=forest, text="catch me up", looked=[Looked(Source.ARCHIVE, 100, NOW - 100)])
+    whole = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 100, NOW - 100)])
     assert whole.startswith("100 messages in 100 conversations")
 
 
 def test_nothing_found_says_what_was_looked_at() -> None:
     route = Route(Kind.CHANNEL, topic="llamas")
-    looked = [Looked(Source.BUFFER, 50, NOW - 1_800)]
+    looked = [SourceReport(Source.BUFFER, 50, NOW - 1_800)]
     assert answer(route, looked=looked) == "I have the last 50 messages, back to 07:30; nobody mentioned llamas."
 
 
 def test_all_sources_are_named_in_local_time_with_the_day_and_their_problems() -> None:
     looked = [
-        Looked(Source.BUFFER, 50, NOW - 1_800),
-        Looked(Source.ARCHIVE, 1_204, NOW - 5 * 86_400),
-        Looked(Source.HISTORY, problem="Discord did not answer in time."),
+        SourceReport(Source.BUFFER, 50, NOW - 1_800),
+        SourceReport(Source.ARCHIVE, 1_204, NOW - 5 * 86_400),
+        SourceReport(Source.HISTORY, problem="Discord did not answer in time."),
     ]
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN,))
     text = answer_text(asked(), route, (), Forest(), looked, now=NOW, tz=ZoneInfo("Europe/Berlin"))
@@ -277,15 +277,15 @@ def test_all_sources_are_named_in_local_time_with_the_day_and_their_problems() -
     ],
 )
 def test_the_honest_no_fits_the_question(route: Route, ending: str) -> None:
-    assert answer(route, looked=[Looked(Source.BUFFER, 5, NOW - 60)]).endswith(ending)
+    assert answer(route, looked=[SourceReport(Source.BUFFER, 5, NOW - 60)]).endswith(ending)
 
 
 def test_an_empty_memory_claims_nothing_about_people() -> None:
-    assert answer(TOPIC, looked=[Looked(Source.BUFFER)]) == "I have no messages here yet."
+    assert answer(TOPIC, looked=[SourceReport(Source.BUFFER)]) == "I have no messages here yet."
 
 
 def test_an_empty_search_by_person_or_time_is_not_called_an_empty_memory() -> None:
-    looked = [Looked(Source.BUFFER)]
+    looked = [SourceReport(Source.BUFFER)]
     by_ann = Route(Kind.CHANNEL, Mode.LATEST, Window(NOW - 60), (ANN,))
     assert answer(by_ann, looked=looked) == "I have no messages by Ann from that time."
     assert answer(Route(Kind.CHANNEL, Mode.LATEST, speakers=(MARK,)), looked=looked) == "I have no messages by you."
@@ -295,12 +295,12 @@ def test_an_empty_search_by_person_or_time_is_not_called_an_empty_memory() -> No
 
 
 def test_what_could_not_be_asked_is_not_called_empty() -> None:
-    looked = [Looked(Source.BUFFER, problem="Redis does not answer.")]
+    looked = [SourceReport(Source.BUFFER, problem="Redis does not answer.")]
     assert answer(TOPIC, looked=looked) == "I could not look it up. Redis does not answer."
 
 
 def test_a_problem_is_told_beside_what_was_found() -> None:
-    looked = [Looked(Source.BUFFER, problem="Redis does not answer."), Looked(Source.HISTORY, 20, NOW - 60)]
+    looked = [SourceReport(Source.BUFFER, problem="Redis does not answer."), SourceReport(Source.HISTORY, 20, NOW - 60)]
     text = answer(TOPIC, [hit(said(1, "Ann", "turtles"))], looked=looked)
     assert text.splitlines()[-1] == "Redis does not answer."
 
@@ -309,14 +309,14 @@ def test_a_problem_is_told_beside_a_recap_that_fills_the_answer() -> None:
     people = [replace(said(i, "Ann", "x" * 200, i), author_id=i, author=f"{i:02}{'n' * 38}") for i in range(11, 41)]
     forest = build([replace(one, reply_to=11 + (one.id - 11) % 6) for one in people], max_threads=6, max_messages=30)
     problem = "Discord did not answer in time."
-    text = answer(RECAP, forest=forest, text="catch me up", looked=[Looked(Source.HISTORY, problem=problem)])
+    text = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.HISTORY, problem=problem)])
     assert text.splitlines()[-2:] == ["…", problem]
     assert len(text) <= LONGEST
 
 
 def test_a_mention_in_the_topic_is_told_by_name() -> None:
     question = replace(asked("did anyone mention <@3>?"), mentions=(BOB,))
-    looked = [Looked(Source.BUFFER, 2, NOW - 60)]
+    looked = [SourceReport(Source.BUFFER, 2, NOW - 60)]
     text = answer_text(question, Route(Kind.CHANNEL, topic="<@3>"), (), Forest(), looked, now=NOW, tz=UTC)
     assert text.endswith("nobody mentioned @Bob.")
 
@@ -358,7 +358,7 @@ def any_message(draw: st.DrawFn) -> Message:
 def test_no_answer_pings_overflows_or_lets_a_quote_pose_as_the_askers(
     messages: list[Message], route: Route, text: str
 ) -> None:
-    looked = [Looked(Source.BUFFER, 3, NOW - 60)]
+    looked = [SourceReport(Source.BUFFER, 3, NOW - 60)]
     hits = [] if route.mode is Mode.RECAP else [hit(message) for message in messages]
     shown = answer(route, hits, text, forest=build(messages), looked=looked)
     assert 0 < len(shown) <= LONGEST

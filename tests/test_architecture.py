@@ -13,9 +13,11 @@ STAGES: dict[str, set[str]] = {
     "server": set(),
     "embedding": set(),
     "routing": set(),
-    "store": {"embedding", "server"},
+    "linking": set(),
+    "store": {"server"},
+    "ingest": {"store", "embedding"},
+    "recalling": {"store", "embedding", "linking"},
     "telling": {"recalling"},
-    "recalling": {"store", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
 FRONT = GROUND | {"memory", "tool", "tool_langchain", "cli"}
@@ -26,11 +28,11 @@ WINDOWS = {
     "cli/route.py": {"routing"},
     "cli/doctor.py": {"doctor"},
     "cli/inspect.py": {"inspect"},
-    "cli/reindex.py": {"store", "embedding", "server"},
-    "cli/worker.py": {"store", "embedding", "server"},
+    "cli/reindex.py": {"ingest", "store", "embedding", "server"},
+    "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
-SPEAKS_REDIS = ("store/", "server/", "inspect.py", "doctor.py", "cli/")
+SPEAKS_REDIS = ("store/", "ingest/", "server/", "inspect.py", "doctor.py", "cli/")
 
 
 def modules(folder: str) -> dict[str, Path]:

@@ -27,9 +27,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
-from channelmem.store.ingest import Worker
 from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import connect
-from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search

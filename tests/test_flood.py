@@ -13,10 +13,10 @@ from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settin
 from redis.asyncio import Redis
 
 from channelmem.errors import IndexMismatchError
+from channelmem.ingest.reindex import reindex
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
-from channelmem.store.ingest import Worker
-from channelmem.store.reindex import reindex
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -11,9 +11,10 @@ from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settin
 from redis.asyncio import Redis
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ingest import worker as worker_module
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store import ingest, outbox
+from channelmem.store import outbox
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import connect
 from channelmem.store.search import Query, Search
@@ -122,9 +123,9 @@ async def test_what_a_full_redis_cannot_note_is_said_in_our_own_words(full: Stor
 async def test_a_worker_pauses_before_it_embeds_anew_what_a_full_redis_refused(
     full: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest, "FIRST_RETRY_S", 60.0)
+    monkeypatch.setattr(worker_module, "FIRST_RETRY_S", 60.0)
     embedder = FakeEmbedder()
-    worker = ingest.Worker(full, embedder)
+    worker = worker_module.Worker(full, embedder)
     task = asyncio.create_task(worker.run())
     async with asyncio.timeout(20):
         while worker.progress.errors == 0:  # noqa: ASYNC110  (nothing to wait for)
@@ -135,7 +136,7 @@ async def test_a_worker_pauses_before_it_embeds_anew_what_a_full_redis_refused(
 
 
 async def test_what_was_embedded_while_redis_was_full_gets_its_vector_afterwards(full: Store, client: Redis) -> None:
-    worker = ingest.Worker(full, FakeEmbedder())
+    worker = worker_module.Worker(full, FakeEmbedder())
     task = asyncio.create_task(worker.run())
     async with asyncio.timeout(20):
         while worker.progress.errors < 2:  # noqa: ASYNC110  (nothing to wait for)

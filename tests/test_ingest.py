@@ -16,11 +16,11 @@ from redis.asyncio import Redis
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder
 from channelmem.errors import ModelError, RedisUnavailableError
+from channelmem.ingest import worker as worker_module
+from channelmem.ingest.worker import EMBEDDING, Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store import ingest
 from channelmem.store.buckets import Buckets
-from channelmem.store.ingest import EMBEDDING, Worker
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -126,8 +126,8 @@ async def test_consumers_of_killed_workers_leave_the_group_unless_they_hold_some
         await redis.xgroup_createconsumer(stream, GROUP, name)
     await store.add([message(1)])
     await redis.xreadgroup(GROUP, "holding", {stream: ">"}, count=1)
-    monkeypatch.setattr(ingest, "DISMISS_S", 0.4)  # as if an hour had passed
-    monkeypatch.setattr(ingest, "DISMISS_EVERY_S", 0)
+    monkeypatch.setattr(worker_module, "DISMISS_S", 0.4)  # as if an hour had passed
+    monkeypatch.setattr(worker_module, "DISMISS_EVERY_S", 0)
     await asyncio.sleep(0.5)
     task = asyncio.create_task(Worker(store, fake_embedder, name="alive", claim_idle_s=600).run())
 

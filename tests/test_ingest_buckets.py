@@ -10,8 +10,8 @@ from conftest import Clock, FakeEmbedder, message
 from redis.asyncio import Redis
 
 from channelmem.embedding.embed import Group
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.ingest import Worker
 from channelmem.store.keys import GROUP
 from channelmem.store.store import Store
 from channelmem.store.tasks import end

@@ -9,8 +9,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from channelmem.recalling.clues import FEATURES, SPAN, tabulate
-from channelmem.recalling.links import PARENTS, Linker, guess, shipped
+from channelmem.linking.features import FEATURES, SPAN, tabulate
+from channelmem.linking.linker import PARENTS, Linker, guess, shipped
 from channelmem.types import Message
 
 PEOPLE = ["ann", "bob", "carol", "dave", "Zoë Müller", "山田 太郎", "x|away", "eve"]
@@ -230,7 +230,7 @@ def test_many_at_once_are_guessed_like_one_by_one() -> None:
 
 
 def test_the_shipped_weights_are_small_fit_the_features_and_name_their_source() -> None:
-    file = resources.files("channelmem.recalling").joinpath("links.npz")
+    file = resources.files("channelmem.linking").joinpath("links.npz")
     assert len(file.read_bytes()) < 40_000
     assert shipped().layers[0][0].shape[1] == len(FEATURES)
     with file.open("rb") as opened, np.load(opened) as archive:

@@ -23,7 +23,7 @@ from bot.speaker import Place, SpeechError
 from channelmem.errors import ConfigError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.types import Answer, Hit, Kind, Look, Person, Question, Route, Source
+from channelmem.types import Answer, ContextRequest, Hit, Kind, Person, Question, Route, Source
 
 KEY = "sk-very-secret-0123456789"
 PLACE = Place("Turtle Club", "general")
@@ -40,12 +40,12 @@ class Told:
 
     def __init__(self, context: str = "[Recent Channel Activity]\n- Mark (2m ago): it is turtles") -> None:
         self.text = context
-        self.looks: list[Look] = []
+        self.looks: list[ContextRequest] = []
 
     async def context(self, question: Question, answer: Answer) -> str:
         return self.text
 
-    async def look(self, look: Look) -> str:
+    async def look(self, look: ContextRequest) -> str:
         self.looks.append(look)
         return self.text
 
@@ -126,7 +126,7 @@ async def test_the_model_looks_for_itself_and_then_answers(server: LlmServer, pr
     memory = Told()
     async with opened(settings_for(server, provider, llm_stream=stream), memory) as llm:
         assert (await texts(llm))[-1] == "It is turtles."
-    assert memory.looks == [Look(MARK, "turtles", "", 7200.0, 15)]
+    assert memory.looks == [ContextRequest(MARK, "turtles", "", 7200.0, 15)]
     assert server.requests[0].tools == ["get_channel_context"]
     assert server.requests[1].results == [f"<channel_messages>\n{memory.text}\n</channel_messages>"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import channelmem
 from channelmem import (
+    ContextRequest,
     Gap,
     History,
     Kind,
-    Look,
     Memory,
     Message,
     Mode,
@@ -27,7 +27,7 @@ from channelmem import (
 )
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import ModelError
-from channelmem.recalling import lines
+from channelmem.recalling.ranking import line
 from channelmem.store import documents
 
 MARK, ANN, BOB = Person(7, "Mark"), Person(8, "Ann"), Person(9, "Bob")
@@ -240,11 +240,13 @@ async def test_the_tool_looks_by_topic_speaker_and_time(talk: Talk) -> None:
     await talk.say(ANN, "the train to Berlin is late", ago_s=3 * 3600)
     await talk.say(BOB, "Berlin has good bread", ago_s=60)
     question = talk.question(MARK, "")
-    assert "good bread" in await talk.memory.look(Look(question, query="Berlin", speaker="bob"))
-    assert "train" in await talk.memory.look(Look(question, query="train", since_s=6 * 3600))
-    assert "Nobody called zoe" in await talk.memory.look(Look(question, speaker="zoe"))
-    assert "No relevant recent messages" in await talk.memory.look(Look(question, query="quantum chromodynamics"))
-    assert "good bread" in await talk.memory.look(Look(question))
+    assert "good bread" in await talk.memory.look(ContextRequest(question, query="Berlin", speaker="bob"))
+    assert "train" in await talk.memory.look(ContextRequest(question, query="train", since_s=6 * 3600))
+    assert "Nobody called zoe" in await talk.memory.look(ContextRequest(question, speaker="zoe"))
+    assert "No relevant recent messages" in await talk.memory.look(
+        ContextRequest(question, query="quantum chromodynamics")
+    )
+    assert "good bread" in await talk.memory.look(ContextRequest(question))
 
 
 class Shelf(History):
@@ -364,10 +366,10 @@ async def test_of_what_is_removed_no_text_stays_in_the_process(talk: Talk) -> No
     await talk.say(BOB, "the password is swordfish")
     await talk.ask(ANN, "what did Bob say about the password?")
     assert documents._message.cache_info().currsize
-    assert lines.read.cache_info().currsize
+    assert line.read.cache_info().currsize
     await talk.memory.forget(BOB.id)
     assert not documents._message.cache_info().currsize
-    assert not lines.read.cache_info().currsize
+    assert not line.read.cache_info().currsize
 
 
 def test_the_public_names_are_these() -> None:

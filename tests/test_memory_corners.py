@@ -8,7 +8,7 @@ import pytest
 from conftest import Clock, FakeEmbedder, OwnServer, make_settings
 from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, Shelf, Talk
 
-from channelmem import Look, Memory, Message, Person, Settings, tool
+from channelmem import ContextRequest, Memory, Message, Person, Settings, tool
 from channelmem.embedding.embed import Embedder
 
 DAY_S = 86_400
@@ -103,7 +103,7 @@ async def test_the_people_of_a_channel_are_known_while_something_is_removed_else
             return seen
 
         monkeypatch.setattr(memory._store, "roster", meanwhile)
-        told = await memory.look(Look(talk.question(MARK, "?"), speaker="Ann"))
+        told = await memory.look(ContextRequest(talk.question(MARK, "?"), speaker="Ann"))
         assert "the deploy is green" in told
         assert shelf.fetches == 0
 
@@ -263,10 +263,10 @@ async def test_the_tools_arguments_bind_beyond_the_buffer_too(talk: Talk) -> Non
     await talk.say(BOB, "Rome is too hot in summer", ago_s=7_000)
     assert await talk.memory.flush()
     question = talk.question(MARK, "")
-    by_ann = await talk.memory.look(Look(question, query="Rome", speaker="Ann", since_s=DAY_S))
+    by_ann = await talk.memory.look(ContextRequest(question, query="Rome", speaker="Ann", since_s=DAY_S))
     assert "lovely" in by_ann
     assert "Bob" not in by_ann
-    today = await talk.memory.look(Look(question, query="Rome", since_s=DAY_S))
+    today = await talk.memory.look(ContextRequest(question, query="Rome", since_s=DAY_S))
     assert "too hot" in today
     assert "built" not in today
 
@@ -286,7 +286,7 @@ async def test_a_recap_is_told_where_ambient_context_is_off(
         answer = await memory.ask(question)
         assert "the deploy is green" in answer.text
         assert "the deploy is green" in await memory.context(question, answer)
-        assert "the deploy is green" in await memory.look(Look(question))
+        assert "the deploy is green" in await memory.look(ContextRequest(question))
         other = replace(question, text="what is a turtle?")
         assert "the deploy is green" not in await memory.context(other, await memory.ask(other))
 

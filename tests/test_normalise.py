@@ -11,7 +11,8 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.store.normalise import LAST_ID, LAST_TS, _say_once, clean, cut, normalise
+from channelmem.ingest.normalise import LAST_ID, LAST_TS, _say_once, cut, normalise
+from channelmem.store.documents import clean
 
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, -1.0, 1e300, 1.8e18, 1.8e12, LAST_TS + 1]
 

@@ -7,9 +7,9 @@ from math import log1p
 
 import pytest
 
-from channelmem.recalling.clues import FEATURES, SPAN, tabulate
-from channelmem.recalling.past import Past
-from channelmem.recalling.turns import Turn, read
+from channelmem.linking.features import FEATURES, SPAN, tabulate
+from channelmem.linking.turn import Turn, read
+from channelmem.linking.window import TurnWindow
 from channelmem.types import Message
 
 NAMES = ["ann", "bob", "carol", "dave", "eve"]
@@ -25,9 +25,9 @@ def talk(length: int, seed: int) -> list[Message]:
     ]
 
 
-def heard(messages: list[Message]) -> tuple[Past, Turn]:
+def heard(messages: list[Message]) -> tuple[TurnWindow, Turn]:
     """What a channel knows after all but the last message, and the last as a turn."""
-    past, names = Past(), {name: who for who, name in enumerate(NAMES)}
+    past, names = TurnWindow(), {name: who for who, name in enumerate(NAMES)}
     turns = [read(message, names, None, first_here=False) for message in messages]
     for turn in turns[:-1]:
         past.append(turn)
@@ -35,11 +35,11 @@ def heard(messages: list[Message]) -> tuple[Past, Turn]:
 
 
 @pytest.fixture(params=[(length, seed) for length in (2, 7, 51, 99, 100, 101, 150, 163) for seed in (1, 2)])
-def moment(request: pytest.FixtureRequest) -> tuple[Past, Turn]:
+def moment(request: pytest.FixtureRequest) -> tuple[TurnWindow, Turn]:
     return heard(talk(*request.param))
 
 
-def column(moment: tuple[Past, Turn], feature: str) -> list[float]:
+def column(moment: tuple[TurnWindow, Turn], feature: str) -> list[float]:
     past, turn = moment
     (rows,) = tabulate([past.see(turn)])
     new, *found = rows[FEATURES.index(feature)].tolist()
@@ -47,19 +47,19 @@ def column(moment: tuple[Past, Turn], feature: str) -> list[float]:
     return [round(number, 4) for number in found]
 
 
-def test_only_the_newest_turns_are_candidates(moment: tuple[Past, Turn]) -> None:
+def test_only_the_newest_turns_are_candidates(moment: tuple[TurnWindow, Turn]) -> None:
     past, turn = moment
     assert [one.message.id for one in past.turns] == list(range(max(turn.message.id - SPAN, 0), turn.message.id))
 
 
-def test_time_and_distance_are_logarithms_of_what_lies_between(moment: tuple[Past, Turn]) -> None:
+def test_time_and_distance_are_logarithms_of_what_lies_between(moment: tuple[TurnWindow, Turn]) -> None:
     past, turn = moment
     steps = [turn.message.id - one.message.id for one in past.turns]
     assert column(moment, "distance") == [round(log1p(n), 4) for n in steps]
     assert column(moment, "time") == [round(log1p(100.0 * n), 4) for n in steps]
 
 
-def test_what_came_later_is_counted(moment: tuple[Past, Turn]) -> None:
+def test_what_came_later_is_counted(moment: tuple[TurnWindow, Turn]) -> None:
     past, turn = moment
     turns, me = list(past.turns), turn.message.author_id
     own = [[one.message.author_id == me for one in turns[at + 1 :]] for at in range(len(turns))]
@@ -70,7 +70,7 @@ def test_what_came_later_is_counted(moment: tuple[Past, Turn]) -> None:
     assert column(moment, "later by author") == [round(log1p(sum(later)), 4) for later in same]
 
 
-def test_the_newest_of_each_author_is_found(moment: tuple[Past, Turn]) -> None:
+def test_the_newest_of_each_author_is_found(moment: tuple[TurnWindow, Turn]) -> None:
     past, turn = moment
     me = turn.message.author_id
     last = {one.message.author_id: one for one in past.turns}
@@ -81,7 +81,7 @@ def test_the_newest_of_each_author_is_found(moment: tuple[Past, Turn]) -> None:
     assert column(moment, "newest compatible of author") == [float(one in open_to_me.values()) for one in past.turns]
 
 
-def test_whom_i_have_addressed_since_is_answered(moment: tuple[Past, Turn]) -> None:
+def test_whom_i_have_addressed_since_is_answered(moment: tuple[TurnWindow, Turn]) -> None:
     past, turn = moment
     turns, me = list(past.turns), turn.message.author_id
     mine = [(at, one.addressed) for at, one in enumerate(turns) if one.message.author_id == me]
@@ -89,7 +89,7 @@ def test_whom_i_have_addressed_since_is_answered(moment: tuple[Past, Turn]) -> N
     assert column(moment, "answered by me") == [float(answered) for answered in expected]
 
 
-def test_words_in_common_speak_for_a_candidate(moment: tuple[Past, Turn]) -> None:
+def test_words_in_common_speak_for_a_candidate(moment: tuple[TurnWindow, Turn]) -> None:
     past, turn = moment
     common = column(moment, "common words")
     assert [number > 0 for number in common] == [bool(one.words & turn.words) for one in past.turns]

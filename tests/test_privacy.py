@@ -10,9 +10,9 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
 
+from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -11,9 +11,9 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.rank import SHIPPED, Ask, Pool, order, rank
-from channelmem.recalling.replies import Replies
-from channelmem.recalling.said import SaidWeights
+from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, order, rank
+from channelmem.recalling.ranking.reply_graph import Replies
+from channelmem.recalling.ranking.speaker import SpeakerWeights
 from channelmem.types import Message
 
 ANN, BOB = 5, 6
@@ -29,14 +29,14 @@ def crowd(first: int = 100) -> list[Message]:
     return [line(first + person, author_id=50 + person) for person in range(20)]
 
 
-def meant(ask: Ask, *messages: Message) -> int:
+def meant(ask: RankingQuery, *messages: Message) -> int:
     """The best line of the speaker in company."""
     pool = Pool([*messages, *crowd()], np.full(len(messages) + 20, np.nan))
     return next(pool.messages[i].id for i in order(pool, rank(pool, ask)) if pool.messages[i].author_id in ask.speakers)
 
 
-def anns(topic: str, **changes: Any) -> Ask:
-    return Ask(topic, frozenset({ANN}), **changes)
+def anns(topic: str, **changes: Any) -> RankingQuery:
+    return RankingQuery(topic, frozenset({ANN}), **changes)
 
 
 def test_the_form_that_was_asked_for_is_preferred_to_another_of_the_same_word() -> None:
@@ -75,7 +75,7 @@ def test_a_talk_of_two_is_all_one_thread_which_tells_nothing() -> None:
     told = line(3, parents=((2, 0.9),))
     pool = Pool([asked, between, told], np.full(3, np.nan))
     with_thread = rank(pool, anns("grub")).rank
-    without = rank(pool, anns("grub"), replace(SHIPPED, said=replace(SaidWeights(), thread=0.0))).rank
+    without = rank(pool, anns("grub"), replace(SHIPPED, said=replace(SpeakerWeights(), thread=0.0))).rank
     assert with_thread == pytest.approx(without)
 
 
@@ -97,8 +97,8 @@ def test_somebodys_own_question_is_as_good_as_their_statement() -> None:
     assert meant(anns("turtles"), told, asked) == 2
 
 
-@pytest.mark.parametrize("ask", [Ask("grub menu"), anns("grub menu", wants_fact=True)])
-def test_nothing_is_added_without_a_speaker_or_for_a_fact(ask: Ask) -> None:
+@pytest.mark.parametrize("ask", [RankingQuery("grub menu"), anns("grub menu", wants_fact=True)])
+def test_nothing_is_added_without_a_speaker_or_for_a_fact(ask: RankingQuery) -> None:
     messages = [line(1, "grub has a menu"), line(2, "the menus", parents=((1, 0.9),)), *crowd()]
     pool = Pool(messages, np.linspace(0, 0.5, len(messages)))
     assert rank(pool, ask).rank.tolist() == rank(pool, ask, replace(SHIPPED, said=None)).rank.tolist()
@@ -116,7 +116,9 @@ def test_taking_part_in_the_thread_is_evidence_and_being_beside_it_is_none() -> 
 def test_what_is_fitted_is_no_evidence() -> None:
     messages = [line(1, "grub has a menu", BOB), line(2, parents=((1, 0.5),)), line(3), *crowd()]
     pool = Pool(messages, np.full(len(messages), 0.1))
-    twice = SaidWeights(**{field.name: 2 * getattr(SaidWeights(), field.name) for field in fields(SaidWeights)})
+    twice = SpeakerWeights(
+        **{field.name: 2 * getattr(SpeakerWeights(), field.name) for field in fields(SpeakerWeights)}
+    )
     plain, doubled = (rank(pool, anns("grub"), weights) for weights in (SHIPPED, replace(SHIPPED, said=twice)))
     assert plain.evidence.tolist() == doubled.evidence.tolist()
 
@@ -126,7 +128,7 @@ def test_an_empty_channel_has_nothing_to_rank() -> None:
 
 
 def test_no_weight_is_negative() -> None:
-    assert all(getattr(SaidWeights(), field.name) >= 0 for field in fields(SaidWeights))
+    assert all(getattr(SpeakerWeights(), field.name) >= 0 for field in fields(SpeakerWeights))
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=12), st.text(max_size=30))

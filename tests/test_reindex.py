@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import IndexMismatchError
+from channelmem.ingest.reindex import Done, reindex
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.ingest import Worker
-from channelmem.store.reindex import Done, reindex
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from channelmem.cli import reindex as cli
 from channelmem.errors import ModelError, RedisUnavailableError
+from channelmem.ingest.reindex import Done, reindex
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
-from channelmem.store.ingest import Worker
-from channelmem.store.reindex import Done, reindex
 from channelmem.store.schema import shape
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search

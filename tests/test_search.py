@@ -23,9 +23,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets, connect
-from channelmem.store.ingest import Worker
+from channelmem.store.documents import clean
 from channelmem.store.scripts import command, source
 from channelmem.store.search import Query, Search, tokens
 from channelmem.store.store import Store
@@ -216,7 +217,7 @@ async def test_both_sides_say_why_a_hit_is_there(talk: Store, search: Search, fa
      "tur\udfff", "\ud83d"],
 )  # fmt: skip
 async def test_every_character_of_the_query_syntax_is_just_text(store: Store, search: Search, word: str) -> None:
-    await store.add([message(1, f"before {word} after"), message(2, "something else")])
+    await store.add([message(1, clean(f"before {word} after")), message(2, "something else")])
     found = await search.nearest(replace(ARCHIVE, words=(word, "before"), counts=True))
     assert [hit.message.id for hit in found.hits] == [1]
 

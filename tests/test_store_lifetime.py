@@ -11,8 +11,8 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_sto
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents, ids
 
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
 from channelmem.store.search import Search
 from channelmem.store.store import Store

@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents, ids
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.ingest import Worker
 from channelmem.store.keys import room
 from channelmem.store.outbox import Event
 from channelmem.store.search import Query, Search

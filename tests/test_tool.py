@@ -16,7 +16,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.tool_langchain import langchain_tool
-from channelmem.types import Look, Person, Question
+from channelmem.types import ContextRequest, Person, Question
 
 MARK = Question(GUILD, CHANNEL, 10_000, 7, "Mark", "what about turtles?", NOW, bot=Person(99, "Vivy"))
 
@@ -25,9 +25,9 @@ class Looked:
     """Keeps what was looked for."""
 
     def __init__(self) -> None:
-        self.looks: list[Look] = []
+        self.looks: list[ContextRequest] = []
 
-    async def look(self, look: Look) -> str:
+    async def look(self, look: ContextRequest) -> str:
         self.looks.append(look)
         return "found"
 
@@ -73,12 +73,12 @@ async def test_what_the_schema_allows_is_looked_for(looked: Looked, given_: dict
 
 async def test_without_arguments_the_newest_fifteen_are_wanted(looked: Looked) -> None:
     await called(looked)
-    assert looked.looks == [Look(MARK, "", "", None, 15)]
+    assert looked.looks == [ContextRequest(MARK, "", "", None, 15)]
 
 
 async def test_arguments_reach_the_memory(looked: Looked) -> None:
     await called(looked, query=" turtles ", limit="5", speaker="Ann", since="yesterday")
-    assert looked.looks == [Look(MARK, "turtles", "Ann", 86_400.0, 5)]
+    assert looked.looks == [ContextRequest(MARK, "turtles", "Ann", 86_400.0, 5)]
 
 
 @pytest.mark.parametrize("speaker", ["@", " @ ", "@@"])
@@ -99,7 +99,7 @@ async def test_a_complaint_is_short_whatever_was_written(looked: Looked) -> None
 
 async def test_null_and_empty_mean_nothing_given(looked: Looked) -> None:
     await called(looked, query=None, limit=None, speaker="", since=None)
-    assert looked.looks == [Look(MARK)]
+    assert looked.looks == [ContextRequest(MARK)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_a_direct_message_has_no_channel_to_look_at(looked: Looked) -> Non
 
 async def test_an_absent_redis_is_a_sentence_too() -> None:
     class Away:
-        async def look(self, look: Look) -> str:
+        async def look(self, look: ContextRequest) -> str:
             raise RedisUnavailableError("no")
 
     assert await tool.call(cast("Memory", Away()), MARK, {}) == tool.AWAY

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelmem.routing.dates import is_date
-from channelmem.routing.expressions import FIGURE, RULES, Rule
-from channelmem.routing.reading import read
-from channelmem.routing.spans import Clue, Moment
-from channelmem.routing.when import find
+from channelmem.routing.times.dates import is_date
+from channelmem.routing.times.expressions import FIGURE, RULES, Rule
+from channelmem.routing.times.spans import Clue, Moment
+from channelmem.routing.times.when import find
+from channelmem.routing.tokens import read
 
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday
 HOUR, DAY = 3_600, 86_400

@@ -14,11 +14,11 @@ from rich.progress import Progress
 
 from channelmem.cli.show import ModelProgress
 from channelmem.embedding.embed import open_embedder
+from channelmem.ingest.reindex import Done
+from channelmem.ingest.reindex import reindex as rebuild
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.buckets import connect
-from channelmem.store.reindex import Done
-from channelmem.store.reindex import reindex as rebuild
 from channelmem.store.schema import shape
 
 app = typer.Typer()

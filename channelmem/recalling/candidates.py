@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.recalling.links import Linker, Networks, guess
-from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Weights, order, rank
-from channelmem.recalling.words import signs, stem, words
+from channelmem.linking.linker import Linker, Networks, guess
+from channelmem.recalling.ranking.line import signs, stem, words
+from channelmem.recalling.ranking.rank import SHIPPED, Floats, Pool, RankingQuery, Weights, order, rank
 from channelmem.settings import Settings
-from channelmem.store.search import Found, Query, Search, View
-from channelmem.types import History, Hit, Looked, Message, Question, Route, Source, Window
+from channelmem.store.search import BufferView, Query, Search, SearchResult
+from channelmem.types import History, Hit, Message, Question, Route, Source, SourceReport, Window
 
 CANDIDATES = 250
 """So many by meaning and so many by words from the archive; LoCoMo's recall stops growing there."""
@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Gathered:
     pool: Pool
-    looked: Looked
-    view: View | None = None
+    looked: SourceReport
+    view: BufferView | None = None
     """Where the pool is one: it was read without waiting for the model, so `compared` knows its cosines."""
 
 
@@ -50,18 +50,18 @@ class Candidates:
     def __init__(self, search: Search, embedder: Embedder, settings: Settings, weights: Weights = SHIPPED) -> None:
         self._search, self._embedder, self._settings, self._weights = search, embedder, settings, weights
 
-    async def of_buffer(self, question: Question, route: Route, ask: Ask, topic: Topic) -> Gathered:
+    async def of_buffer(self, question: Question, route: Route, ask: RankingQuery, topic: Topic) -> Gathered:
         """The whole view of the channel: one round trip, and everybody's words."""
         query = Query(question.guild_id, channels(question), flagged=route.to_bot)
         view = await self._search.view(query)
         if view is not None:
             unknown = np.full(len(view.messages), np.nan)
-            return Gathered(Pool(view.messages, unknown), Looked(Source.BUFFER, view.total, view.oldest_ts), view)
+            return Gathered(Pool(view.messages, unknown), SourceReport(Source.BUFFER, view.total, view.oldest_ts), view)
         vector = await vector_of(topic)
         found = await self._search.nearest(replace(query, vector=vector, words=asked_for(ask.topic), limit=CANDIDATES))
         return Gathered(await self._pool(found.hits, found, vector), _looked(Source.BUFFER, found))
 
-    async def of_archive(self, question: Question, route: Route, ask: Ask, topic: Topic) -> Gathered:
+    async def of_archive(self, question: Question, route: Route, ask: RankingQuery, topic: Topic) -> Gathered:
         """Nearest and best by words, once as they are and once within speaker and window; then their neighbours."""
         asked, vector = asked_for(ask.topic), await vector_of(topic)
         wide = Query(
@@ -90,7 +90,7 @@ class Candidates:
         settings = self._settings
         past = await history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
         messages = linked(past.messages)
-        looked = Looked(
+        looked = SourceReport(
             Source.HISTORY, len(messages), min((one.ts for one in messages), default=None), problem=past.problem
         )
         messages = [one for one in messages if route.to_bot or not flagged(one)]
@@ -118,7 +118,7 @@ class Candidates:
         ]
         return [message for some in await asyncio.gather(*near) for message in some]
 
-    async def _pool(self, hits: Sequence[Hit], found: Found, vector: Vector | None) -> Pool:
+    async def _pool(self, hits: Sequence[Hit], found: SearchResult, vector: Vector | None) -> Pool:
         cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
         late = [one for one in found.pending if one.id not in cosine]
         cosine |= dict(zip((one.id for one in late), (await self._cosines(late, vector)).tolist(), strict=True))
@@ -204,13 +204,13 @@ def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
     return Pool(wide.messages, np.nan_to_num(wide.cosines, nan=floor), pool.counts, pool.total)
 
 
-def _floor(found: Found) -> float:
+def _floor(found: SearchResult) -> float:
     nearest = [hit.similarity for hit in found.hits if hit.similarity is not None]
     return max(0.0, min(nearest)) if len(nearest) >= CANDIDATES else 0.0
 
 
-def _looked(source: Source, found: Found) -> Looked:
-    return Looked(source, found.total, found.oldest_ts)
+def _looked(source: Source, found: SearchResult) -> SourceReport:
+    return SourceReport(source, found.total, found.oldest_ts)
 
 
 def narrowed(messages: Sequence[Message], speakers: Iterable[int], window: Window) -> list[bool]:

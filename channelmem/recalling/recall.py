@@ -21,11 +21,21 @@ import numpy as np
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.recalling.candidates import Candidates, Gathered, Topic, channels, flagged, linked, narrowed
-from channelmem.recalling.rank import SHIPPED, Ask, Floats, Pool, Reading, Weights, distinct, order, read_pool
-from channelmem.recalling.words import signs
+from channelmem.recalling.ranking.line import signs
+from channelmem.recalling.ranking.rank import (
+    SHIPPED,
+    Floats,
+    Pool,
+    RankingQuery,
+    Reading,
+    Weights,
+    distinct,
+    order,
+    read_pool,
+)
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
-from channelmem.types import History, Hit, Kind, Looked, Message, Mode, Question, Route, Source, Window
+from channelmem.types import History, Hit, Kind, Message, Mode, Question, Route, Source, SourceReport, Window
 
 RECAP_MESSAGES: Final = 100
 """Most messages of a window that a recap looks at; the newest ones."""
@@ -59,7 +69,7 @@ class Recalled:
     """Best first."""
     messages: tuple[Message, ...] = ()
     """For a recap: the window's messages, oldest first."""
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[SourceReport, ...] = ()
     """What was looked at, one per source, in order."""
     embed_ms: float = 0.0
     search_ms: float = 0.0
@@ -71,12 +81,12 @@ class _Trip:
 
     question: Question
     route: Route
-    ask: Ask
+    ask: RankingQuery
     topic: Topic | None = None
     """The topic on its way through the model, begun before the first source is read."""
     away: str = ""
     """Why Redis cannot be asked any more, once that is known."""
-    looked: list[Looked] = field(default_factory=list)
+    looked: list[SourceReport] = field(default_factory=list)
     embed_ms: float = 0.0
 
 
@@ -119,7 +129,7 @@ class Recall:
         if source is Source.HISTORY and self._history is None:
             return (), ()
         if source is not Source.HISTORY and trip.away:
-            trip.looked.append(Looked(source, problem=trip.away))
+            trip.looked.append(SourceReport(source, problem=trip.away))
             return (), ()
         try:
             found = await self._look(source, trip)
@@ -127,7 +137,7 @@ class Recall:
             # Members read what becomes of it: where Redis is to be found stays in the log.
             log.warning("A question is answered without its memory: %s", error)
             trip.away = AWAY
-            trip.looked.append(Looked(source, problem=trip.away))
+            trip.looked.append(SourceReport(source, problem=trip.away))
             return (), ()
         trip.looked[-1] = _but_the_question(trip.looked[-1], trip.question)
         return found
@@ -161,14 +171,14 @@ class Recall:
             )
             newest = await self._search.newest(query)
             times = [message.ts for message in newest if message.id != question.id]
-            trip.looked.append(Looked(source, len(times), min(times, default=None)))
+            trip.looked.append(SourceReport(source, len(times), min(times, default=None)))
         return [message for message in newest if message.id != question.id][:limit]
 
     async def _newest_of_history(self, history: History, trip: _Trip) -> list[Message]:
         settings, route = self._settings, trip.route
         past = await history.fetch(trip.question, settings.history_limit, settings.history_max_age_minutes * 60)
         oldest = min((one.ts for one in past.messages), default=None)
-        trip.looked.append(Looked(Source.HISTORY, len(past.messages), oldest, past.problem))
+        trip.looked.append(SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem))
         messages = linked(past.messages)
         wanted = narrowed(messages, (person.id for person in route.speakers), route.window)
         kept = [
@@ -250,10 +260,10 @@ class Recall:
         )
 
 
-def ask_of(question: Question, route: Route) -> Ask:
+def ask_of(question: Question, route: Route) -> RankingQuery:
     """What ranking needs to know of a question."""
     strict = is_strict(question, route)
-    return Ask(
+    return RankingQuery(
         route.topic if strict else without_names(question.text, route) or route.topic,
         frozenset(person.id for person in route.speakers),
         route.window,
@@ -272,7 +282,7 @@ def without_names(text: str, route: Route) -> str:
     return " ".join(text.split())
 
 
-def _but_the_question(looked: Looked, question: Question) -> Looked:
+def _but_the_question(looked: SourceReport, question: Question) -> SourceReport:
     """The question itself may be stored, as said to the bot; where there is nothing else, there is nothing."""
     alone = looked.count == 1 and looked.oldest_ts is not None and looked.oldest_ts >= question.ts
     return replace(looked, count=0, oldest_ts=None) if alone else looked

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from channelmem.routing.clauses import CLAUSES, LIFE, LIFE_QUESTION, MAIN, Finding
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.proofs import CHECKS
 from channelmem.routing.recap import Recap, recap
 from channelmem.routing.refusals import refused

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.signs import POINTING, TOLD, WHO_DID, YOU_GAVE
-from channelmem.routing.spans import Clue
+from channelmem.routing.times.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, OUTCOMES, PLACES, STATES, TALK_NOUNS
 from channelmem.routing.view import View, first_word
 from channelmem.routing.world import DEEDS, FAMOUS, MANKIND, WORLD

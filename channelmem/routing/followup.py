@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.types import Kind, Person, Route, Window
 
 _LEAD = re.compile(r"[jl.,]*(?P<lead>&[jl]*(?:[qh]a)?|[qh]a|)[jt]*")

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from channelmem.routing.clauses import Finding
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.world import MEDIA
 
 # Groups that are this channel's people.

@@ -10,15 +10,15 @@ from functools import lru_cache
 from itertools import compress
 from operator import attrgetter
 
-from channelmem.routing import when
-from channelmem.routing.dates import MONTHS, WEEKDAYS
 from channelmem.routing.lexicon import CODES, word_set
-from channelmem.routing.naming import Line, name
-from channelmem.routing.reading import QUOTED, Token
+from channelmem.routing.people.naming import Line, name
 from channelmem.routing.scene import Scene
-from channelmem.routing.spans import Clue
+from channelmem.routing.times import when
+from channelmem.routing.times.dates import MONTHS, WEEKDAYS
+from channelmem.routing.times.spans import Clue
+from channelmem.routing.times.when import TimeMatch
+from channelmem.routing.tokens import QUOTED, Token
 from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS, past
-from channelmem.routing.when import Found
 
 _WORD = attrgetter("word")
 
@@ -129,7 +129,7 @@ def _unnamed(words: list[str], codes: list[str]) -> list[str]:
     return [QUOTED if code in "NPZ" else word for word, code in zip(words, codes, strict=True)]
 
 
-def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
+def _counts(each: TimeMatch, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
     """ "about last night" and "yesterday's match" name a topic, not a time to look at; "yesterday's talk" does."""
     if tokens[each.last - 1].possessive and not _ours(each, codes, words):
         return False
@@ -150,7 +150,7 @@ def _counts(each: Found, codes: list[str], words: list[str], tokens: list[Token]
     return fronted and (words[each.first] in {"on", "in", "at", "over", "during"} or verb not in _TAKES_OBJECT)
 
 
-def _ours(each: Found, codes: list[str], words: list[str]) -> bool:
+def _ours(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
     behind = range(each.last, min(each.last + 2, len(words)))
     return any(codes[i] in "HLKr" or words[i] in TALK_NOUNS or words[i] in AFFAIRS for i in behind)
 
@@ -158,7 +158,7 @@ def _ours(each: Found, codes: list[str], words: list[str]) -> bool:
 _DATES = frozenset({*WEEKDAYS, *MONTHS})
 
 
-def _offered(each: Found, words: list[str]) -> bool:
+def _offered(each: TimeMatch, words: list[str]) -> bool:
     """ "Friday or Saturday": two days to choose from."""
     if "or" not in words:
         return False
@@ -167,7 +167,7 @@ def _offered(each: Found, words: list[str]) -> bool:
     return (after or before) and not _DATES.isdisjoint(words[each.first : each.last])
 
 
-def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
+def _intended(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
     """ "Did Ann say if she can come on Friday": the day of the visit, not of the saying."""
     if (each.span.day is None and each.span.hours is None) or not _AHEAD.isdisjoint(words[each.first : each.last]):
         return False
@@ -175,7 +175,7 @@ def _intended(each: Found, codes: list[str], words: list[str]) -> bool:
     return "m" in codes[said : each.first] or (said < each.first and codes[each.first - 1] == "b")
 
 
-def _of_a_thing(each: Found, codes: list[str], words: list[str]) -> bool:
+def _of_a_thing(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
     """ "The Saturday shift", "the 7am slot" are things; "the Saturday meeting" is when we met."""
     if "the" not in words[max(0, each.first - 1) : each.first + 1] or "before" in words[each.last :][:1]:
         return False
@@ -191,7 +191,7 @@ def _of_a_thing(each: Found, codes: list[str], words: list[str]) -> bool:
 _PERFECT = re.compile(r"v[jl]*[NPWeg]+[jl]*[cCxK][^.qoNWegcC]*$")
 
 
-def _to_come(each: Found, codes: list[str], words: list[str]) -> bool:
+def _to_come(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
     """ "Has Ann confirmed for Friday": what has been done so far has no day, so the day is still to come."""
     if words[each.last - 1] not in WEEKDAYS or not _GONE_BY.isdisjoint(words[each.first : each.last]):
         return False
@@ -203,7 +203,7 @@ _AHEAD = word_set("last past previous yesterday today this night ago")
 _PLANNING = re.compile(r"[jl,.&]*b[^dBcGnvCqoz]*$")
 
 
-def _planned(each: Found, codes: list[str], words: list[str]) -> bool:
+def _planned(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
     """ "Is the call still at five", "is it on Friday": the time is what is asked, not when it was said."""
     if (each.span.day is None and each.span.hours is None) or words[each.last - 1] in {"today", "yesterday", "night"}:
         return False
@@ -211,7 +211,7 @@ def _planned(each: Found, codes: list[str], words: list[str]) -> bool:
     return planned and not any(word.endswith("ing") for word in words)
 
 
-def _picked(each: Found, codes: list[str], words: list[str]) -> bool:
+def _picked(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
     """Thursday is what they suggested, not when: "did I say Monday or Tuesday"."""
     before, said = words[each.first - 1], words[each.first : each.last]
     if said[0] in {"on", "in", "at", "over"} or not _GONE_BY.isdisjoint(said):

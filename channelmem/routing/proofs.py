@@ -18,9 +18,9 @@ from channelmem.routing.grounds import (
     sure,
 )
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.reported import told
-from channelmem.routing.spans import Clue
+from channelmem.routing.times.spans import Clue
 from channelmem.routing.verbs import AFFAIRS, OUTCOMES, TALK_NOUNS
 from channelmem.routing.world import FAMOUS, MANKIND, WORLD
 

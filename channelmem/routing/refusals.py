@@ -10,10 +10,10 @@ import re
 from channelmem.routing.asking import TASKS
 from channelmem.routing.grounds import PRESENT_GROUP
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
+from channelmem.routing.times.when import TimeMatch
 from channelmem.routing.verbs import TALK_NOUNS
 from channelmem.routing.view import first_word
-from channelmem.routing.when import Found
 from channelmem.routing.world import LANGUAGES
 
 # What is made up when asked for; with a task it is no question about what was said.
@@ -82,7 +82,7 @@ def refused(line: Line) -> str:
     return _made_up(line, first) or _of_words(line) or _whenever(line) or _ordered(line, first) or _advice(line)
 
 
-def _before_channels(time: Found) -> bool:
+def _before_channels(time: TimeMatch) -> bool:
     ended = time.span.end is not None and time.span.end < _FIRST_CHANNELS_TS
     return ended and _YEAR.search(time.phrase) is not None
 

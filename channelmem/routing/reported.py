@@ -11,7 +11,7 @@ from channelmem.routing.asking import ends_generally
 from channelmem.routing.clauses import Finding
 from channelmem.routing.grounds import MINDED, PLAINLY_SAID, asks, sure
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.verbs import WONDERING
 from channelmem.routing.world import WORLD
 

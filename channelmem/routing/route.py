@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from channelmem.routing import address, reading
 from channelmem.routing.clauses import Finding
 from channelmem.routing.clues import Judged, judge
-from channelmem.routing.dates import is_date
 from channelmem.routing.followup import filled, follow, leans, means_that, only
 from channelmem.routing.letters import spell
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.scene import Scene
-from channelmem.routing.spans import Clue
+from channelmem.routing.times.dates import is_date
+from channelmem.routing.times.spans import Clue
+from channelmem.routing.times.when import TimeMatch
+from channelmem.routing.tokens import has_payload, read, unaddressed
 from channelmem.routing.topic import topic
 from channelmem.routing.weigh import NAMES
-from channelmem.routing.when import Found
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
 
 __all__ = ["SKIP_FLAG", "Scene", "route", "should_skip"]
@@ -51,8 +51,8 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("the 🚫 flag asks for an answer in isolation")
     if _COMMAND.match(text):
         return _none("a command")
-    tokens = address.without(reading.read(text, scene.roster.slang), scene.bot)
-    if force is None and ":" in text and address.has_payload(tokens):
+    tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
+    if force is None and ":" in text and has_payload(tokens):
         return _none("a task with its material")
     line = spell(tokens, scene)
     if not line.letters:
@@ -139,7 +139,7 @@ def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     return _unsaid(found, scene)
 
 
-def _said(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+def _said(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     """The time that the words give."""
     window = Window(each.span.start, each.span.end)
     if each.span.clue is Clue.EXPLICIT:
@@ -160,7 +160,7 @@ def _unsaid(found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     return _ANY_TIME, Kind.CHANNEL, "no time given: the channel first, then memory"
 
 
-def _written(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+def _written(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
     """A written time: what starts inside the horizon is the channel's, what starts before it memory's."""
     span, edge = each.span, scene.now - scene.horizon_s
     start, end = span.start, span.end
@@ -172,7 +172,7 @@ def _written(each: Found, found: Judged, scene: Scene) -> tuple[Window, Kind, st
     return Window(start, end), kind, f"time: {each.phrase}"
 
 
-def _told(each: Found, start: float | None, end: float | None, now: float) -> tuple[float | None, float | None]:
+def _told(each: TimeMatch, start: float | None, end: float | None, now: float) -> tuple[float | None, float | None]:
     """When people tell of what happened then: around a date, and ever after a distant time."""
     if is_date(each.phrase):
         early = None if start is None else start - _TOLD_BEFORE_S

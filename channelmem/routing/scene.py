@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from channelmem.routing.people import Roster
-from channelmem.routing.spans import Moment
+from channelmem.routing.people.roster import Roster
+from channelmem.routing.times.spans import Moment
 from channelmem.types import Person, Route
 
 

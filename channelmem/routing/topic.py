@@ -12,9 +12,9 @@ import re
 
 from channelmem.routing.clauses import LIFE, Finding
 from channelmem.routing.clues import Judged
-from channelmem.routing.dates import is_date
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
+from channelmem.routing.times.dates import is_date
 
 # What may stand at the edges of a topic without being part of it, by class letter.
 _LEFT_OF_ABOUT = frozenset("jlz.,@")

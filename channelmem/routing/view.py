@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.verbs import TALK_NOUNS
 
 PAST = re.compile(r"[dBVc]|v[jzlk]*[NPWieygncV]|[NPWiye][jzlk]*v")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from channelmem.routing.asking import silent, task
 from channelmem.routing.evidence import CLUES
-from channelmem.routing.naming import Line
+from channelmem.routing.people.naming import Line
 from channelmem.routing.signs import SIGNS, TOLD, YOU_GAVE, signs
 from channelmem.routing.verbs import shape
 from channelmem.routing.view import view_of

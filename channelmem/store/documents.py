@@ -21,11 +21,19 @@ READ_BEFORE = 8_192
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RosterEntry:
     """Somebody known in a channel, and when they last spoke."""
 
     person: Person
     last_ts: float
+
+
+def clean(text: str) -> str:
+    """Lone surrogates become U+FFFD, split pairs become their character, NUL and our field separator go."""
+    if not text.isprintable():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = text.replace("\x00", "").replace("\x1f", "")
+    return text
 
 
 def to_values(message: Message) -> tuple[str | int | bytes, ...]:
@@ -97,6 +105,6 @@ def from_row(row: Sequence[Any]) -> Message:
     return to_message(*guild_and_channel(row[0]), row[1], row[2])
 
 
-def parse_person(author_id: bytes, packed: bytes) -> Seen:
+def parse_person(author_id: bytes, packed: bytes) -> RosterEntry:
     last_ts, name, *aliases = packed.decode().split(SEPARATOR)
-    return Seen(Person(int(author_id), name, tuple(aliases)), float(last_ts))
+    return RosterEntry(Person(int(author_id), name, tuple(aliases)), float(last_ts))

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.documents import Seen, from_row, parse_person
+from channelmem.store.documents import RosterEntry, from_row, parse_person
 from channelmem.store.keys import room
 from channelmem.store.schema import FIELDS
 from channelmem.store.scripts import answered
@@ -140,7 +140,7 @@ class Privacy:
         oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
         return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
 
-    async def roster(self, guild_id: int, channel_id: int) -> list[Seen]:
+    async def roster(self, guild_id: int, channel_id: int) -> list[RosterEntry]:
         """People known in the channel, the last to speak first; those whose messages all expired left out."""
         keys = self.buckets.keys(self.buckets.bucket(guild_id))
         async with self.buckets.redis.pipeline(transaction=False) as pipe:

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.documents import from_row, to_message
+from channelmem.store.documents import clean, from_row, to_message
 from channelmem.store.keys import Keys, padded, room
-from channelmem.store.normalise import clean
 from channelmem.store.schema import FIELDS, vector_field
 from channelmem.store.scripts import answered
 from channelmem.types import Hit, Message, Source, Window
@@ -31,7 +30,7 @@ VIEW_MESSAGES = 400
 WALK_CHANNELS = 8
 MAX_WORDS = 32
 
-Row = tuple[int, float, bytes, list[Any]]
+StoredRow = tuple[int, float, bytes, list[Any]]
 """Channel, time, id, and what SORT gave for a message: id, the fields of schema.FIELDS, the vector where asked for.
 Sorted, they are in the order of the channels, oldest first: no id is twice in a channel."""
 
@@ -67,7 +66,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What `nearest` found."""
 
     hits: tuple[Hit, ...] = ()
@@ -84,7 +83,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BufferView:
     """The buffer view of a few channels, whole: comparing it with a question needs no further round trip."""
 
     messages: list[Message]
@@ -98,7 +97,7 @@ class View:
 class _Visible(NamedTuple):
     """The part of a view that a query may see, and the extent of the whole."""
 
-    rows: list[Row]
+    rows: list[StoredRow]
     total: int
     oldest_ts: float | None
 
@@ -126,7 +125,7 @@ class Search:
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
-    async def nearest(self, query: Query) -> Found:
+    async def nearest(self, query: Query) -> SearchResult:
         """By vector, by words, or both, in one round trip."""
         if (view := await self.view(query)) is not None:
             return self._nearest_in_view(view, query)
@@ -134,7 +133,7 @@ class Search:
         now = self._buckets.clock()
         hits = [_found_hit(query, row, now) for row in rows]
         hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
-        return Found(
+        return SearchResult(
             tuple(hits),
             tuple(from_row(row) for row in late),
             total,
@@ -142,7 +141,7 @@ class Search:
             _counts(query, counts),
         )
 
-    async def view(self, query: Query) -> View | None:
+    async def view(self, query: Query) -> BufferView | None:
         """The buffer view whole, in one round trip and without the index; None if it is too large for that."""
         if not self._is_small(query):
             return None
@@ -151,7 +150,7 @@ class Search:
             await self._check_version(query.guild_id)
         rows.sort()
         messages = [to_message(query.guild_id, channel, id_, row[1:-1]) for channel, _, id_, row in rows]
-        return View(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
+        return BufferView(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
 
     async def around(
         self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, known: Iterable[int] = ()
@@ -176,7 +175,7 @@ class Search:
         wanted = len(query.channel_ids) * self._max_messages
         return query.source is not Source.ARCHIVE and 0 < wanted <= VIEW_MESSAGES
 
-    def _nearest_in_view(self, view: View, query: Query) -> Found:
+    def _nearest_in_view(self, view: BufferView, query: Query) -> SearchResult:
         now = self._buckets.clock()
         cosines = np.full(len(view.messages), np.nan) if query.vector is None else view.vectors @ query.vector
         similarities = [None if math.isnan(cosine) else cosine for cosine in cosines.tolist()]
@@ -187,7 +186,7 @@ class Search:
         hits.sort(key=lambda hit: -2.0 if hit.similarity is None else hit.similarity, reverse=True)
         waiting = np.isnan(view.vectors[:, 0]).tolist()
         late = tuple(message for message, waits in zip(view.messages, waiting, strict=True) if waits)
-        return Found(tuple(hits), late, view.total, view.oldest_ts)
+        return SearchResult(tuple(hits), late, view.total, view.oldest_ts)
 
     def _vectors(self, blobs: Sequence[bytes | None]) -> NDArray[np.float32]:
         packed = b"".join([blob or self._no_vector for blob in blobs])
@@ -233,7 +232,7 @@ class Search:
         if version is None or int(version) != await self._buckets.version(bucket):
             await self._buckets.renew(bucket)
 
-    async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> _Visible:
+    async def _visible(self, query: Query, rows: list[StoredRow], *, hidden: bool) -> _Visible:
         """What of a view may be shown: nobody who opted out, and within the query."""
         if hidden and rows:
             # Before anything is counted: "I have the last 6 messages" must not tell that five of them are hidden.

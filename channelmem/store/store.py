@@ -21,7 +21,6 @@ from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import to_revision, to_values
 from channelmem.store.keys import padded, room
-from channelmem.store.normalise import normalise
 from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.privacy import Privacy
 from channelmem.store.scripts import answered
@@ -85,27 +84,21 @@ class Store(Privacy):
     # --- messages ---
 
     async def add(self, messages: Sequence[Message]) -> list[Outcome]:
-        """Stores messages, or replaces older revisions of them. Never raises for an absent Redis."""
-        results = await results_of([self._put(message, edited=False) for message in messages])
+        """Stores normalised messages, or replaces older revisions of them. Never raises for an absent Redis."""
+        results = await results_of([self._put(message) for message in messages])
         return [_outcome(result) for result in results]
 
-    async def edit(self, message: Message) -> Outcome:
-        """Like `add`; an edit that leaves no text removes the message."""
-        return _outcome(await self._put(message, edited=True))
-
-    def _put(self, message: Message, *, edited: bool) -> asyncio.Future[Result]:
+    def _put(self, message: Message) -> asyncio.Future[Result]:
         # Not a coroutine: the event takes its place in the order when `add` is called, not when it is awaited.
-        tidy = normalise(message, self._settings.max_content_chars)
-        bucket = self.buckets.bucket(message.guild_id)
-        if tidy is not None:
-            return self._outbox.put(bucket, "add", to_values(tidy))
-        if edited:
-            place = room(message.guild_id, message.channel_id)
-            values = (message.guild_id, place, padded(message.id), repr(message.revision))
-            return self._outbox.put(bucket, "empty", values)
-        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        done.set_result(Outcome.IGNORED)
-        return done
+        return self._outbox.put(self.buckets.bucket(message.guild_id), "add", to_values(message))
+
+    async def edit(self, message: Message) -> Outcome:
+        """Like `add`; an edit that leaves no text removes the message until a later revision brings text again."""
+        if message.content.strip():
+            return _outcome(await self._put(message))
+        place = room(message.guild_id, message.channel_id)
+        values = (message.guild_id, place, padded(message.id), repr(message.revision))
+        return _outcome(await self._outbox.put(self.buckets.bucket(message.guild_id), "empty", values))
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         """Removes messages; they are invisible when this returns. Returns how many were there (0 while queued)."""

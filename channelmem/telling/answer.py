@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
-from channelmem.recalling.words import signs, stems
-from channelmem.telling.gaps import ago, counted, gap_words
-from channelmem.telling.quote import cut, flatten, name, named, quoted, safe
+from channelmem.recalling.ranking.line import signs, stems
+from channelmem.telling.quote import ago, counted, cut, flatten, gap_words, name, named, quoted, safe
 from channelmem.telling.relevance import label, worth_quoting
 from channelmem.telling.threads import Forest
-from channelmem.types import Hit, Kind, Looked, Message, Mode, Person, Question, Route, Source, Thread
+from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Thread
 
 NO_CHANNEL: Final = "I have no channel to look at here."
 NOT_ABOUT_THE_CHANNEL: Final = "That does not seem to be about this conversation, so I looked nothing up."
@@ -89,7 +88,7 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     route: Route,
     hits: Sequence[Hit],
     forest: Forest,
-    looked: Sequence[Looked],
+    looked: Sequence[SourceReport],
     *,
     now: float,
     tz: tzinfo,
@@ -188,7 +187,7 @@ def _is_about(route: Route, hit: Hit) -> bool:
     return 2 * len(topic & set(stems(hit.message.content))) >= len(topic)
 
 
-def _recap(view: _View, forest: Forest, looked: Sequence[Looked]) -> Iterator[str]:
+def _recap(view: _View, forest: Forest, looked: Sequence[SourceReport]) -> Iterator[str]:
     shown = forest.threads[:MOST_THREADS]
     threads = len(forest.threads) + forest.more_threads
     messages = len(forest.messages) + forest.more_messages
@@ -238,7 +237,7 @@ def _participants(view: _View, thread: Thread) -> list[str]:
     return names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
 
 
-def _nothing(view: _View, looked: Sequence[Looked]) -> str:
+def _nothing(view: _View, looked: Sequence[SourceReport]) -> str:
     asked = [source for source in looked if not source.problem]
     if looked and not asked:
         return "I could not look it up."
@@ -251,16 +250,16 @@ def _nothing(view: _View, looked: Sequence[Looked]) -> str:
     return f"I have {', and '.join(seen)}; {_nobody(view)}."
 
 
-def _distinct(looked: Sequence[Looked]) -> list[Looked]:
+def _distinct(looked: Sequence[SourceReport]) -> list[SourceReport]:
     """Near to far; an archive that goes no further than the buffer is not worth a mention."""
-    kept: list[Looked] = []
+    kept: list[SourceReport] = []
     for source in sorted((one for one in looked if one.count), key=lambda one: list(Source).index(one.source)):
         if all(source.count > other.count for other in kept):
             kept.append(source)
     return kept
 
 
-def _seen(source: Looked, view: _View) -> str:
+def _seen(source: SourceReport, view: _View) -> str:
     back = f", back to {_clock(source.oldest_ts, view)}" if source.oldest_ts is not None else ""
     count = f"{source.count:,}"
     if source.source is Source.BUFFER:
@@ -308,7 +307,7 @@ def _clock(ts: float, view: _View) -> str:
     return f"{then.day} {then:%B %H:%M}" if then.year == today.year else f"{then.day} {then:%B %Y}"
 
 
-def _problems(looked: Sequence[Looked]) -> list[str]:
+def _problems(looked: Sequence[SourceReport]) -> list[str]:
     return [
         cut(flatten(problem), PROBLEM_CHARS)
         for problem in dict.fromkeys(source.problem for source in looked)

@@ -16,8 +16,7 @@ from typing import Final
 
 from channelmem.durations import human_age
 from channelmem.telling.budget import Block, Draft, Row, Section, fit, overflows
-from channelmem.telling.gaps import MINOR_S, ago, marker
-from channelmem.telling.quote import cut, escape_xml, flatten, named
+from channelmem.telling.quote import MINOR_S, ago, cut, escape_xml, flatten, marker, named
 from channelmem.telling.references import inline
 from channelmem.telling.relevance import label as relevance
 from channelmem.telling.threads import Forest, Names, label

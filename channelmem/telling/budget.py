@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channelmem.telling import tokens
-from channelmem.telling.gaps import counted
-from channelmem.telling.quote import cut, escape_xml
+from channelmem.telling.quote import counted, cut, escape_xml
 
 MARKS_AROUND_A_TEXT: Final = 2
 """A model's tokenizer puts one before and one behind."""

@@ -1,19 +1,21 @@
 """From a question's text to tokens: the first stage of the router.
 
-Enters: raw text. Leaves: `Token`s with what was written and its folded form; code blocks, quoted lines and links are
-gone, quoted phrases are single opaque tokens, contractions and chat slang are plain words.
+Enters: raw text. Leaves: `Token`s with what was written and its folded form. Code blocks, quoted lines and links are
+gone, quoted phrases are single opaque tokens, contractions and chat slang are plain words. What surrounds the question
+goes too: "@bot hey," before it (`unaddressed`); a task such as "translate this: ..." is recognised by its material.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from itertools import chain, repeat
 from typing import NamedTuple
 
 from channelmem.routing.lexicon import CODES, word_set
-from channelmem.routing.people import fold_word
 from channelmem.routing.slang import EXPAND
+from channelmem.types import Person
 
 # A question is short; of a pasted text only its ends can be one.
 HEAD_CHARS, TAIL_CHARS = 600, 200
@@ -51,6 +53,20 @@ class Token(NamedTuple):
 
 
 _FULL_STOP = Token(".", ".")
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, so that 'Zoë' and 'zoe' are one name."""
+    if text.isascii():
+        return text.lower()
+    spread = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in spread if not unicodedata.combining(char)).casefold()
+
+
+def fold_word(piece: str) -> str:
+    """One word folded, which stays one: some marks unfold to a space with an accent on it."""
+    word = fold(piece)
+    return word if " " not in word else word.replace(" ", "") or piece
 
 
 def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
@@ -142,3 +158,39 @@ def _contraction(word: str) -> tuple[str, ...] | None:
     if ending is None or (ending == "is" and CODES.get(stem, "x") not in _TAKES_IS):
         return None
     return (*EXPAND.get(stem, (stem,)), ending)
+
+
+_EDGE_MARKS = frozenset(",.@!:;-~?\u2026")
+
+
+def unaddressed(tokens: list[Token], bot: Person) -> list[Token]:
+    """The tokens without address and greeting at their beginning and marks at their end."""
+    idle = _idle(bot)
+    start, end = 0, len(tokens)
+    while start < end and tokens[start].word in idle:
+        start += 1
+    while end > start and tokens[end - 1].word in _EDGE_MARKS:
+        end -= 1
+    return tokens[start:end]
+
+
+@lru_cache(maxsize=256)
+def _idle(bot: Person) -> frozenset[str]:
+    """What may stand before a question without being part of it: the bot's names, fillers, marks."""
+    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
+    return _EDGE_MARKS | names | {word for word, code in CODES.items() if code == "l"}
+
+
+_TASKS = word_set(
+    """translate summarize summarise rewrite rephrase paraphrase explain correct fix proofread format convert
+    define write answer solve debug sum draft improve review classify parse check spell complete continue
+    make turn say repeat"""
+)
+
+
+def has_payload(tokens: list[Token]) -> bool:
+    """A task with its material is no question of ours: "summarize this article: people said ..."."""
+    colon = next((i for i, token in enumerate(tokens[:-1]) if i and token.word == ":"), 0)
+    if not colon:
+        return False
+    return tokens[0].word in _TASKS or (colon > 1 and tokens[colon - 2].word in {"this", "following", "my"})

@@ -1,7 +1,7 @@
 """Ranking: which of these messages is meant? Pure functions over what a search returned.
 
 Enters a `Pool` (messages of one or more channels in order, neighbours of the candidates included, with their
-cosine to the topic) and an `Ask` (what the question is about). Leaves scores: one that orders, and one, the
+cosine to the topic) and an `RankingQuery` (what the question is about). Leaves scores: one that orders, and one, the
 `evidence`, that can be compared with a threshold because nothing in it depends on the other candidates.
 
 People speak in fragments, so a word of the topic counts for a message if it is in the message, else with the
@@ -23,10 +23,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.lines import Line, read, tells
-from channelmem.recalling.replies import Replies
-from channelmem.recalling.said import THREAD, SaidWeights, Scene, Words, columns, worth
-from channelmem.recalling.words import signs, stem, stems
+from channelmem.recalling.ranking.line import LineFeatures, read, signs, stem, stems, tells
+from channelmem.recalling.ranking.reply_graph import Replies
+from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
 from channelmem.types import Message, Window
 
 Floats = NDArray[np.float64]
@@ -82,7 +81,7 @@ class Weights:
     """"When" finds a time, "how many" an amount."""
     relative: float = 0.3
     """How far coverage is measured against the best candidate instead of the whole topic."""
-    said: SaidWeights | None = SaidWeights()  # noqa: RUF009  (frozen)
+    said: SpeakerWeights | None = SpeakerWeights()  # noqa: RUF009  (frozen)
     """What is added where somebody's own words are wanted."""
 
 
@@ -90,7 +89,7 @@ SHIPPED: Final = Weights()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RankingQuery:
     """What a question is about, as far as ranking cares."""
 
     topic: str
@@ -137,7 +136,7 @@ class Reading:
     cosine: float
     """What the cosine counts for this topic."""
     weights: Weights
-    said: SaidWeights | None
+    said: SpeakerWeights | None
 
     def scores(self, cosines: Floats) -> Scores:
         """With the cosines, NaN for a message without a vector."""
@@ -148,12 +147,12 @@ class Reading:
         return Scores(score, self.evidence + 0.5 * cosine, self.coverage)
 
 
-def rank(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Scores:
+def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
     """Score every message of the pool."""
     return read_pool(pool, ask, weights).scores(pool.cosines)
 
 
-def read_pool(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Reading:
+def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
     topic = tuple(dict.fromkeys(stems(ask.topic)))
     lines = [read(message.content) for message in pool.messages]
@@ -161,7 +160,7 @@ def read_pool(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Reading:
     if emoji := signs(ask.topic):
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
-    found = Words(present, literal, _rarity(pool, topic, present))
+    found = TopicWords(present, literal, _rarity(pool, topic, present))
     share = found.rarity / found.rarity.sum() if topic else found.rarity
     replies = Replies.among(pool.messages)
     own = _own(pool.messages, topic, present, weights.parent * np.minimum(replies.above(present), 1.0), weights)
@@ -174,14 +173,14 @@ def read_pool(pool: Pool, ask: Ask, weights: Weights = SHIPPED) -> Reading:
     said = weights.said if _wants_words(ask) else None
     if said is not None:
         mine = np.array([message.author_id in ask.speakers for message in pool.messages], dtype=bool)
-        seen = columns(found, Scene(lines, mine, replies, np.zeros(len(lines)), people))
+        seen = columns(found, PoolFeatures(lines, mine, replies, np.zeros(len(lines)), people))
         score += worth(said, seen)
         evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     return Reading(score, coverage, evidence, near, replies, counts, weights, said)
 
 
-def _wants_words(ask: Ask) -> bool:
+def _wants_words(ask: RankingQuery) -> bool:
     """Whether it is somebody's own lines that are compared with each other."""
     return bool(ask.speakers) and not ask.wants_fact
 
@@ -208,7 +207,7 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     return kept
 
 
-def _present(lines: Sequence[Line], asked: str, topic: Sequence[str]) -> tuple[Floats, Floats]:
+def _present(lines: Sequence[LineFeatures], asked: str, topic: Sequence[str]) -> tuple[Floats, Floats]:
     """1 where a message has a word of the topic, in any form; and 1 where it has the very form that was asked for."""
     typed: dict[str, set[str]] = {}
     for form in read(asked).forms:
@@ -300,7 +299,9 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
     return dated
 
 
-def _situation(messages: Sequence[Message], lines: Sequence[Line], ask: Ask, weights: Weights) -> Floats:
+def _situation(
+    messages: Sequence[Message], lines: Sequence[LineFeatures], ask: RankingQuery, weights: Weights
+) -> Floats:
     """What speaks for a message apart from its words: who, when, and what kind of line it is."""
     question = weights.question_for_fact if ask.wants_fact else 0.0 if ask.speakers else weights.question
     score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])

@@ -14,7 +14,7 @@ from channelmem.store.store import Store
 from channelmem.types import History, Message, Past, Question
 
 
-class Discreet(History):
+class FilteredHistory(History):
     def __init__(self, history: History, store: Store) -> None:
         self._history, self._store = history, store
         self._known: set[tuple[int | None, int]] = set()

@@ -11,17 +11,31 @@ import re
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from channelmem.routing.lexicon import AMBIGUOUS
-from channelmem.routing.people import Roster, fold
-from channelmem.routing.reading import Token
+from channelmem.routing.lexicon import AMBIGUOUS, word_set
+from channelmem.routing.people.roster import Roster
 from channelmem.routing.scene import Scene
-from channelmem.routing.slots import TIMES, goes_on, in_name_slot
-from channelmem.routing.verbs import TALK_NOUNS
-from channelmem.routing.when import Found
+from channelmem.routing.times.dates import MONTHS, WEEKDAYS
+from channelmem.routing.times.when import TimeMatch
+from channelmem.routing.tokens import Token, fold
+from channelmem.routing.verbs import PLACES, STATES, TALK_NOUNS
+from channelmem.routing.world import SURNAMES
 from channelmem.types import Person
 
 _BEGINNING = itemgetter(slice(2))
 _MENTION = re.compile(r"<@!?(\d+)>")
+_AUXILIARY = frozenset("dDbBv&f,")
+_VERBAL = frozenset("cCGKjxRvn")
+_BE = frozenset("vBb")
+_BEFORE_SUBJECT = frozenset({"", ".", ",", "q"})
+_BEFORE_CLAUSE = word_set("if whether because ago yesterday today night morning afternoon evening week month earlier")
+_AFTER_OBJECT = frozenset({"", ".", ",", "&", "z"})
+_WITH = word_set("to with at against")
+_HELPING = word_set("help go come try start stop dare bother last tonight once")
+TIMES = frozenset({*MONTHS, *WEEKDAYS}) | word_set(
+    "today yesterday tomorrow night day time summer spring winter autumn"
+)
+_NO_SURNAME = _HELPING | TIMES
+_BEFORE_SPEAKER = frozenset({"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"})
 
 
 @dataclass(slots=True)
@@ -32,7 +46,7 @@ class Line:
     words: list[str]
     letters: str = field(default="", init=False)
     persons: dict[int, tuple[Person, ...]] = field(default_factory=dict, init=False)
-    times: list[Found] = field(default_factory=list, init=False)
+    times: list[TimeMatch] = field(default_factory=list, init=False)
 
 
 def name(line: Line, codes: list[str], scene: Scene) -> None:
@@ -81,7 +95,7 @@ def _person_at(line: Line, codes: list[str], i: int, scene: Scene, bot_name: str
         return ((person,), 1) if person else ((), 1)
     called = i > 0 and words[i - 1] == "@"
     people, length = roster.find(words, i)
-    if length == 1 and goes_on(line.tokens, codes, i) and not roster.find(words, i + 1)[1]:
+    if length == 1 and _goes_on(line.tokens, codes, i) and not roster.find(words, i + 1)[1]:
         return (), 1
     if not people and words[i] == bot_name:
         people, length = (scene.bot,), 1
@@ -89,8 +103,8 @@ def _person_at(line: Line, codes: list[str], i: int, scene: Scene, bot_name: str
         people, length = roster.part(words[i]), 1
     if people:
         plain = length == 1 and words[i] in AMBIGUOUS and not called and not _listed(words, codes, i, roster)
-        return (people, length) if not plain or in_name_slot(line.tokens, words, codes, i) else ((), 1)
-    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or in_name_slot(line.tokens, words, codes, i)):
+        return (people, length) if not plain or _in_name_slot(line.tokens, words, codes, i) else ((), 1)
+    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or _in_name_slot(line.tokens, words, codes, i)):
         return roster.guess(words[i]), 1
     return (), 1
 
@@ -107,3 +121,50 @@ def _listed(words: list[str], codes: list[str], i: int, roster: Roster) -> bool:
 def _stands_alone(codes: list[str], i: int) -> bool:
     """ "my uncle" and "the uncle" are not the Uncle Rob of the roster."""
     return i == 0 or codes[i - 1] not in "tuUw"
+
+
+def _goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:
+    """ "Bob Marley" and "did Mark Twain write" are somebody else: a surname nobody here has."""
+    if i + 1 >= len(codes) or codes[i + 1] != "x" or tokens[i].possessive:
+        return False
+    after = tokens[i + 1].word
+    if after in SURNAMES:
+        return True
+    then = next((k for k in range(i + 2, len(codes)) if codes[k] != "j"), i)
+    verb = codes[then] == "C" or tokens[then].word == "born"
+    return verb and i > 0 and codes[i - 1] in "dDB" and after not in _NO_SURNAME and not after.endswith("ly")
+
+
+def _in_name_slot(tokens: list[Token], words: list[str], codes: list[str], i: int) -> bool:
+    """Where only a person can stand: between auxiliary and verb, before a verb of saying, as an owner."""
+    at = next((k for k in range(i - 1, -1, -1) if codes[k] not in "jl"), -1)
+    before = codes[at] if at >= 0 else ""
+    after = next((code for code in codes[i + 1 :] if code != "j"), "")
+    if before in {"N", "t"} or tokens[i].possessive:
+        return before not in {"N", "t"}
+    if before == "b":
+        doing = i + 1 < len(words) and words[i + 1].endswith("ing")
+        return doing or after in {"G", "n"} or _is_asked_of(words, at, i)
+    if before in _AUXILIARY and words[at] != "got":
+        return _between(words, i, before, after)
+    if before == "p":
+        return after in _AFTER_OBJECT and words[at] in _WITH and words[i] not in TIMES
+    if after in _BE and (before in _BEFORE_SUBJECT or words[at] in _BEFORE_CLAUSE):
+        has = after == "v" and words[i + 1 : i + 2] != ["have"]
+        return has or (after != "v" and words[i] not in TIMES)
+    return after in {"c", "G"} and before in _BEFORE_SPEAKER
+
+
+def _between(words: list[str], i: int, before: str, after: str) -> bool:
+    """Between auxiliary and verb: "did Rose like it"; but "when does summer start"."""
+    if before == "D" and after == "x" and words[i] in TIMES:
+        return False
+    liked = before in "dD" and words[i + 1 : i + 2] == ["like"]
+    return liked or after in _VERBAL or (after == "" and before in "&f,") or (after in "&," and before in "dBv")
+
+
+def _is_asked_of(words: list[str], verb: int, i: int) -> bool:
+    """ "Why is Rose", "is Rose mad"; but "what is rose gold", "is hope lost"."""
+    asked = verb > 0 and words[verb - 1] in {"why", "where", "when", "how"}
+    placed = i + 1 < len(words) and (words[-1] in PLACES or (words[i + 1] in PLACES and words[i + 2] in {"for", "or"}))
+    return asked or placed or not STATES.isdisjoint(words[i + 1 : i + 3])

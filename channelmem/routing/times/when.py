@@ -1,6 +1,6 @@
 """Which time is meant: time expressions in a question's words, as windows in UTC.
 
-Enters: folded words and the moment of asking. Leaves: `Found` expressions with their place in the words. One
+Enters: folded words and the moment of asking. Leaves: `TimeMatch` expressions with their place in the words. One
 look at a set of trigger words decides whether there is anything to do, so a question without a time pays
 nothing.
 """
@@ -13,11 +13,11 @@ from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
-from channelmem.routing.almanac import FEAST_WORDS
-from channelmem.routing.dates import MONTHS, WEEKDAYS
-from channelmem.routing.expressions import FIGURE, RULES
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.spans import HOUR, Clue, Moment, Span
+from channelmem.routing.times.almanac import FEAST_WORDS
+from channelmem.routing.times.dates import MONTHS, WEEKDAYS
+from channelmem.routing.times.expressions import FIGURE, RULES
+from channelmem.routing.times.spans import HOUR, Clue, Moment, Span
 
 _TRIGGERS = word_set(
     """ago back earlier last past previous today yesterday tomorrow tonight overnight weekend since before after
@@ -33,7 +33,7 @@ _NEEDS = tuple(rule.needs for rule in RULES)
 _MOST = 6
 
 
-class Found(NamedTuple):
+class TimeMatch(NamedTuple):
     """A time expression: words[first:last] say it."""
 
     first: int
@@ -59,13 +59,13 @@ def _needed(word: str) -> str:
     return FIGURE if word[:1].isdecimal() else word
 
 
-def find(words: Sequence[str], moment: Moment) -> list[Found]:
+def find(words: Sequence[str], moment: Moment) -> list[TimeMatch]:
     """Every time expression of the words, in order, none overlapping another."""
     if not may_tell(words):
         return []
     text = " ".join(words)
     said = frozenset(map(_needed, words))
-    found: list[Found] = []
+    found: list[TimeMatch] = []
     taken: list[tuple[int, int]] = []
     for _needs, pattern, handler in compress(RULES, map(said.intersection, _NEEDS)):
         if len(found) >= _MOST:
@@ -79,14 +79,14 @@ def find(words: Sequence[str], moment: Moment) -> list[Found]:
             if span is not None:
                 taken.append((begin, end))
                 first, phrase = text.count(" ", 0, begin), text[begin:end]
-                found.append(Found(first, first + phrase.count(" ") + 1, span, phrase))
+                found.append(TimeMatch(first, first + phrase.count(" ") + 1, span, phrase))
     found.sort(key=lambda each: each.first)
     return [each._replace(span=moment.clip(each.span)) for each in _combine(found, words, moment)]
 
 
-def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[Found]:
+def _combine(found: list[TimeMatch], words: Sequence[str], moment: Moment) -> list[TimeMatch]:
     """A day narrowed by an hour next to it, "since" and "before" applied, "from A to B" made one."""
-    joined: list[Found] = []
+    joined: list[TimeMatch] = []
     for each in found:
         if joined and joined[-1].last >= each.first - 1 and (both := _narrowed(joined[-1], each, moment)):
             joined[-1] = both
@@ -100,7 +100,7 @@ def _combine(found: list[Found], words: Sequence[str], moment: Moment) -> list[F
     return bounded
 
 
-def _narrowed(one: Found, other: Found, moment: Moment) -> Found | None:
+def _narrowed(one: TimeMatch, other: TimeMatch, moment: Moment) -> TimeMatch | None:
     day = one.span.day or other.span.day
     if day is None or (one.span.day and other.span.day):
         return None
@@ -111,7 +111,7 @@ def _narrowed(one: Found, other: Found, moment: Moment) -> Found | None:
     exact = moment.at(day) + hours[0] * HOUR
     begin, end = exact - margin * HOUR, moment.at(day) + (hours[1] + margin) * HOUR
     span = Span(begin, end, nominal=exact, day=day, hours=hours)
-    return Found(one.first, other.last, span, f"{one.phrase} {other.phrase}")
+    return TimeMatch(one.first, other.last, span, f"{one.phrase} {other.phrase}")
 
 
 def _narrower(one: Span, other: Span, latest: float) -> _Hours | None:
@@ -140,7 +140,7 @@ def _waking(hours: _Hours, latest: float) -> _Hours:
     return (first + 12, last + 12) if first < 7 else (first, last + 12)
 
 
-def _bounded(each: Found, words: Sequence[str], moment: Moment) -> Found:
+def _bounded(each: TimeMatch, words: Sequence[str], moment: Moment) -> TimeMatch:
     """ "since Monday" runs to now, "before Monday" from the beginning, "before lunch" from that morning."""
     span, first = each.span, each.first
     if span.clue is not Clue.EXPLICIT:
@@ -160,8 +160,8 @@ def _bounded(each: Found, words: Sequence[str], moment: Moment) -> Found:
     return each
 
 
-def _hull(one: Found, other: Found) -> Found:
+def _hull(one: TimeMatch, other: TimeMatch) -> TimeMatch:
     starts = [s for s in (one.span.start, other.span.start) if s is not None]
     ends = [e for e in (one.span.end, other.span.end) if e is not None]
     span = Span(min(starts, default=None), max(ends, default=None), one.span.clue)
-    return Found(one.first - 1, other.last, span, f"{one.phrase} to {other.phrase}")
+    return TimeMatch(one.first - 1, other.last, span, f"{one.phrase} to {other.phrase}")

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.lines import Line
-from channelmem.recalling.replies import Replies
+from channelmem.recalling.ranking.line import LineFeatures
+from channelmem.recalling.ranking.reply_graph import Replies
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ OLD: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class SaidWeights:
+class SpeakerWeights:
     """What each is worth beside a wholly covered topic, which is 1."""
 
     literal: float = 0.31
@@ -38,7 +38,7 @@ class SaidWeights:
     rarest: float = 0.30
     """The rarest word of the topic rather than many common ones."""
     thread: float = 0.79
-    """Words that are missing here, but said in the same thread. Counts in company: a talk of two is all one thread."""
+    """Words missing here, but said in the same thread. Counts in company: a talk of two is all one thread."""
     parent_cosine: float = 0.45
     """What it answers is near the topic."""
     length: float = 0.30
@@ -47,7 +47,7 @@ class SaidWeights:
     """Off for each fifty messages that came later."""
 
 
-class Words(NamedTuple):
+class TopicWords(NamedTuple):
     """A topic's words and where they are."""
 
     present: Floats
@@ -56,10 +56,10 @@ class Words(NamedTuple):
     rarity: Floats
 
 
-class Scene(NamedTuple):
+class PoolFeatures(NamedTuple):
     """The pool around the words."""
 
-    lines: Sequence[Line]
+    lines: Sequence[LineFeatures]
     mine: NDArray[np.bool_]
     """Which lines are the speaker's."""
     replies: Replies
@@ -67,8 +67,8 @@ class Scene(NamedTuple):
     people: int
 
 
-def columns(words: Words, scene: Scene) -> Floats:
-    """A row per field of `SaidWeights`, a column per message."""
+def columns(words: TopicWords, scene: PoolFeatures) -> Floats:
+    """A row per field of `SpeakerWeights`, a column per message."""
     share = words.rarity / max(float(words.rarity.sum()), 1e-9)
     alone = share * (words.present[scene.mine].sum(axis=0) == 1)
     company = 1.0 - min(1.0, 2.0 / max(1, scene.people))
@@ -84,10 +84,10 @@ def columns(words: Words, scene: Scene) -> Floats:
     return found
 
 
-def worth(weights: SaidWeights, seen: Floats) -> Floats:
+def worth(weights: SpeakerWeights, seen: Floats) -> Floats:
     value: Floats = np.array([getattr(weights, name) for name in _FIELDS]) @ seen
     return value
 
 
-_FIELDS: Final = tuple(field.name for field in fields(SaidWeights))
+_FIELDS: Final = tuple(field.name for field in fields(SpeakerWeights))
 THREAD: Final = _FIELDS.index("thread")

@@ -1,8 +1,11 @@
-"""Words of a text for ranking: lower case, without stop words, stemmed. Enters a string, leaves stems.
+"""A line of chat by its text alone: its stems, its words as typed, and how much of it asks.
 
-Both sides of a comparison must come through here. Redis stems its own full-text index; what it returns is
-counted again with these stems, so that messages of the buffer, the archive and the platform's history are
-ranked by one measure. Irregular forms ("won", "children") meet their base form, which no stemmer knows.
+Enters: a string, a message's or a topic's. Leaves: stems, or a `LineFeatures`. Nothing here depends on a question, so
+no text is read twice while it stays in the cache.
+
+Both sides of a comparison must come through here. Redis stems its own full-text index; what it returns is counted again
+with these stems, so that messages of the buffer, the archive and the platform's history are ranked by one measure.
+Irregular forms ("won", "children") meet their base form, which no stemmer knows.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import snowballstemmer
 
@@ -101,3 +104,45 @@ def signs(text: str) -> tuple[str, ...]:
 def words(text: str) -> tuple[str, ...]:
     """The words as written (lower case) that have a stem, each once: what a full-text index is asked for."""
     return tuple(dict.fromkeys(word for word in _WORD.findall(text.lower()) if stem(word)))
+
+
+_SENTENCE: Final = re.compile(r"[^.!?]+[.!?]*")
+
+
+class LineFeatures(NamedTuple):
+    """What depends on a text alone."""
+
+    stems: frozenset[str]
+    forms: frozenset[str]
+    """Its words as they were typed, in lower case."""
+    asking: float
+    length: int
+    """In words, small ones included."""
+    is_fragment: bool
+
+
+@lru_cache(maxsize=16_384)
+def read(text: str) -> LineFeatures:
+    found = stems(text)
+    return LineFeatures(frozenset(found), forms(text), asking(text), len(text.split()), len(found) < 3)
+
+
+def forget_read() -> None:
+    """What was removed must not stay in memory for the sake of speed."""
+    for cached in (read, tells, stems):
+        cached.cache_clear()
+
+
+@lru_cache(maxsize=16_384)
+def tells(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether the pattern occurs."""
+    return pattern.search(text) is not None
+
+
+def asking(text: str) -> float:
+    """Share of a text that is questions."""
+    if "?" not in text:
+        return 0.0
+    sentences = [sentence.strip() for sentence in _SENTENCE.findall(text)]
+    asked = sum(len(sentence) for sentence in sentences if sentence.endswith("?"))
+    return asked / max(1, sum(map(len, sentences)))

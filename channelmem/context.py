@@ -19,16 +19,16 @@ from channelmem.telling.assemble import Parts, assemble
 from channelmem.telling.threads import Forest, build
 from channelmem.types import (
     Answer,
+    ContextRequest,
     History,
     Kind,
-    Look,
-    Looked,
     Message,
     Mode,
     Person,
     Question,
     Route,
     Source,
+    SourceReport,
     Thread,
     Window,
 )
@@ -37,7 +37,7 @@ CHAIN = 20
 MOST_LOOKED = 100
 
 
-class Surroundings:
+class ContextBuilder:
     def __init__(self, search: Search, recall: Recall, settings: Settings, history: History | None) -> None:
         self._search, self._recall, self._settings, self._history = search, recall, settings, history
 
@@ -67,7 +67,7 @@ class Surroundings:
         )
         return assemble(parts, settings.context_max_tokens)
 
-    async def look(self, look: Look, scene: Scene) -> str:
+    async def look(self, look: ContextRequest, scene: Scene) -> str:
         """The tool: by topic where there is one, else the newest; "No relevant recent messages ..." if none.
 
         RedisUnavailableError where that could not be found out.
@@ -161,14 +161,14 @@ def _recapped(answer: Answer, taken: set[int]) -> Forest | None:
     return build(told, exclude=taken, max_threads=len(told), max_messages=len(told)) if told else None
 
 
-def _admit(looked: Sequence[Looked]) -> None:
+def _admit(looked: Sequence[SourceReport]) -> None:
     """What could not be asked has not found nothing."""
     problem = next((one.problem for one in looked if one.problem and one.source is not Source.HISTORY), "")
     if problem:
         raise RedisUnavailableError(problem)
 
 
-def _looking(look: Look, scene: Scene) -> Route | None:
+def _looking(look: ContextRequest, scene: Scene) -> Route | None:
     """A tool call as a route; None if it names somebody who is not known."""
     speakers: tuple[Person, ...] = ()
     if look.speaker:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.turns import TEXT_FEATURES, Turn
+from channelmem.linking.turn import TEXT_FEATURES, Turn
 from channelmem.types import Message
 
 SPAN: Final = 50
@@ -55,7 +55,7 @@ Marks = int
 """A set of candidates: bit 0 is the oldest one."""
 
 
-class Seen(NamedTuple):
+class LinkInput(NamedTuple):
     """What is seen of a channel at the moment a message comes."""
 
     message: Message
@@ -76,7 +76,7 @@ class Seen(NamedTuple):
     """TEXT_FEATURES of the candidates."""
 
 
-def tabulate(seen: Sequence[Seen]) -> Floats:
+def tabulate(seen: Sequence[LinkInput]) -> Floats:
     """Per message a row for each of FEATURES and one of ones; a column for each alternative: "starts something new" and
     then the candidates, oldest first. Where others have more of them, padding comes before (`absent`)."""
     gaps = absent(seen)
@@ -95,7 +95,7 @@ def tabulate(seen: Sequence[Seen]) -> Floats:
     return table
 
 
-def absent(seen: Sequence[Seen]) -> list[int]:
+def absent(seen: Sequence[LinkInput]) -> list[int]:
     """For each, how many candidates fewer it has than the one that has most."""
     counts = [len(one.turns) for one in seen]
     most = max(counts)

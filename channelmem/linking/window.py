@@ -1,6 +1,6 @@
 """The last turns of a channel, and what is seen of them when the next message comes.
 
-Enters: turns in order. Leaves: for a turn that comes next a `Seen`, of which `clues` makes numbers.
+Enters: turns in order. Leaves: for a turn that comes next a `LinkInput`, of which `clues` makes numbers.
 
 A set of candidates is an int, here called marks: bit 0 is the oldest candidate. Most clues are such sets, made by a
 few operations on whole sets.
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from channelmem.recalling.clues import SPAN, Marks, Seen
-from channelmem.recalling.turns import TEXT_FEATURES, Turn
+from channelmem.linking.features import SPAN, LinkInput, Marks
+from channelmem.linking.turn import TEXT_FEATURES, Turn
 from channelmem.types import Message
 
 _NEVER_S: Final = 3600.0
@@ -25,7 +25,7 @@ _TIE: Final = 1 - 1e-6
 Index = dict[Any, Marks]
 
 
-class Past:
+class TurnWindow:
     """The last turns of a channel, and who wrote, addressed, named and said what in them.
 
     The turns move through twice as many slots as there are candidates, `_first` being the slot of the oldest. What is
@@ -116,12 +116,12 @@ class Past:
             column[:SPAN] = column[first : first + SPAN]
         self._first = 0
 
-    def see(self, turn: Turn) -> Seen:
+    def see(self, turn: Turn) -> LinkInput:
         """What there is to see if this turn comes next."""
         message, slots = turn.message, slice(self._first, self._first + len(self.turns))
         mine = self._by.get(message.author_id, 0) >> self._first
         to_me = self._addressing.get(message.author_id, 0) >> self._first
-        return Seen(
+        return LinkInput(
             message,
             tuple(self.turns),
             (*turn.row, *self._situation(message, mine, to_me)),

@@ -26,8 +26,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
+from channelmem.ingest.embed_one import embed_alone
 from channelmem.settings import Settings
-from channelmem.store.alone import embed_alone
 from channelmem.store.buckets import already_there, indexed
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.schema import create_command, make_schema, shape, vector_field

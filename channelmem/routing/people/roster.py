@@ -7,12 +7,12 @@ do not count; a prefix of three letters does when only one person has it.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from channelmem.routing.slang import EXPAND
+from channelmem.routing.tokens import fold_word
 from channelmem.types import Person
 
 _PIECE = re.compile(r"\w+(?:['.\-]\w+)*|[^\w\s!-/:-@\[-`{-~]")
@@ -22,20 +22,6 @@ _LONGEST_NAME = 64
 _MOST_COMPARED = 200
 _SPLIT = re.compile(r"[_.\-]+")
 _Key = TypeVar("_Key")
-
-
-def fold(text: str) -> str:
-    """Lower case without accents, so that 'Zoë' and 'zoe' are one name."""
-    if text.isascii():
-        return text.lower()
-    spread = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(char for char in spread if not unicodedata.combining(char)).casefold()
-
-
-def fold_word(piece: str) -> str:
-    """One word folded, which stays one: some marks unfold to a space with an accent on it."""
-    word = fold(piece)
-    return word if " " not in word else word.replace(" ", "") or piece
 
 
 def name_words(name: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import replace
 from functools import cache
 
+from channelmem.store.documents import clean
 from channelmem.types import Message
 
 log = logging.getLogger(__name__)
@@ -50,14 +51,6 @@ def _is_id(number: int) -> bool:
 def _say_once(what: str) -> None:
     # An adapter that gets times or ids wrong mostly gets all of them wrong.
     log.warning(what)
-
-
-def clean(text: str) -> str:
-    """Lone surrogates become U+FFFD, split pairs become their character, NUL and our field separator go."""
-    if not text.isprintable():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        text = text.replace("\x00", "").replace("\x1f", "")
-    return text
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from channelmem.recalling.clues import FEATURES, SPAN, Floats, Seen, absent, tabulate
-from channelmem.recalling.past import Past
-from channelmem.recalling.turns import Turn, read
+from channelmem.linking.features import FEATURES, SPAN, Floats, LinkInput, absent, tabulate
+from channelmem.linking.turn import Turn, read
+from channelmem.linking.window import TurnWindow
 from channelmem.types import Message, Person
 
 PARENTS: Final = 3
@@ -76,7 +76,7 @@ def _with_bias(matrix: Floats, bias: Floats, *, passed_on: bool) -> Floats:
 @cache
 def shipped() -> Networks:
     """The networks of this package, read once."""
-    with resources.files("channelmem.recalling").joinpath("links.npz").open("rb") as file, np.load(file) as archive:
+    with resources.files("channelmem.linking").joinpath("links.npz").open("rb") as file, np.load(file) as archive:
         about = json.loads(str(archive["about"]))
         if about["features"] != list(FEATURES):
             raise ValueError("links.npz was made for other features; run scripts/train_links.py again")
@@ -111,7 +111,7 @@ class Linker:
         written = (message for message in self._messages() if not message.own)
         return [Person(message.author_id, message.author, message.aliases) for message in written]
 
-    def hear(self, message: Message) -> Seen:
+    def hear(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; from now on it is a candidate for others."""
         seen = self.see(message)
         self.add(message)
@@ -127,7 +127,7 @@ class Linker:
         (rows,) = tabulate([seen])
         return [turn.message.id for turn in seen.turns], rows[:-1].T
 
-    def see(self, message: Message) -> Seen:
+    def see(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; only what came before it."""
         turns = self._past.turns
         if turns and _order(message) <= _order(turns[-1].message):
@@ -167,7 +167,7 @@ class Linker:
 
     def _rebuild(self, messages: Iterable[Message]) -> None:
         newest = sorted(messages, key=_order)[-SPAN:]
-        self._past = Past()
+        self._past = TurnWindow()
         self._ids: set[int] = set()
         self._fresh: Turn | None = None
         for message in newest:
@@ -194,7 +194,7 @@ class Linker:
         return self._fresh
 
 
-def guess(seen: Sequence[Seen], networks: Networks | None = None) -> list[Parents]:
+def guess(seen: Sequence[LinkInput], networks: Networks | None = None) -> list[Parents]:
     """What each of these messages probably answers; many at once are quicker than one by one."""
     networks = shipped() if networks is None else networks
     parents: list[Parents] = [() if (reply := one.message.reply_to) is None else ((reply, 1.0),) for one in seen]
@@ -206,7 +206,7 @@ def guess(seen: Sequence[Seen], networks: Networks | None = None) -> list[Parent
     return parents
 
 
-def _likeliest(seen: Sequence[Seen], networks: Networks) -> Iterator[Parents]:
+def _likeliest(seen: Sequence[LinkInput], networks: Networks) -> Iterator[Parents]:
     """The likeliest candidates, of equal ones the oldest, and their chances to four digits.
 
     The small change of all others is left out: given to these three it joined more #ubuntu threads that are apart

@@ -31,7 +31,7 @@ from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
-from channelmem.store.alone import embed_alone
+from channelmem.ingest.embed_one import embed_alone
 from channelmem.store.buckets import VERSION, index_lost
 from channelmem.store.heal import repair
 from channelmem.store.keys import GROUP

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from channelmem.routing import almanac, clocks, spans
-from channelmem.routing.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
-from channelmem.routing.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
+from channelmem.routing.times import almanac, clocks, spans
+from channelmem.routing.times.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
+from channelmem.routing.times.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
+from channelmem.routing.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
 _PART = "(?P<part>morning|afternoon|evening|night)"

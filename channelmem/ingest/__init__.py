@@ -1,0 +1,1 @@
+"""What a message passes on its way in: tidied, stored, embedded in batches."""

@@ -1,0 +1,1 @@
+"""Where candidates come from: the buffer, the archive, the platform's history."""

@@ -1,0 +1,1 @@
+"""When is meant: time expressions in a question, as windows in UTC."""
