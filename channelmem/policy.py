@@ -1,0 +1,89 @@
+"""What applies to one conversation: a frozen value that travels with every message and every question.
+
+Enters: the process's `Settings`, and the guild, channel and character of a conversation. Leaves: a `Policy`. `Settings`
+keeps what belongs to the process (connections, the model, queues); no stage below `Memory` reads limits from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from channelmem.settings import Settings
+
+
+class Limits(NamedTuple):
+    """How much of a channel is kept, and for how long: what the Lua scripts are told with every call."""
+
+    max_messages: int
+    buffer_s: float
+    archive_s: float
+    archive: bool
+
+    @property
+    def lifetime_s(self) -> float:
+        """Life of a message's document."""
+        return self.archive_s if self.archive else self.buffer_s
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What applies to this guild, channel and character. Fields named as in `Settings` mean the same."""
+
+    enabled: bool
+    limits: Limits
+    max_content_chars: int
+    tz: ZoneInfo
+    recall_limit: int
+    semantic_threshold: float
+    history_limit: int
+    history_max_age_s: float
+    history_content_chars: int
+    context_max_tokens: int
+    tool_max_tokens: int
+    context_messages: int
+    context_threads: int
+    context_max_age_s: float | None
+    """None: no limit."""
+    context_references: int
+    hit_chars: int
+    cross_channel: bool
+    command_prefixes: str
+
+    @classmethod
+    def of_settings(cls, settings: Settings) -> Policy:
+        """The default: what applies where nobody decided otherwise."""
+        hours = settings.context_max_age_hours
+        return cls(
+            enabled=settings.enabled,
+            limits=Limits(settings.max_messages, settings.buffer_s, settings.archive_days * 86_400, settings.archive),
+            max_content_chars=settings.max_content_chars,
+            tz=settings.zone,
+            recall_limit=settings.recall_limit,
+            semantic_threshold=settings.semantic_threshold,
+            history_limit=settings.history_limit,
+            history_max_age_s=settings.history_max_age_minutes * 60,
+            history_content_chars=settings.history_content_chars,
+            context_max_tokens=settings.context_max_tokens,
+            tool_max_tokens=settings.tool_max_tokens,
+            context_messages=settings.context_messages,
+            context_threads=settings.context_threads,
+            context_max_age_s=None if hours is None else hours * 3600,
+            context_references=settings.context_references,
+            hit_chars=settings.hit_chars,
+            cross_channel=settings.cross_channel,
+            command_prefixes=settings.command_prefixes,
+        )
+
+
+class Policies:
+    """Who asks for a policy gets it from here, by guild, channel and character."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.default = Policy.of_settings(settings)
+
+    def of(self, guild_id: int, channel_id: int, character: str = "") -> Policy:
+        """The policy of a conversation. Everybody has the default until levels exist that override it."""
+        del guild_id, channel_id, character
+        return self.default
