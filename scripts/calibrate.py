@@ -25,10 +25,10 @@ from rich.progress import track
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.linking.linker import Networks
-from channelmem.recalling.candidates import linked
 from channelmem.recalling.ranking.line import stems
 from channelmem.recalling.ranking.rank import Pool, RankingQuery, order, rank
 from channelmem.recalling.recall import needed
+from channelmem.recalling.sources.pool import linked
 from channelmem.settings import Settings
 from channelmem.types import Message
 from scripts.eval_links import channels as annotated_channels

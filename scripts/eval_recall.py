@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from channelmem.policy import Policy
 from channelmem.recalling.ranking.line import stems
 from channelmem.recalling.ranking.rank import SHIPPED, Weights
 from channelmem.recalling.ranking.speaker import SpeakerWeights
@@ -166,14 +167,15 @@ class Evaluation:
 
     async def _ablated(self, on: Stage, asked: Question, answer: Answer) -> Any:
         """The hits of the same route with each ingredient taken away."""
+        policy = Policy.of_settings(on.settings)
         for label, weights in ABLATIONS.items():
-            recall = Recall(on.search, on.embedder, on.settings, clock=on.clock, weights=weights)
-            yield label, (await recall(asked, answer.route)).hits
-        recall = Recall(on.search, on.embedder, on.settings, clock=on.clock)
+            recall = Recall(on.search, on.embedder, clock=on.clock, weights=weights)
+            yield label, (await recall(asked, answer.route, policy)).hits
+        recall = Recall(on.search, on.embedder, clock=on.clock)
         # People without a name: nothing is taken out of the text, and their ids still count.
         people = tuple(Person(one.id, "") for one in answer.route.speakers)
         whole = replace(answer.route, topic=asked.text, mode=Mode.TOPIC, speakers=people)
-        yield WHOLE, (await recall(asked, whole)).hits
+        yield WHOLE, (await recall(asked, whole, policy)).hits
 
     # --- IRC ---
 

@@ -30,10 +30,10 @@ from rich.progress import track
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from channelmem.embedding.embed import Embedder, open_embedder
-from channelmem.recalling.candidates import linked
 from channelmem.recalling.ranking.line import STOP
 from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, rank
 from channelmem.recalling.ranking.speaker import SpeakerWeights
+from channelmem.recalling.sources.pool import linked
 from channelmem.settings import Settings
 from channelmem.types import Message
 from scripts.calibrate import links_without

@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import replace
 from functools import cache
 
+from channelmem.policy import Policy
 from channelmem.store.documents import clean
 from channelmem.types import Message
 
@@ -24,15 +25,18 @@ _JOINER = "\u200d"
 _INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width: not white space to str.strip
 
 
-def normalise(message: Message, max_chars: int) -> Message | None:
-    """The message with clean, cut text and names; None for one without visible text, time or ids."""
+def normalise(message: Message, policy: Policy) -> Message | None:
+    """The message with clean, cut text and names; None for one without visible text, time or ids, or where nothing is
+    to be remembered."""
+    if not policy.enabled:
+        return None
     if not (0 <= message.ts <= LAST_TS and 0 <= message.revision <= LAST_TS):  # NaN is not within anything
         _say_once("Messages whose time is no time in epoch seconds are ignored (this is said once)")
         return None
     if not all(map(_is_id, (message.id, message.channel_id, message.guild_id, message.author_id))):
         _say_once("Messages with an id below 0 or above 64 bits are ignored (this is said once)")
         return None
-    content = cut(clean(message.content).strip(), max_chars)
+    content = cut(clean(message.content).strip(), policy.max_content_chars)
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
     author = clean(message.author)
