@@ -1,12 +1,12 @@
 """What this process itself keeps of messages and people, and how it goes when they go.
 
-Enters: messages as they are stored, and what is removed. Leaves: nothing of what was removed: linkers, rosters,
-follow-ups and the caches of texts drop it before the removal is sent and once more after it.
+Enters: a removal. Leaves: nothing of what it removes: linkers, rosters, follow-ups and the caches of texts drop it
+before the removal is sent and once more after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from channelmem.follow_ups import FollowUps
@@ -14,7 +14,6 @@ from channelmem.linking.linker import ChannelLinkers
 from channelmem.recalling.ranking import line
 from channelmem.rosters import Rosters
 from channelmem.store import documents
-from channelmem.types import Message, Outcome
 
 T = TypeVar("T")
 
@@ -22,16 +21,6 @@ T = TypeVar("T")
 class LocalCopies:
     def __init__(self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps) -> None:
         self._linkers, self._rosters, self._follow_ups = linkers, rosters, follow_ups
-
-    def settle(self, messages: Sequence[Message], outcomes: Iterable[Outcome]) -> None:
-        """Whoever was stored is known; what was refused (an opt-out, a pause, an earlier delete) leaves no trace."""
-        heard = []
-        for message, outcome in zip(messages, outcomes, strict=True):
-            if outcome is Outcome.IGNORED:
-                self.drop(message.guild_id, message.channel_id, [message.id])
-            else:
-                heard.append(message)
-        self._rosters.hear(heard)
 
     def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
         self._rosters.note_removal()

@@ -139,8 +139,15 @@ class Memory:
         outcomes = await self._store.add(await self._linkers.link(kept)) if kept else []
         stored = iter(outcomes)
         results = [Outcome.IGNORED if one is None else next(stored) for one in normal]
-        self._local.settle(messages, results)
+        self._settle(messages, results)
         return results
+
+    def _settle(self, messages: Sequence[Message], outcomes: Sequence[Outcome]) -> None:
+        """Whoever was stored is known; what was refused (an opt-out, a pause, an earlier delete) leaves no trace."""
+        results = list(zip(messages, outcomes, strict=True))
+        for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
+            self._local.drop(message.guild_id, message.channel_id, [message.id])
+        self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
 
     async def ask(self, question: Question) -> Answer:
         """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
@@ -245,7 +252,7 @@ class Memory:
             drop = partial(self._local.drop, message.guild_id, message.channel_id, [message.id])
             return await removed(drop, self._store.edit(replace(message, content="")))
         outcome = await self._store.edit(await self._linkers.relink(normal))
-        self._local.settle([normal], [outcome])
+        self._settle([normal], [outcome])
         return outcome
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:

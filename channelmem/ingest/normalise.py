@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 
 from channelmem.policy import Policy
-from channelmem.store.documents import clean
+from channelmem.store.documents import cleaned
 from channelmem.types import Message
 
 log = logging.getLogger(__name__)
@@ -36,15 +36,19 @@ def normalise(message: Message, policy: Policy) -> Message | None:
     if not all(map(_is_id, (message.id, message.channel_id, message.guild_id, message.author_id))):
         _say_once("Messages with an id below 0 or above 64 bits are ignored (this is said once)")
         return None
-    content = cut(clean(message.content).strip(), policy.max_content_chars)
+    content, author, *aliases = cleaned(message.content, message.author, *message.aliases)
+    content = cut(content.strip(), policy.max_content_chars)
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
-    author = clean(message.author)
-    aliases = tuple(clean(alias) for alias in message.aliases)
     reply_to = message.reply_to if message.reply_to is None or _is_id(message.reply_to) else None
-    if (content, author, aliases, reply_to) == (message.content, message.author, message.aliases, message.reply_to):
+    if (content, author, tuple(aliases), reply_to) == (
+        message.content,
+        message.author,
+        message.aliases,
+        message.reply_to,
+    ):
         return message
-    return replace(message, content=content, author=author, aliases=aliases, reply_to=reply_to)
+    return replace(message, content=content, author=author, aliases=tuple(aliases), reply_to=reply_to)
 
 
 def _is_id(number: int) -> bool:

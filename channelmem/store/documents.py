@@ -36,6 +36,10 @@ def clean(text: str) -> str:
     return text
 
 
+def cleaned(*texts: str) -> list[str]:
+    return [clean(text) for text in texts]
+
+
 def to_values(message: Message) -> tuple[str | int | bytes, ...]:
     """The nine values of an `add` event."""
     return (
