@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from channelmem.doctor import (
+from channelmem.ops.doctor import (
     Check,
     Health,
     check_discord,

@@ -15,7 +15,7 @@ from rich.table import Table
 from channelmem.cli.show import to_json
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
-from channelmem.inspect import Row, open_inspector
+from channelmem.ops.inspect import Row, open_inspector
 from channelmem.settings import load_settings
 from channelmem.types import Hit, Source
 
