@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from channelmem.cli import app
-from channelmem.ops.doctor import Health, check_discord, check_machine, check_model
 from channelmem.embedding.model import find_source
+from channelmem.ops.doctor import Health, check_discord, check_machine, check_model
 from channelmem.settings import Settings
 
 
