@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import os
 import subprocess
 import sys
@@ -51,6 +50,8 @@ class Noticed:
 
     @asynccontextmanager
     async def watch(self, memory: Memory) -> AsyncIterator[None]:
+        await self._late()  # so that there is one sample of each, however short the work is
+        await self._count(memory)
         tasks = (asyncio.create_task(self._tick()), asyncio.create_task(self._sample(memory)))
         try:
             yield
@@ -59,14 +60,20 @@ class Noticed:
 
     async def _tick(self) -> None:
         while True:
-            started = time.perf_counter()
-            await asyncio.sleep(TICK_S)
-            self.late_ms.append((time.perf_counter() - started - TICK_S) * 1000)
+            await self._late()
 
     async def _sample(self, memory: Memory) -> None:
         while True:
-            self.waiting.append(await memory.pending())
             await asyncio.sleep(SAMPLE_S)
+            await self._count(memory)
+
+    async def _late(self) -> None:
+        started = time.perf_counter()
+        await asyncio.sleep(TICK_S)
+        self.late_ms.append((time.perf_counter() - started - TICK_S) * 1000)
+
+    async def _count(self, memory: Memory) -> None:
+        self.waiting.append(await memory.pending())
 
 
 @dataclass(slots=True)
@@ -127,7 +134,7 @@ async def _in_process(
     await _store(settings, embedder, stored, bar)
     idle, busy = Noticed(), Noticed()
     async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
-        await source.send(memory, source.take(64))
+        await source.send(memory, source.take(_warm_up(source)))
         turns = [
             await _turn(memory, embedder, source, redis, busy)
             for _ in bar.track(range(source.options.rounds), description=f"with {stored:,} stored")
@@ -141,6 +148,11 @@ async def _in_process(
         figures = {"delay p50 ms": late.p50, "p95 ms": late.p95, "p99 ms": late.p99}
         depth = {"most waiting": max(each.waiting), "median waiting": measure.spread(each.waiting).p50}
         report.add("event loop and queue", what=how, stored=stored, **figures, **depth)
+
+
+def _warm_up(source: Source) -> int:
+    """Messages before the first burst: enough to wake every lane, not more than a burst."""
+    return min(64, int(source.options.burst))
 
 
 async def _store(settings: Settings, embedder: Embedder, stored: int, bar: Progress) -> None:
@@ -216,7 +228,7 @@ async def _with_workers(settings: Settings, count: int, source: Source, report: 
         with ExitStack() as stack:
             for _ in range(count):
                 stack.enter_context(_worker(asking))
-            await source.send(memory, source.take(64 * count))
+            await source.send(memory, source.take(_warm_up(source) * count))
             for _ in bar.track(range(source.options.rounds), description=f"{count} worker(s)"):
                 texts = source.take(source.options.burst)
                 async with noticed.watch(memory):
@@ -236,18 +248,24 @@ def _worker(settings: Settings) -> Iterator[None]:
         "REDIS_URL": measure.url_of(settings),
         "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
         "CHANNELMEM_CACHE_DIR": str(settings.cache_dir),
+        # As patient as this process: a benchmark on a busy machine is slow, not broken.
+        "CHANNELMEM_REDIS_TIMEOUT_S": str(settings.redis_timeout_s),
     }
     command = [sys.executable, "-m", "channelmem.cli", "worker"]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        lines = itertools.takewhile(lambda line: "Embedding;" not in line, process.stderr)
-        said = "".join(lines)
-        assert process.poll() is None, said
+        said: list[str] = []
+        for line in process.stderr:
+            said.append(line)
+            if "Embedding;" in line:
+                break
+        else:
+            raise RuntimeError(f"channelmem worker exited with status {process.wait()}: {''.join(said)}")
         try:
             yield
         finally:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate()
 
 
 def options() -> argparse.ArgumentParser:

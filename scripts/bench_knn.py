@@ -80,7 +80,11 @@ class Built:
         query = f"{where}=>[KNN 10 @vec1 $v{how} AS d]"
         blob = vector.astype(self.dtype).tobytes()
         wanted = ("RETURN", 4, "d", "text", "author", "ts", "SORTBY", "d", "LIMIT", 0, 10, "DIALECT", 2)
-        return command(buckets.redis, "FT.SEARCH", buckets.keys(0).one("idx"), query, "PARAMS", 2, "v", blob, *wanted)
+        # After 500 ms, which a busy machine can take, Redis would return what it has found so far.
+        patient = ("TIMEOUT", 60_000)
+        return command(
+            buckets.redis, "FT.SEARCH", buckets.keys(0).one("idx"), query, "PARAMS", 2, "v", blob, *wanted, *patient
+        )
 
     async def tags(self) -> list[str]:
         """The channels' tags in the index, in the order they were filled."""

@@ -1,4 +1,4 @@
-"""A throw-away Redis without modules, for tests of what channelmem says to an unsuitable server."""
+"""A throw-away Redis without modules, for tests of what channelmem says about an unsuitable server."""
 
 from __future__ import annotations
 
@@ -8,32 +8,30 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from processes import quiet_port, started
+
 from channelmem.server.find import candidates
-from channelmem.server.supervisor import ask, free_port
+from channelmem.server.supervisor import ask
 
 
 @contextlib.contextmanager
 def plain_server(folder: Path, *, cluster: bool = False) -> Iterator[str]:
     """Yields its URL. The first installed server program that runs here, started without the search module."""
-    port, password = free_port(), "plain"
+    port, password = quiet_port(), "plain"
     config = folder / "plain.conf"
     config.write_text(f'bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave ""\ndir "{folder}"\n')
     if cluster:
         config.write_text(f"{config.read_text()}cluster-enabled yes\n")
     for candidate in candidates():
-        process = subprocess.Popen([candidate.binary, config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
+        with started([candidate.binary, config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             if _answers(process, port, password):
                 yield f"redis://:{password}@127.0.0.1:{port}/0"
                 return
-        finally:
-            process.terminate()
-            process.wait(20)
     raise RuntimeError("no server program runs here")
 
 
 def _answers(process: subprocess.Popen[bytes], port: int, password: str) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         if ask(port, password, "PING").startswith("+PONG"):
             return True
