@@ -57,7 +57,7 @@ def inspect(
         print(to_json(rows, indent=2))
         return
     if not rows:
-        Console().print(_nothing(channel), highlight=False)
+        Console().print(_nothing(channel), highlight=False, soft_wrap=True)
         return
     Console().print(_table(rows))
 
