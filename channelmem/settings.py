@@ -82,7 +82,9 @@ class Settings(BaseSettings):
         "onnx", description="onnx (starts fast) or torch (sentence-transformers, the reference)."
     )
     embedding_precision: Literal["fp32", "int8"] = Field("fp32", description="fp32 or int8 (faster, less exact).")
-    embedding_threads: int = Field(0, ge=0, le=256, description="Parallel model runs, one core each; 0 uses all cores.")
+    embedding_threads: int = Field(
+        0, ge=0, le=256, description="Parallel model runs, one core each; 0 picks one per core, up to 4."
+    )
     embed_in_process: bool = Field(
         True, description="Embed in this process; set to false if `channelmem worker` processes do it."
     )
@@ -136,7 +138,7 @@ class Settings(BaseSettings):
     # --- language model (optional) ---
     llm_model: str | None = Field(
         None,
-        description="Language model, such as anthropic:claude-haiku-4-5 or openai:gpt-5-mini. If unset, answers quote.",
+        description="Language model (anthropic:claude-haiku-4-5, openai:gpt-5-mini ...). If unset, answers are quotes.",
     )
     llm_base_url: str | None = Field(
         None, description="Custom endpoint: OpenAI-compatible, or Anthropic's API for anthropic:..."
@@ -147,7 +149,9 @@ class Settings(BaseSettings):
     llm_tool: bool = Field(True, description="Let the model call the get_channel_context tool.")
     llm_tool_rounds: int = Field(3, ge=1, le=20, description="Maximum number of model calls per answer.")
     llm_max_output_tokens: int = Field(400, ge=16, description="Maximum length of an answer, in tokens.")
-    llm_daily_usd: float = Field(1.0, ge=0, description="Spending cap in USD per UTC day; beyond it, answers quote.")
+    llm_daily_usd: float = Field(
+        1.0, ge=0, description="Spending cap in USD per UTC day; beyond it, answers are quotes."
+    )
     llm_usd_per_mtok_in: float = Field(1.0, ge=0, description="Price in USD per million input tokens, for the cap.")
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price in USD per million output tokens, for the cap.")
     llm_stream: bool = Field(True, description="Show the answer while the model is writing it.")

@@ -16,6 +16,7 @@ PARENT = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {
 def test_a_process_that_detached_itself_is_found_named_by_its_test_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(RUN_ID, f"{os.environ[RUN_ID]}-nested")
     with started([sys.executable, "-c", DETACHED], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
         assert parent.stdout.readline() == b"\n", "the detached one runs"
         parent.wait()
     (found,) = leftovers(wait_s=0)
@@ -31,6 +32,7 @@ def test_a_run_without_processes_leaves_none_behind(monkeypatch: pytest.MonkeyPa
 
 def test_children_end_with_the_process_that_a_test_started() -> None:
     with started([sys.executable, "-uc", PARENT], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
     child.wait(60)
     assert not child.is_running()

@@ -79,7 +79,7 @@ def user(settings: Settings) -> Iterator[Callable[[], UserProcess]]:
     with contextlib.ExitStack() as stack:
 
         def start() -> UserProcess:
-            command = [sys.executable, "-c", USER, settings.data_dir]
+            command = [sys.executable, "-c", USER, str(settings.data_dir)]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             return UserProcess(stack.enter_context(started(command, text=True, **pipes)))
 
