@@ -26,13 +26,13 @@ SAFE_DISPLAY = "channelmem.telling.quote"
 WINDOWS = {
     "cli/redis.py": {"server"},
     "cli/route.py": {"routing"},
-    "cli/doctor.py": {"doctor"},
-    "cli/inspect.py": {"inspect"},
+    "cli/doctor.py": {"ops"},
+    "cli/inspect.py": {"ops"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
     "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
-SPEAKS_REDIS = ("store/", "ingest/", "server/", "inspect.py", "doctor.py", "cli/")
+SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
 
 
 def modules(folder: str) -> dict[str, Path]:
