@@ -24,7 +24,7 @@ from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
-from channelmem.ingest.normalise import normalise
+from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.ingest.worker import Worker
 from channelmem.recalling.ranking import line
 from channelmem.recalling.recall import Recall
@@ -214,6 +214,16 @@ class Memory:
         outcome = await self._store.edit(await self._channels.relink(tidy))
         self._channels.settle([(tidy, outcome)])
         return outcome
+
+    async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
+        """Makes a stored message findable by a description or transcript of its attachment; this is not an edit.
+
+        False if there is no such message or attachment (any more), or nothing to add.
+        """
+        known = tidy_line(text, ENRICHMENT_CHARS)
+        if not (known and self._settings.enabled):
+            return False
+        return await self._store.enrich(guild_id, channel_id, message_id, attachment_id, known)
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)

@@ -155,7 +155,7 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
 def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
     topic = tuple(dict.fromkeys(stems(ask.topic)))
-    lines = [read(message.content) for message in pool.messages]
+    lines = [read(message.searchable) for message in pool.messages]
     present, literal = _present(lines, ask.topic, topic)
     if emoji := signs(ask.topic):
         topic, present = emoji, _shown(pool.messages, emoji)
@@ -198,7 +198,7 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     kept: list[int] = []
     for index in indexes:
         message = messages[index]
-        key = (message.author_id, read(message.content).stems or message.content)
+        key = (message.author_id, read(message.searchable).stems or message.searchable)
         if key not in seen:
             seen.add(key)
             kept.append(index)
