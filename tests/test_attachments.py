@@ -52,7 +52,9 @@ async def test_attachments_survive_redis(
 
 async def test_redis_shows_attachments_as_json_and_only_where_there_are_some(store: Store, redis: Redis) -> None:
     await store.add([message(1), message(2, attachments=(CAT,))])
-    plain, with_file = [await redis.hgetall(store.buckets.keys(0).message(GUILD, CHANNEL, n)) for n in (1, 2)]
+    names = [store.buckets.keys(0).message(GUILD, CHANNEL, number) for number in (1, 2)]
+    documents: list[Any] = [await redis.hgetall(name) for name in names]
+    plain, with_file = documents
     assert plain.keys() == with_file.keys() == {b"channel", b"author", b"text", b"ts", b"about"}
     assert plain[b"about"] == b"\x1fAnn\x1f\x1f\x1f"
     (item,) = json.loads(with_file[b"about"].split(b"\x1f")[3])

@@ -19,6 +19,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.store.scripts import command
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.store.tasks import end
@@ -47,18 +48,21 @@ async def vector_text(store: Store, redis: Redis, embedder: FakeEmbedder, *texts
     return [text for text in texts if stored @ embedder.vector(text) > 0.99]
 
 
+READ: dict[bytes, Callable[[bytes], tuple[object, ...]]] = {
+    b"hash": lambda key: ("HGETALL", key),
+    b"string": lambda key: ("GET", key),
+    b"set": lambda key: ("SMEMBERS", key),
+    b"zset": lambda key: ("ZRANGE", key, 0, -1),
+    b"stream": lambda key: ("XRANGE", key, "-", "+"),
+}
+
+
 async def mentions_of(redis: Redis, settings: Settings, word: str) -> list[str]:
     """Keys whose values contain a word, whatever their type."""
     found = []
     async for key in redis.scan_iter(f"{settings.key_prefix}:*", count=1000):
-        reads: dict[bytes, Callable[[], Awaitable[Any]]] = {
-            b"hash": lambda key=key: redis.hgetall(key),  # type: ignore[misc]
-            b"string": lambda key=key: redis.get(key),  # type: ignore[misc]
-            b"set": lambda key=key: redis.smembers(key),  # type: ignore[misc]
-            b"zset": lambda key=key: redis.zrange(key, 0, -1),  # type: ignore[misc]
-            b"stream": lambda key=key: redis.xrange(key),  # type: ignore[misc]
-        }
-        if word in str(await reads[await redis.type(key)]()):
+        kind: Any = await redis.type(key)
+        if word in str(await command(redis, *READ[kind](key))):
             found.append(key.decode())
     return found
 

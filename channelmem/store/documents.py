@@ -81,7 +81,7 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
     author_id, text, ts, flag, about = fields
     revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
     attachments: tuple[Attachment, ...] = ()
-    if BEGIN in mentions:
+    if mentions and BEGIN in mentions:
         mentions, begin, items = mentions.partition(BEGIN)
         attachments = from_json(begin + items)
         revision, text = split_mark(revision, text)
