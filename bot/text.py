@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import discord
 
-from channelmem.types import Message, Person
+from channelmem.types import Attachment, Message, Person
 
 MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+|/(?P<slash>[^:>]+):\d+)>"
@@ -47,6 +47,26 @@ def to_message(message: discord.Message, me: discord.ClientUser, names: Names | 
         addressed=author.id != me.id and addressed(message, me),
         revision=message.edited_at.timestamp() if message.edited_at else 0.0,
         aliases=aliases(author),
+        attachments=tuple(_file(one) for one in _attachments(message)),
+    )
+
+
+def _attachments(message: discord.Message) -> Iterator[discord.Attachment]:
+    """Those of forwarded messages too."""
+    yield from message.attachments
+    for snapshot in message.message_snapshots:
+        yield from snapshot.attachments
+
+
+def _file(one: discord.Attachment) -> Attachment:
+    return Attachment(
+        id=one.id,
+        url=one.url,
+        content_type=one.content_type or "",
+        name=one.filename,
+        size=one.size,
+        alt=one.description or "",
+        duration_s=one.duration,
     )
 
 

@@ -16,6 +16,7 @@ from channelmem.errors import ChannelmemError
 from channelmem.settings import Settings, load_settings
 from channelmem.types import (
     Answer,
+    Attachment,
     ChannelStatus,
     ContextRequest,
     Gap,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Attachment",
     "ChannelStatus",
     "ChannelmemError",
     "ContextRequest",

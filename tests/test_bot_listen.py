@@ -9,6 +9,7 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot.client import Bot
+from channelmem.types import Attachment
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -178,6 +179,32 @@ async def test_what_is_no_plain_text_becomes_readable(
     await settled(scene, recorder)
     assert recorder.texts[0] == text
     assert next(iter(recorder.messages.values())).reply_to is None
+
+
+async def test_attachments_are_kept_beside_the_text_that_names_them(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    voice = attachment(2**63 + 1, "voice-message.ogg", "audio/ogg") | {"duration_secs": 12.5, "waveform": "AAAA"}
+    files = [attachment(1, "cat.png", "image/png", "a cat"), voice]
+    await scene.server.say(scene.general, scene.mark, "look", extra={"attachments": files})
+    await settled(scene, recorder)
+    kept = next(iter(recorder.messages.values()))
+    assert kept.content == "look\n[image: cat.png (a cat)]\n[voice message]"
+    assert kept.attachments == (
+        Attachment(1, files[0]["url"], "image/png", "cat.png", 10, "a cat"),
+        Attachment(2**63 + 1, voice["url"], "audio/ogg", "voice-message.ogg", 10, "", 12.5),
+    )
+
+
+async def test_attachments_of_a_forward_are_kept(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    inner = SNAPSHOT | {"attachments": [attachment(7, "map.png", "image/png")]}
+    reference = {"type": 1, "message_id": "5", "channel_id": "6"}
+    forward = {"message_reference": reference, "message_snapshots": [{"message": inner}]}
+    await scene.server.say(scene.general, scene.mark, "", extra=forward)
+    await settled(scene, recorder)
+    kept = next(iter(recorder.messages.values()))
+    assert kept.content == "[forwarded: forwarded words\n[image: map.png]]"
+    assert [one.name for one in kept.attachments] == ["map.png"]
 
 
 async def test_mentions_and_channels_become_names(scene: Scene, recording: Bot, recorder: Recorder) -> None:

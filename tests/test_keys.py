@@ -13,7 +13,7 @@ from channelmem.store.schema import FIELDS
 from channelmem.store.scripts import source
 
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem.store") / "lua").iterdir())
-PARTS = {"common", "read"}
+PARTS = {"common", "read", "attachments"}
 
 
 def test_every_key_of_a_bucket_lives_in_one_slot() -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from channelmem.store.attachments import BEGIN, from_json, split_mark, to_json, to_mark
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.types import Message, Person
+from channelmem.types import Attachment, Message, Person
 
 SEPARATOR = "\x1f"
 _PARENT = struct.Struct("<Qd")
@@ -47,7 +48,7 @@ def to_values(message: Message) -> tuple[str | int | bytes, ...]:
         room(message.guild_id, message.channel_id),
         padded(message.id),
         message.author_id,
-        message.content,
+        message.searchable if message.attachments else message.content,
         repr(message.ts),
         "own" if message.own else "addressed" if message.addressed else "",
         pack(message),
@@ -56,20 +57,23 @@ def to_values(message: Message) -> tuple[str | int | bytes, ...]:
 
 
 def pack(message: Message) -> bytes:
-    """The `about` field: revision, name, explicit parent, mentions; last and binary, the probable parents."""
+    """The `about` field: revision, name, explicit parent, mentions with attachments; last and binary, the probable
+    parents."""
+    mentions = " ".join(map(str, message.mentions))
     readable = (
         to_revision(message),
         message.author,
         "" if message.reply_to is None else str(message.reply_to),
-        " ".join(map(str, message.mentions)),
+        mentions + to_json(message.attachments) if message.attachments else mentions,
         "",
     )
     return SEPARATOR.join(readable).encode() + b"".join(_PARENT.pack(*parent) for parent in message.parents)
 
 
 def to_revision(message: Message) -> str:
-    """Empty for a message that was never edited."""
-    return repr(message.revision) if message.revision else ""
+    """Empty for a message that was never edited; marked where its attachments were described."""
+    revision = repr(message.revision) if message.revision else ""
+    return revision + to_mark(message) if message.attachments else revision
 
 
 def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
@@ -81,6 +85,11 @@ def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequen
 def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
     author_id, text, ts, flag, about = fields
     revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
+    attachments: tuple[Attachment, ...] = ()
+    if mentions and BEGIN in mentions:
+        mentions, begin, items = mentions.partition(BEGIN)
+        attachments = from_json(begin + items)
+        revision, text = split_mark(revision, text)
     return Message(
         guild_id,
         channel_id,
@@ -96,6 +105,7 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
         float(revision) if revision else 0.0,
         (),
         tuple(_PARENT.iter_unpack(parents)) if parents else (),
+        attachments,
     )
 
 

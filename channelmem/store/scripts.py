@@ -21,7 +21,8 @@ from channelmem.settings import Settings
 from channelmem.store.keys import Keys, lua_names
 
 T = TypeVar("T")
-READING = frozenset({"view", "find", "around"})
+PARTS = {"view": "read", "find": "read", "around": "read", "apply": "attachments", "enrich": "attachments"}
+"""What a script shares with others besides `common`."""
 
 AWAY = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
 """What redis-py raises while Redis cannot be asked: gone, too slow, or still loading its data."""
@@ -59,7 +60,7 @@ def is_full(error: BaseException | None) -> bool:
 @cache
 def source(name: str) -> str:
     lua = resources.files("channelmem.store") / "lua"
-    names = ["common", *(["read"] if name in READING else []), name]
+    names = ["common", *([PARTS[name]] if name in PARTS else []), name]
     parts = [(lua / f"{part}.lua").read_text("utf-8") for part in names]
     return "\n".join(["local base = KEYS[1]", lua_names(), *parts])
 

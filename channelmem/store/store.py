@@ -123,6 +123,11 @@ class Store(Privacy):
         values = (guild_id, repr(self.buckets.clock()))
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
 
+    async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
+        """Adds what is known of an attachment to its message; False where there is no such message to show."""
+        arguments = (guild_id, room(guild_id, channel_id), padded(message_id), attachment_id, text)
+        return bool(await self.buckets.run("enrich", self.buckets.bucket(guild_id), arguments))
+
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
         """Revisions of the newest messages by id, those of people who opted out too: they may come back."""
         arguments = (room(guild_id, channel_id), newest)

@@ -26,9 +26,15 @@ local function opted_out(guild, author)
       or redis.call('SISMEMBER', OPTOUT, guild .. ':' .. author) == 1
 end
 
--- `about` holds what no query needs, the revision first ('' for a message that was never edited).
+-- `about` holds what no query needs, the revision first ('' for a message that was never edited). Once an attachment is
+-- described, the revision carries a mark of the text (attachments.lua): a vector fits only the text it was made of.
 local function revision(about)
   return string.match(about, '^[^\31]*')
+end
+
+-- The revision without that mark: when the author edited the message.
+local function edited(about)
+  return string.match(about, '^[^\31~]*')
 end
 
 -- A document's time to live: never longer than a life from now, whatever the clock did; jittered so that a burst does
