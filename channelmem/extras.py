@@ -1,4 +1,4 @@
-"""Optional extras. In: one of our modules that needs packages of an extra. Out: that module, or a sentence with the fix."""
+"""Optional extras. In: a module of ours that needs an extra's packages. Out: the module, or a sentence with the fix."""
 
 from __future__ import annotations
 
@@ -18,4 +18,6 @@ def load(module: str, extra: str, purpose: str, problem: type[ChannelmemError] =
         missing = (error.name or "").partition(".")[0]
         if missing in OURS:
             raise  # a mistake of ours; no installation helps
-        raise problem(f"{purpose} needs {missing}, which is not installed: pip install 'channelmem[{extra}]'") from error
+        raise problem(
+            f"{purpose} needs {missing}, which is not installed: pip install 'channelmem[{extra}]'"
+        ) from error

@@ -7,14 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "durations"}
+GROUND = {"types", "errors", "settings", "durations", "extras"}
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "server": set(),
     "embedding": set(),
     "routing": set(),
     "store": {"embedding", "server"},
-    "telling": {"recalling"},
+    "telling": {"recalling", "embedding"},
     "recalling": {"store", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.

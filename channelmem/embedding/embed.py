@@ -220,11 +220,12 @@ def _open_onnx(model: Model, settings: Settings) -> LaneEmbedder:
 def _open_torch(settings: Settings) -> LaneEmbedder:
     if settings.embedding_precision != "fp32":
         raise ModelError("int8 needs the onnx back end; unset CHANNELMEM_EMBEDDING_BACKEND or _PRECISION.")
+    source = find_source(settings)
     # Loaded here because it brings torch (10 s), which the default back end must never do.
     encoders = load("channelmem.embedding.torch_encoder", "torch", "CHANNELMEM_EMBEDDING_BACKEND=torch", ModelError)
-    source = as_directory(find_source(settings), settings.cache_dir)
+    folder = as_directory(source, settings.cache_dir)
     # torch spreads each run over its threads itself.
-    return LaneEmbedder(encoders.TorchEncoder(source, settings.embedding_threads))
+    return LaneEmbedder(encoders.TorchEncoder(folder, settings.embedding_threads))
 
 
 def cores() -> int:

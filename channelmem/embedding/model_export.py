@@ -1,4 +1,4 @@
-"""The first run of a model of your own: a sentence-transformers model enters, verified ONNX files and their manifest leave.
+"""The export of other models: a sentence-transformers model enters, verified ONNX files and their manifest leave.
 
 The graph holds transformer, pooling and L2 normalisation, so the run-time needs no torch. This module imports torch
 (extra: torch); only `model` imports it, and only when the cache has no export yet. `model_write` does the same for

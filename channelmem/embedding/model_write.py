@@ -25,6 +25,7 @@ from channelmem.embedding.model_check import TOLERANCE, agreement, encode, sha25
 from channelmem.errors import ModelError
 
 OPSET = 17
+IR_VERSION = 8  # of the same age as the operators: older releases of ONNX Runtime read both
 FUSED = "com.microsoft"  # ONNX Runtime's own operators
 
 Tensors = dict[str, NDArray[np.float32]]
@@ -65,7 +66,7 @@ def _verified(manifest: Manifest, into: Path) -> Manifest:
     if not worst <= TOLERANCE:
         raise ModelError(
             f"The model gives other vectors here than it should (by {worst:.1e}); please report this with the output "
-            "of `pip freeze`. `pip install 'channelmem[torch]'` and CHANNELMEM_EMBEDDING_BACKEND=torch run it meanwhile."
+            "of `pip freeze`. Meanwhile `pip install 'channelmem[torch]'` and set CHANNELMEM_EMBEDDING_BACKEND=torch."
         )
     return replace(manifest, agreement=agreement(ours, theirs))
 
@@ -97,7 +98,9 @@ class _Bert:
 
     def embeddings(self) -> str:
         graph, at = self.graph, "embeddings"
-        positions = self._tensors[f"{at}.position_embeddings.weight"] + self._tensors[f"{at}.token_type_embeddings.weight"][0]
+        positions = (
+            self._tensors[f"{at}.position_embeddings.weight"] + self._tensors[f"{at}.token_type_embeddings.weight"][0]
+        )
         table = graph.constant(f"{at}.positions", positions)
         words = graph.add("Gather", [self._tensor(f"{at}.word_embeddings.weight"), "input_ids"], f"{at}.words")
         length = graph.add("Shape", ["input_ids"], f"{at}.length", start=1, end=2)
@@ -126,7 +129,9 @@ class _Bert:
         tiny = graph.constant("pool.tiny", np.array(1e-9, np.float32))
         column = graph.add("Unsqueeze", ["attention_mask", last], "pool.column")
         weight = graph.add("Cast", [column], "pool.weight", to=TensorProto.FLOAT)
-        total = graph.add("ReduceSum", [graph.add("Mul", [hidden, weight], "pool.masked"), axis], "pool.total", keepdims=0)
+        total = graph.add(
+            "ReduceSum", [graph.add("Mul", [hidden, weight], "pool.masked"), axis], "pool.total", keepdims=0
+        )
         count = graph.add("ReduceSum", [weight, axis], "pool.count", keepdims=0)
         mean = graph.add("Div", [total, graph.add("Max", [count, tiny], "pool.some")], "pool.mean")
         norm = graph.add("ReduceL2", [mean], "pool.norm", axes=[1], keepdims=1)
@@ -140,7 +145,9 @@ class _Bert:
         return self.graph.add("Attention", [hidden, *inputs], at, FUSED, num_heads=self._heads)
 
     def _residual(self, value: str, before: str, at: str) -> str:
-        moved = self.graph.add("Add", [self._times(value, f"{at}.dense"), self._tensor(f"{at}.dense.bias")], f"{at}.moved")
+        moved = self.graph.add(
+            "Add", [self._times(value, f"{at}.dense"), self._tensor(f"{at}.dense.bias")], f"{at}.moved"
+        )
         return self._norm(self.graph.add("Add", [moved, before], f"{at}.sum"), f"{at}.LayerNorm")
 
     def _norm(self, value: str, at: str) -> str:
@@ -173,6 +180,4 @@ def bert(tensors: Tensors, config: dict[str, Any]) -> onnx.ModelProto:
     output = helper.make_tensor_value_info(vector, TensorProto.FLOAT, ["batch", int(config["hidden_size"])])
     graph = helper.make_graph(model.graph.nodes, "bert", inputs, [output], model.graph.constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="channelmem")
-    onnx.checker.check_model(made)
-    return made
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="channelmem")
