@@ -116,7 +116,7 @@ class _Bert:
         return self._residual(self.graph.add("BiasGelu", [wide, bias], f"{at}.gelu", FUSED), hidden, f"{at}.output")
 
     def lengths(self) -> str:
-        """Tokens per row. Rows are padded on the right, so this says all that the mask does, and costs less."""
+        """Tokens per row. Rows are padded on the right, so this says all that the mask does."""
         mask = self.graph.add("Cast", ["attention_mask"], "mask.int32", to=TensorProto.INT32)
         axis = self.graph.constant("mask.axis", np.array([1], np.int64))
         return self.graph.add("ReduceSum", [mask, axis], "mask.lengths", keepdims=0)
