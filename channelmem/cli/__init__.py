@@ -71,5 +71,5 @@ def main() -> None:
     try:
         app(prog_name="channelmem")
     except ChannelmemError as error:
-        Console(stderr=True).print(f"[bold red]channelmem:[/] {escape(str(error))}", highlight=False)
+        Console(stderr=True).print(f"[bold red]channelmem:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
