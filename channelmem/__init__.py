@@ -34,6 +34,7 @@ from channelmem.types import (
     SourceReport,
     Thread,
     Timing,
+    Wants,
     Window,
 )
 
@@ -63,6 +64,7 @@ __all__ = [
     "SourceReport",
     "Thread",
     "Timing",
+    "Wants",
     "Window",
     "load_settings",
 ]

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from channelmem.ops.doctor import Health, check_discord
 from pydantic import SecretStr
 
 from channelmem.errors import ConfigError
 from channelmem.extras import load
+from channelmem.ops.doctor import Health, check_discord
 from channelmem.settings import Settings
 
 BOT_PACKAGES = ("discord", "aiohttp", "structlog", "prometheus_client")

@@ -291,14 +291,14 @@ def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:
 @pytest.mark.timeout(300)
 def test_two_starts_on_a_corrupt_cache_make_one_whole_export(own_cache: Settings) -> None:
     """Both processes find the entry cut off; one of them makes it again, and both end with it."""
-    entry = next((own_cache.cache_dir / "models").glob("*-fp32"))
+    entry = next((own_cache.cache_dir / "models").glob(f"*-fp32-v{model_module.FORMAT}"))
     os.truncate(entry / "model.onnx", 1000)
     environment = os.environ | {"CHANNELMEM_CACHE_DIR": str(own_cache.cache_dir)}
     both = [
         subprocess.Popen([sys.executable, "-c", PREPARE], env=environment, stdout=subprocess.PIPE) for _ in range(2)
     ]
     answers = [json.loads(process.communicate()[0]) for process in both]
-    assert [answer["identity"] for answer in answers] == [entry.name] * 2
+    assert [f"{answer['identity']}-v{model_module.FORMAT}" for answer in answers] == [entry.name] * 2
     assert sum(WRITING in answer["stages"] for answer in answers) == 1
     assert all(answer["agreement"] > 0.9999 for answer in answers)
     assert model_module._whole(entry, own_cache.cache_dir) is not None

@@ -34,14 +34,14 @@ def test_the_package_exports_these_names_and_no_other() -> None:
     assert channelmem.__all__ == sorted(
         [
             "Answer",
+            "Attachment",
             "ChannelStatus",
             "ChannelmemError",
+            "ContextRequest",
             "Gap",
             "History",
             "Hit",
             "Kind",
-            "Look",
-            "Looked",
             "Memory",
             "Message",
             "Mode",
@@ -52,8 +52,10 @@ def test_the_package_exports_these_names_and_no_other() -> None:
             "Route",
             "Settings",
             "Source",
+            "SourceReport",
             "Thread",
             "Timing",
+            "Wants",
             "Window",
             "load_settings",
         ]

@@ -3,8 +3,8 @@
 The first use of a model puts it into the cache directory (`model_write` for the packaged one, `model_export` with torch
 for others, `model_quantise` for int8):
 
-    <cache_dir>/models/<identity>/     model.onnx, tokenizer.json, manifest.json
-    <cache_dir>/models/<identity>.lock held while an entry is made
+    <cache_dir>/models/<identity>-v<format>/       model.onnx, tokenizer.json, manifest.json
+    <cache_dir>/models/<identity>-v<format>.lock   held while an entry is made
     <cache_dir>/digests/               sha256 of large files, remembered by path, size and time
     <cache_dir>/weights/               the packaged model's files as a directory, only for the torch back end
 
@@ -212,7 +212,8 @@ def _write_memo(memo: Path, digest: str) -> None:
 
 
 def _entry(settings: Settings, identity: str) -> Path:
-    return settings.cache_dir / "models" / identity
+    # Two releases may share a cache, each with a format of its own.
+    return settings.cache_dir / "models" / f"{identity}-v{FORMAT}"
 
 
 def _slug(name: str) -> str:
