@@ -7,7 +7,7 @@ import sys
 
 from bot.client import run
 from bot.errors import START_UP, start_up_sentence
-from bot.ops import configure_logging
+from bot.ops.metrics import configure_logging
 from channelmem.settings import load_settings
 
 

@@ -12,18 +12,18 @@ import structlog
 import yarl
 from discord.ext import commands
 
-from bot.ask import Ask
-from bot.backfill import Backfill
+from bot.asking.cog import Ask
+from bot.asking.traces import Traces
+from bot.backfill.cog import Backfill
+from bot.backfill.session_gaps import Sessions
 from bot.errors import WITHOUT_LOGIN, Tree
-from bot.history import DiscordHistory
-from bot.listen import Listen
-from bot.llm import open_llm
-from bot.ops import Door, Metrics
-from bot.privacy import Privacy
-from bot.sessions import Sessions
-from bot.speaker import Speaker
-from bot.traces import Traces
+from bot.history.discord_history import DiscordHistory
+from bot.listening.cog import Listen
+from bot.ops.metrics import Door, Metrics
+from bot.privacy.cog import Privacy
 from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.llm.opening import open_llm
+from channelmem.llm.responder import Speaker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

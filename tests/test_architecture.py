@@ -18,7 +18,7 @@ STAGES: dict[str, set[str]] = {
     "recalling": {"store", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
-FRONT = GROUND | {"memory", "tool", "tool_langchain", "cli"}
+FRONT = GROUND | {"memory", "llm", "tools", "cli"}
 SAFE_DISPLAY = "channelmem.telling.quote"
 # Commands that show one stage on its own.
 WINDOWS = {

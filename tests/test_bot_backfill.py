@@ -15,9 +15,9 @@ from loopback.payloads import Channel
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot import backfill
+from bot.backfill import cog as backfill
 from bot.client import Bot
-from bot.history import DiscordHistory
+from bot.history.discord_history import DiscordHistory
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings

@@ -10,7 +10,7 @@ from loopback.bots import running
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history import DiscordHistory
+from bot.history.discord_history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

@@ -9,9 +9,9 @@ import pytest
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot import history
 from bot.client import Bot
-from bot.history import FORBIDDEN, GONE, NO_CHANNEL, SLOW_DOWN, TROUBLE
+from bot.history import discord_history as history
+from bot.history.discord_history import FORBIDDEN, GONE, NO_CHANNEL, SLOW_DOWN, TROUBLE
 from channelmem.types import Message, Question
 
 pytest_plugins = ["loopback.fixtures"]

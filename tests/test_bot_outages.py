@@ -16,7 +16,7 @@ from loopback.bots import BotProcess, running
 from loopback.scene import Scene
 
 from bot.errors import NO_INTENT, REFUSED_LOGIN, WITHOUT_LOGIN
-from bot.history import DiscordHistory
+from bot.history.discord_history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.server.supervisor import free_port
 from channelmem.settings import Settings

@@ -11,8 +11,8 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history import DiscordHistory
-from bot.privacy import FORGOTTEN, NOTHING, OPTED_IN, OPTED_OUT, PAUSED, RESUMED, describe
+from bot.history.discord_history import DiscordHistory
+from bot.privacy.cog import FORGOTTEN, NOTHING, OPTED_IN, OPTED_OUT, PAUSED, RESUMED, describe
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings

@@ -10,8 +10,8 @@ from typing import Any
 import simcord
 
 from bot.client import Bot
-from bot.history import DiscordHistory
-from bot.privacy import NotManagerError
+from bot.history.discord_history import DiscordHistory
+from bot.privacy.cog import NotManagerError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.ops import Door, Metrics
+from bot.ops.metrics import Door, Metrics
 from channelmem.embedding.model import prepare
 from channelmem.settings import Settings
 

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, Reply, call, llm_server, say, status
 
-from bot.llm import open_llm
-from bot.llm_agent import CHATTY, Llm
-from bot.llm_prompt import RULES, fence
-from bot.speaker import Place, SpeechError
 from channelmem.errors import ConfigError
+from channelmem.llm.agent import CHATTY, Llm
+from channelmem.llm.opening import open_llm
+from channelmem.llm.prompts import RULES, fence
+from channelmem.llm.responder import Place, SpeechError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Answer, Hit, Kind, Look, Person, Question, Route, Source
@@ -528,7 +528,7 @@ def test_a_model_that_cannot_be_had_is_one_sentence(model: str, words: str) -> N
 
 
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("bot.llm_")]:
+    for name in [name for name in sys.modules if name.startswith(("channelmem.llm.agent", "channelmem.llm.models"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ConfigError, match=r"pip install 'channelmem\[llm\]'"):

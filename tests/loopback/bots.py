@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 
 from bot.client import Bot
-from bot.history import DiscordHistory
-from bot.speaker import Speaker
+from bot.history.discord_history import DiscordHistory
+from channelmem.llm.responder import Speaker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

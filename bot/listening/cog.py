@@ -12,8 +12,8 @@ import discord
 import structlog
 from discord.ext import commands
 
-from bot.access import remembered
-from bot.text import is_command, to_message
+from bot.messages.convert import is_command, to_message
+from bot.messages.permissions import remembered
 from channelmem.types import Message
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from conftest import Clock
 
-from bot.spend import CapReachedError, Hold, Prices, Spend
+from channelmem.llm.spend import CapReachedError, Hold, Prices, Spend
 from channelmem.settings import Settings
 
 DAY = 86_400

@@ -15,13 +15,13 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.access import ROOMS, may_read, may_see, readable_channel_ids, remembered
-from bot.deliver import Delivery, InteractionDelivery, ReplyDelivery
-from bot.names import nick_names
-from bot.pace import Pace
-from bot.speaker import Place, SpeechError
-from bot.text import addressed, person, replied_to, without_bot
-from bot.traces import explain, trace_of
+from bot.asking.cooldown import Pace
+from bot.asking.delivery import Delivery, InteractionDelivery, ReplyDelivery
+from bot.asking.traces import explain, trace_of
+from bot.messages.convert import addressed, person, replied_to, without_bot
+from bot.messages.members import nick_names
+from bot.messages.permissions import ROOMS, may_read, may_see, readable_channel_ids, remembered
+from channelmem.llm.responder import Place, SpeechError
 from channelmem.types import Answer, Kind, Person, Question
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.split import LIMIT, split
+from bot.asking.split import LIMIT, split
 
 
 def test_a_short_answer_stays_whole() -> None:

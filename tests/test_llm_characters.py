@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.characters import BLOCKS, KNOWN, SHIPPED, SHORT, Character, load_character, load_characters, spoken_to
 from channelmem.errors import ConfigError
+from channelmem.llm.characters import (
+    BLOCKS,
+    KNOWN,
+    SHIPPED,
+    SHORT,
+    Character,
+    load_character,
+    load_characters,
+    spoken_to,
+)
 
 SHORT_VALUES = dict.fromkeys(SHORT, "-")
 PIRATE = "---\nname: Pirate\nmodel: openai:gpt-5-mini\ntemperature: 0.9\n---\nArr {user_name}!\n{channel_context}\n"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from bot.characters import BLOCKS, Character
-from bot.speaker import Place
 from channelmem.durations import human_age
+from channelmem.llm.characters import BLOCKS, Character
+from channelmem.llm.responder import Place
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.telling.quote import escape_xml, flatten, line, plain_name

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import discord
 
-from bot.text import Names
+from bot.messages.convert import Names
 
 WAIT_S = 2.0
 MOST = 100

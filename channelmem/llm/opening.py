@@ -10,12 +10,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bot.characters import load_characters
 from channelmem.errors import ConfigError
+from channelmem.llm.characters import load_characters
 from channelmem.settings import Settings
 
 if TYPE_CHECKING:
-    from bot.llm_agent import Llm
+    from channelmem.llm.agent import Llm
     from channelmem.memory import Memory
 
 NOT_INSTALLED = (
@@ -29,7 +29,7 @@ def open_llm(settings: Settings, memory: Memory, *, clock: Callable[[], float] =
         return None
     characters = load_characters(settings.character)
     try:
-        agent = import_module("bot.llm_agent")
+        agent = import_module("channelmem.llm.agent")
     except ImportError as error:
         raise ConfigError(NOT_INSTALLED) from error
     llm: Llm = agent.Llm(settings, memory, characters, clock=clock)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import discord
 import structlog
 
-from bot.access import Room, may_read
-from bot.pages import Page, values
+from bot.backfill.pages import Page, values
+from bot.messages.permissions import Room, may_read
 from channelmem.types import Message
 
 if TYPE_CHECKING:

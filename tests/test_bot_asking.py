@@ -15,10 +15,10 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot import client
-from bot.ask import HINT, NO_CHANNEL, NOT_HERE, NOT_MINE, NOT_YOURS
+from bot.asking.cog import HINT, NO_CHANNEL, NOT_HERE, NOT_MINE, NOT_YOURS
 from bot.client import Bot
-from bot.history import DiscordHistory
-from bot.speaker import Place, SpeechError
+from bot.history.discord_history import DiscordHistory
+from channelmem.llm.responder import Place, SpeechError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Question

@@ -13,7 +13,7 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.access import remembered
+from bot.messages.permissions import remembered
 from channelmem.types import ChannelStatus, Message
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem import tool
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.tool_langchain import langchain_tool
+from channelmem.tools import context_tool as tool
+from channelmem.tools.langchain import langchain_tool
 from channelmem.types import Look, Person, Question
 
 MARK = Question(GUILD, CHANNEL, 10_000, 7, "Mark", "what about turtles?", NOW, bot=Person(99, "Vivy"))

@@ -24,9 +24,9 @@ import discord
 import structlog
 from discord.ext import commands
 
-from bot.access import Room, may_read, remembered, rooms
-from bot.pages import PAGE, Page, fetch, values
-from bot.reconcile import Known, Reconcile
+from bot.backfill.pages import PAGE, Page, fetch, values
+from bot.backfill.reconcile import Known, Reconcile
+from bot.messages.permissions import Room, may_read, remembered, rooms
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from pydantic_ai.providers import Provider, infer_provider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from bot.spend import Hold, Prices, Spend
 from channelmem.errors import ConfigError
+from channelmem.llm.spend import Hold, Prices, Spend
 from channelmem.settings import Settings
 
 OpenAI: Final = ("openai", "openai-chat")

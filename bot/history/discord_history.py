@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 import discord
 
-from bot.access import ROOMS, Room, may_read
-from bot.names import nick_names
-from bot.text import is_command, to_message
+from bot.messages.convert import is_command, to_message
+from bot.messages.members import nick_names
+from bot.messages.permissions import ROOMS, Room, may_read
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Question
 

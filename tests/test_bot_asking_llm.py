@@ -13,8 +13,8 @@ from llm_server import LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running
 from loopback.scene import Scene
 
-from bot.history import DiscordHistory
-from bot.llm import open_llm
+from bot.history.discord_history import DiscordHistory
+from channelmem.llm.opening import open_llm
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

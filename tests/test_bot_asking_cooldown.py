@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot import pace as module
-from bot.pace import Pace
+from bot.asking import cooldown as module
+from bot.asking.cooldown import Pace
 
 
 class Clock:

@@ -39,15 +39,15 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
-from bot.characters import Character, spoken_to
-from bot.llm_models import Metered, named_model
-from bot.llm_prompt import LOOKED_UP, Prompt, alone, compose, fence
-from bot.speaker import Place, SpeechError
-from bot.spend import CapReachedError, Prices, Spend
-from channelmem import tool
 from channelmem.errors import RedisUnavailableError
+from channelmem.llm.characters import Character, spoken_to
+from channelmem.llm.models import Metered, named_model
+from channelmem.llm.prompts import LOOKED_UP, Prompt, alone, compose, fence
+from channelmem.llm.responder import Place, SpeechError
+from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.tools import context_tool as tool
 from channelmem.types import Answer, Question
 
 CHATTY: Final = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
@@ -67,7 +67,7 @@ OnUse = Callable[[str, int], None]
 
 
 class Llm:
-    """A speaker (bot/speaker.py). `on_tokens` is told "input" or "output" and how many."""
+    """A speaker (channelmem/llm/responder.py). `on_tokens` is told "input" or "output" and how many."""
 
     def __init__(
         self, settings: Settings, memory: Memory, characters: Sequence[Character], *, clock: Callable[[], float]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from bot.access import Room
-from bot.names import nick_names
-from bot.text import is_command, to_message
+from bot.messages.convert import is_command, to_message
+from bot.messages.members import nick_names
+from bot.messages.permissions import Room
 from channelmem.types import Message
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import aiohttp
 import discord
 
-from bot.split import LIMIT, split
+from bot.asking.split import LIMIT, split
 
 T = TypeVar("T")
 

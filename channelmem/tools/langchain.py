@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from channelmem.errors import ConfigError
-from channelmem.tool import DESCRIPTION, NAME, Arguments, complaint, look
+from channelmem.tools.context_tool import DESCRIPTION, NAME, Arguments, complaint, look
 from channelmem.types import Question
 
 try:
