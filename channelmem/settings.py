@@ -153,7 +153,8 @@ class Settings(BaseSettings):
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price per million output tokens.")
     llm_stream: bool = Field(True, description="Edit the answer while it is being written.")
     character: str = Field(
-        "librarian", description="Character in channelmem/llm/characters (without .md) or a path; several by commas."
+        "librarian",
+        description="Character in channelmem/llm/characters (without .md), or a path; several with commas.",
     )
 
     # --- operations ---

@@ -15,10 +15,11 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot import client
-from bot.asking.cog import HINT, NO_CHANNEL, NOT_HERE, NOT_MINE, NOT_YOURS
+from bot.asking.cog import NOT_ANSWERED
+from bot.asking.refusals import ASKER_CANT_READ, BOT_CANT_SEE, DIRECT_MESSAGE, EMPTY_QUESTION, EXCLUDED_CHANNEL
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
-from channelmem.llm.responder import Place, SpeechError
+from channelmem.llm.responder import Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Question
@@ -88,7 +89,7 @@ async def test_mentioned_people_are_named_and_the_bot_is_not_one_of_them(
 
 
 async def test_a_bare_mention_gets_a_hint(scene: Scene, recording: Bot, recorder: Recorder) -> None:
-    assert await scene.server.ask(scene.general, scene.mark, "") == HINT
+    assert await scene.server.ask(scene.general, scene.mark, "") == EMPTY_QUESTION
 
 
 async def test_in_a_direct_message_the_bot_says_that_there_is_no_channel(
@@ -96,7 +97,7 @@ async def test_in_a_direct_message_the_bot_says_that_there_is_no_channel(
 ) -> None:
     dm = scene.server.world.add_dm(scene.mark)
     asked = await scene.server.say(dm, scene.mark, "what did I just say?")
-    assert (await scene.server.reply(asked))["content"] == NO_CHANNEL
+    assert (await scene.server.reply(asked))["content"] == DIRECT_MESSAGE
     assert recorder.questions == []
 
 
@@ -148,7 +149,7 @@ async def test_why_explains_the_latest_answer_to_the_asker_only(
     assert "a topic" in text
     assert mine.ephemeral
     others = await scene.server.slash(scene.general, scene.ann, "why")
-    assert await scene.server.answered(others) == "I have not answered you here lately."
+    assert await scene.server.answered(others) == NOT_ANSWERED
 
 
 @pytest.mark.parametrize("command", ["memory forget me", "memory opt-out"])
@@ -158,7 +159,7 @@ async def test_nothing_is_left_to_explain_to_who_wants_to_be_forgotten(
     await scene.server.ask(scene.general, scene.mark, "what did I say?")
     await scene.server.answered(await scene.server.slash(scene.general, scene.mark, command))
     text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
-    assert text == "I have not answered you here lately."
+    assert text == NOT_ANSWERED
 
 
 async def test_an_answer_under_way_leaves_nothing_to_explain_to_who_wants_to_be_forgotten(
@@ -171,7 +172,7 @@ async def test_an_answer_under_way_leaves_nothing_to_explain_to_who_wants_to_be_
     assert not asking.done()
     await asking
     text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
-    assert text == "I have not answered you here lately."
+    assert text == NOT_ANSWERED
 
 
 async def test_a_thumbs_down_is_counted_once_per_person(scene: Scene, recording: Bot, recorder: Recorder) -> None:
@@ -276,7 +277,7 @@ async def test_a_second_question_too_soon_gets_an_hourglass(scene: Scene, record
         second = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} second")
         await scene.server.until(lambda: second.get("_reactions"))
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="third")
-        assert "try again in" in await scene.server.answered(slash)
+        assert "Try again in 60 s" in await scene.server.answered(slash)
         await scene.server.ask(scene.general, scene.ann, "somebody else")
     assert [q.text for q in recorder.questions] == ["first", "somebody else"]
 
@@ -284,7 +285,7 @@ async def test_a_second_question_too_soon_gets_an_hourglass(scene: Scene, record
 async def test_a_blocked_channel_is_neither_remembered_nor_asked(scene: Scene, recorder: Recorder) -> None:
     closed = Settings(channels_block=(scene.general.id,), cooldown_user_s=0)
     async with running(scene.server, closed, cast("Memory", recorder), DiscordHistory(closed)):
-        assert await scene.server.ask(scene.general, scene.mark, "what did I say?") == NOT_HERE
+        assert await scene.server.ask(scene.general, scene.mark, "what did I say?") == EXCLUDED_CHANNEL
     assert recorder.messages == {}
     assert recorder.questions == []
 
@@ -307,9 +308,9 @@ async def test_a_thread_that_nobody_told_us_of_is_not_heard_where_channels_are_b
         # It was archived when the bot came, and its first message arrives before the news that it is open again.
         thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=scene.general)
         await scene.server.say(thread, scene.mark, "not this")
-        assert await scene.server.ask(thread, scene.mark, "what did I say?") == NOT_HERE
+        assert await scene.server.ask(thread, scene.mark, "what did I say?") == EXCLUDED_CHANNEL
         slash = await scene.server.slash(thread, scene.mark, "ask", question="what did I say?")
-        assert await scene.server.answered(slash) == NOT_HERE
+        assert await scene.server.answered(slash) == EXCLUDED_CHANNEL
     assert recorder.messages == {}
     assert recorder.questions == []
 
@@ -328,9 +329,9 @@ async def test_who_may_not_read_the_past_is_not_told_it(scene: Scene, recorder: 
     scene.server.world.deny(scene.general, scene.mark, read_message_history=True)
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
         here = await scene.server.add_thread(scene.general, "a thread") if in_thread else scene.general
-        assert await scene.server.ask(here, scene.mark, "what was said?") == NOT_YOURS
+        assert await scene.server.ask(here, scene.mark, "what was said?") == ASKER_CANT_READ
         private = await scene.server.slash(here, scene.mark, "ask", question="what was said?", private=True)
-        assert await scene.server.answered(private) == NOT_YOURS
+        assert await scene.server.answered(private) == ASKER_CANT_READ
         assert recorder.questions == []
         assert await scene.server.ask(here, scene.ann, "what was said?") == recorder.answer
 
@@ -348,37 +349,37 @@ async def test_a_channel_that_was_closed_to_the_bot_is_not_told_of(scene: Scene,
     scene.server.world.hide(scene.general, scene.server.world.bot)
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="what was said?", private=True)
-        assert await scene.server.answered(slash) == NOT_MINE
+        assert await scene.server.answered(slash) == BOT_CANT_SEE
     assert recorder.questions == []
 
 
 class Parrot:
-    """A speaker whose text grows, and which may break down half-way."""
+    """A responder whose text grows, and which may fail half-way."""
 
     def __init__(self, *steps: str, breaks: bool = False, slow_s: float = 0.0) -> None:
         self.steps, self.breaks, self.slow_s = steps, breaks, slow_s
         self.closed = False
-        self.place: Place | None = None
+        self.location: Location | None = None
 
-    async def reply(self, question: Question, answer: Answer, place: Place) -> AsyncIterator[str]:
-        self.place = place
+    async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+        self.location = location
         await asyncio.sleep(self.slow_s)
         for step in self.steps:
             yield step
         if self.breaks:
-            raise SpeechError("the model went away")
+            raise ResponderError("the model went away")
 
     async def close(self) -> None:
         self.closed = True
 
 
-async def test_a_speakers_growing_text_ends_in_one_message(scene: Scene, quick: Settings, recorder: Recorder) -> None:
+async def test_a_growing_text_ends_in_one_message(scene: Scene, quick: Settings, recorder: Recorder) -> None:
     parrot = Parrot("Pol", "Polly wants", "Polly wants a turtle.")
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
         asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         reply = await scene.server.reply(asked)
         await scene.server.until(lambda: reply["content"] == "Polly wants a turtle.")
-    assert parrot.place == Place("Turtle Club", "general")
+    assert parrot.location == Location("Turtle Club", "general")
     assert parrot.closed
     [post], [patch] = scene.server.calls("POST", "/messages$"), scene.server.calls("PATCH", "/messages/")
     suppress_embeds = 4
@@ -386,7 +387,9 @@ async def test_a_speakers_growing_text_ends_in_one_message(scene: Scene, quick: 
     assert post.body["allowed_mentions"] == patch.body["allowed_mentions"] == {"parse": []}
 
 
-async def test_a_speaker_that_thinks_for_long_is_seen_typing(scene: Scene, quick: Settings, recorder: Recorder) -> None:
+async def test_a_responder_that_thinks_for_long_is_seen_typing(
+    scene: Scene, quick: Settings, recorder: Recorder
+) -> None:
     parrot = Parrot("Sorry for the wait.", slow_s=1.0)
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
         assert await scene.server.ask(scene.general, scene.mark, "well?") == "Sorry for the wait."
@@ -396,7 +399,7 @@ async def test_a_speaker_that_thinks_for_long_is_seen_typing(scene: Scene, quick
     assert slash.ephemeral
 
 
-async def test_a_speaker_that_breaks_down_is_replaced_by_the_quoting_answer(
+async def test_a_responder_that_fails_is_replaced_by_the_quoting_answer(
     scene: Scene, quick: Settings, recorder: Recorder
 ) -> None:
     parrot = Parrot("Pol", breaks=True)

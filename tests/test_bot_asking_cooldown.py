@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.asking import cooldown as module
-from bot.asking.cooldown import Pace
+from bot.asking.cooldown import Cooldown
 
 
 class Clock:
@@ -15,29 +15,29 @@ class Clock:
 
 def test_the_same_person_is_refused_until_the_cool_down_is_over() -> None:
     clock = Clock()
-    pace = Pace(2, 0, clock)
-    assert pace.take(1, 10) == (True, 0)
-    assert pace.take(1, 11) == (False, 2)
+    cooldown = Cooldown(2, 0, clock)
+    assert cooldown.take(1, 10) == (True, 0)
+    assert cooldown.take(1, 11) == (False, 2)
     clock.now += 2
-    assert pace.take(1, 10) == (True, 0)
+    assert cooldown.take(1, 10) == (True, 0)
 
 
 def test_different_people_in_one_channel_wait_their_turn() -> None:
-    pace = Pace(2, 0.5, Clock())
-    assert [pace.take(person, 10) for person in range(3)] == [(True, 0), (True, 0.5), (True, 1.0)]
-    assert pace.take(9, 11) == (True, 0)
+    cooldown = Cooldown(2, 0.5, Clock())
+    assert [cooldown.take(person, 10) for person in range(3)] == [(True, 0), (True, 0.5), (True, 1.0)]
+    assert cooldown.take(9, 11) == (True, 0)
 
 
 def test_a_channel_with_too_many_questions_refuses() -> None:
-    pace = Pace(0, 4, Clock())
-    assert [pace.take(person, 10)[0] for person in range(5)] == [True, True, True, False, False]
+    cooldown = Cooldown(0, 4, Clock())
+    assert [cooldown.take(person, 10)[0] for person in range(5)] == [True, True, True, False, False]
 
 
 def test_old_entries_do_not_pile_up() -> None:
     clock = Clock()
-    pace = Pace(2, 0, clock)
-    for person in range(module.KEEP):
-        pace.take(person, 1)
+    cooldown = Cooldown(2, 0, clock)
+    for person in range(module.MAX_ENTRIES):
+        cooldown.take(person, 1)
     clock.now += 3
-    pace.take(-1, 1)
-    assert len(pace._users) == 1
+    cooldown.take(-1, 1)
+    assert len(cooldown._users) == 1

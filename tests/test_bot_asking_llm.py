@@ -14,7 +14,7 @@ from loopback.bots import BotProcess, running
 from loopback.scene import Scene
 
 from bot.history.discord_history import DiscordHistory
-from channelmem.llm.opening import open_llm
+from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
@@ -41,7 +41,7 @@ async def talking(
     history = DiscordHistory(spoken)
     async with (
         Memory.open(spoken, history=history, embedder=fake_embedder) as memory,
-        running(scene.server, spoken, memory, history, open_llm(spoken, memory)),
+        running(scene.server, spoken, memory, history, open_responder(spoken, memory)),
     ):
         yield scene
 

@@ -125,7 +125,7 @@ async def test_after_a_resume_nothing_is_fetched(scene: Scene, recorder: Recorde
 async def test_an_interrupted_gap_is_closed_by_the_next_start(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0,))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0,))
     ids = lines(scene, 0, 250)
     scene.server.fail("GET", r"/messages$", 503, spare=1)  # the first page arrives, the second does not
     async with start(scene, recorder, budget=300):
@@ -150,7 +150,7 @@ async def test_a_gap_left_open_is_taken_up_where_it_ended(scene: Scene, recorder
 async def test_a_failing_channel_keeps_its_gap_and_is_tried_again(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.2))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.2))
     lines(scene, 0, 5)
     scene.server.fail("GET", r"/messages$", 503)
     async with start(scene, recorder):
@@ -173,7 +173,7 @@ async def test_channels_that_are_hidden_or_blocked_are_not_touched(scene: Scene,
 
 async def test_threads_and_a_joined_guild_are_fetched_too(scene: Scene, recorder: Recorder) -> None:
     world = scene.server.world
-    guild = world.add_guild("New Place", scene.mark)
+    guild = world.add_guild("New Location", scene.mark)
     lobby = world.add_channel(guild, "lobby")
     thread = world.add_channel(guild, "thread", 11, parent=lobby)
     guild.members.pop(world.bot.id)
@@ -217,7 +217,7 @@ async def test_a_session_lost_before_a_channels_turn_loses_nothing_of_it(scene: 
 async def test_what_is_heard_while_a_channel_waits_for_its_turn_takes_nothing_of_its_budget(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "AT_ONCE", 1)
+    monkeypatch.setattr(backfill, "PARALLEL_CHANNELS", 1)
     first, second = elsewhere(scene, 2)
     scene.server.rest.delay_s[rf"/{first.id}/messages$"] = 0.5
     async with start(scene, recorder, budget=1):
@@ -272,14 +272,14 @@ async def test_threads_that_end_are_not_kept_in_mind(scene: Scene, recorder: Rec
         await scene.server.gateway.dispatch("THREAD_UPDATE", update, scene.guild.id)
         await scene.server.remove_channel(deleted)
         await scene.server.until(lambda: recorder.named("delete_channel"))
-        kept = {channel_id for _, channel_id in bot.sessions._starts}
+        kept = {channel_id for _, channel_id in bot.gaps._starts}
     assert kept == {scene.general.id, open_.id}
 
 
 async def test_a_guild_that_was_left_is_asked_nothing_more(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.0, 0.0))
     elsewhere(scene, 6)
     scene.server.rest.delay_s[r"/messages$"] = 0.3
     async with start(scene, recorder):
@@ -287,14 +287,14 @@ async def test_a_guild_that_was_left_is_asked_nothing_more(
         await scene.server.remove_bot(scene.guild)
         await scene.server.until(lambda: recorder.named("delete_guild"))
         await asyncio.sleep(1.0)  # longer than the two requests that may be under way
-    assert len(scene.server.calls("GET", r"/messages$")) <= backfill.AT_ONCE
+    assert len(scene.server.calls("GET", r"/messages$")) <= backfill.PARALLEL_CHANNELS
 
 
 async def test_an_absent_redis_takes_no_attempt_away(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.0))
-    monkeypatch.setattr(backfill, "AWAY_S", 0.01)
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.0))
+    monkeypatch.setattr(backfill, "REDIS_RETRY_S", 0.01)
     asked = itertools.count()
     there = recorder.gaps
 

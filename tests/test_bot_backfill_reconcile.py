@@ -272,7 +272,7 @@ async def test_a_channel_that_is_closed_while_it_is_asked_keeps_what_is_stored(
     assert await held(scene, memory) == {"good evening"}
 
 
-async def test_an_empty_page_is_not_believed_while_discord_still_has_the_message(
+async def test_an_unexpectedly_empty_page_is_ignored_while_discord_still_has_the_message(
     scene: Scene, quick: Settings, memory: Memory
 ) -> None:
     """The right to read may have gone before the gateway says so; the page is empty then, and nothing was deleted."""
@@ -282,13 +282,13 @@ async def test_an_empty_page_is_not_believed_while_discord_still_has_the_message
         async with start(scene, quick, memory):
             await caught_up()
             assert await held(scene, memory) == {"good morning"}
-    assert [one for one in logs if one["event"] == "an empty page is not believed"]
+    assert [one for one in logs if one["event"] == "ignoring an unexpectedly empty page"]
 
 
 async def test_when_discord_refuses_nothing_is_lost_and_it_is_asked_again(
     scene: Scene, quick: Settings, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.1))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.1))
     secret, said = wrote(scene, "the password is swordfish"), wrote(scene, "good morning", ago_s=59)
     await memory.remember_many([stored(scene, one) for one in (secret, said)])
     erase(scene, secret)
@@ -312,7 +312,7 @@ async def test_when_redis_is_away_at_the_start_it_is_done_when_redis_is_back(
     fake_embedder: FakeEmbedder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backfill, "AWAY_S", 0.1)
+    monkeypatch.setattr(backfill, "REDIS_RETRY_S", 0.1)
     settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.5)
     secret, said = wrote(scene, "the password is swordfish"), wrote(scene, "good morning", ago_s=59)
     async with Memory.open(settings, embedder=fake_embedder) as before:

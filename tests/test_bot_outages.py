@@ -15,8 +15,8 @@ from loopback import Loopback
 from loopback.bots import BotProcess, running
 from loopback.scene import Scene
 
-from bot.errors import NO_INTENT, REFUSED_LOGIN, WITHOUT_LOGIN
-from bot.history.discord_history import DiscordHistory
+from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
+from bot.history.discord_history import DISCORD_DOWN, DiscordHistory
 from channelmem.memory import Memory
 from channelmem.server.supervisor import free_port
 from channelmem.settings import Settings
@@ -96,7 +96,7 @@ async def test_discord_errors_during_a_cold_start_are_said_plainly(
         running(scene.server, settings, memory, history),
     ):
         answer = await scene.server.ask(scene.general, scene.mark, QUESTION)
-    assert "Discord has trouble" in answer
+    assert DISCORD_DOWN in answer
 
 
 async def test_messages_missed_by_a_lost_session_are_answerable_after_it(scene: Scene, settings: Settings) -> None:
@@ -192,8 +192,8 @@ async def test_killed_and_restarted_it_remembers_and_fetches_what_it_missed(
     assert answered
     assert all(re.fullmatch(r"[0-9a-f]{8}", event["request_id"]) for event in answered)
     names = [event["event"] for event in events]
-    assert "leaving" in names
-    assert names[-1] == "left"
+    assert "shutting down" in names
+    assert names[-1] == "stopped"
 
 
 async def test_sigterm_finishes_the_answer_that_is_under_way(scene: Scene, process: BotProcess, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_metrics_and_health_are_served_on_the_port(scene: Scene, settings:
 async def test_without_a_token_it_says_where_to_get_one(server: Loopback, settings: Settings, tmp_path: Path) -> None:
     async with BotProcess(server, environment(settings, DISCORD_TOKEN="")) as process:
         await process.start(tmp_path)
-        assert await process.finished() == (1, f"{WITHOUT_LOGIN}\n")
+        assert await process.finished() == (1, f"{LOGIN_MISSING}\n")
 
 
 async def test_a_wrong_token_is_said_to_be_wrong(server: Loopback, settings: Settings, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ async def test_a_wrong_token_is_said_to_be_wrong(server: Loopback, settings: Set
         await process.start(tmp_path)
         code, log = await process.finished()
     assert code == 1
-    assert log.splitlines()[-1] == REFUSED_LOGIN
+    assert log.splitlines()[-1] == LOGIN_REJECTED
     assert "Traceback" not in log
 
 
@@ -253,7 +253,7 @@ async def test_a_missing_intent_is_named_with_the_switch_to_flip(
         await process.start(tmp_path)
         code, log = await process.finished()
     assert code == 1
-    assert log.splitlines()[-1] == NO_INTENT
+    assert log.splitlines()[-1] == INTENT_DISABLED
     assert "Traceback" not in log
 
 
@@ -263,10 +263,12 @@ async def test_an_unreachable_discord_is_one_sentence(server: Loopback, settings
         await process.start(tmp_path)
         code, log = await process.finished()
     assert code == 1
-    assert "Discord cannot be reached" in log.splitlines()[-1]
+    assert "Can't reach Discord" in log.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("code", "words"), [(4004, REFUSED_LOGIN), (4011, "for good (code 4011)")])
+@pytest.mark.parametrize(
+    ("code", "words"), [(4004, LOGIN_REJECTED), (4011, "permanently closed the connection (code 4011)")]
+)
 async def test_a_connection_that_discord_ends_for_good_is_one_sentence(
     server: Loopback, settings: Settings, tmp_path: Path, code: int, words: str
 ) -> None:
@@ -288,7 +290,7 @@ async def test_a_metrics_port_that_is_taken_is_named(server: Loopback, settings:
         await process.start(tmp_path)
         status, log = await process.finished()
     assert status == 1
-    assert f"CHANNELMEM_METRICS_PORT {server.port} cannot be opened" in log.splitlines()[-1]
+    assert f"Can't open CHANNELMEM_METRICS_PORT {server.port}" in log.splitlines()[-1]
 
 
 @pytest.mark.parametrize("path", ["/users/@me", "/gateway/bot"])
@@ -305,7 +307,7 @@ async def test_sigterm_during_the_log_in_is_no_failure(
         await process.start(tmp_path)
         status, log = await process.finished()
     assert status == 0
-    assert [json.loads(line)["event"] for line in log.splitlines()][-2:] == ["leaving", "left"]
+    assert [json.loads(line)["event"] for line in log.splitlines()][-2:] == ["shutting down", "stopped"]
 
 
 @pytest.mark.parametrize("words", ["", TURTLES])
@@ -323,4 +325,4 @@ async def test_sigterm_while_redis_is_away_ends_in_order(
         async with asyncio.timeout(30):
             status, log = await process.terminate()
     assert status == 0
-    assert json.loads(log.splitlines()[-1])["event"] == "left"
+    assert json.loads(log.splitlines()[-1])["event"] == "stopped"

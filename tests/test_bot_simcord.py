@@ -9,6 +9,7 @@ from typing import Any
 
 import simcord
 
+from bot.asking.refusals import DIRECT_MESSAGE
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
 from bot.privacy.cog import NotManagerError
@@ -116,4 +117,4 @@ async def test_a_direct_message_has_no_channel(settings: Settings) -> None:
     async with playing(settings) as stage:
         await stage.mark.send_dm(QUESTION)
         last = stage.mark.user.dm_channel.last_message
-        assert "no channel around us" in last.content
+        assert last.content == DIRECT_MESSAGE

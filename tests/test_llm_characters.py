@@ -7,16 +7,16 @@ import pytest
 from channelmem.errors import ConfigError
 from channelmem.llm.characters import (
     BLOCKS,
-    KNOWN,
-    SHIPPED,
-    SHORT,
+    BUILT_IN,
+    PLACEHOLDERS,
+    VALUES,
     Character,
+    choose_character,
     load_character,
     load_characters,
-    spoken_to,
 )
 
-SHORT_VALUES = dict.fromkeys(SHORT, "-")
+SHORT_VALUES = dict.fromkeys(VALUES, "-")
 PIRATE = "---\nname: Pirate\nmodel: openai:gpt-5-mini\ntemperature: 0.9\n---\nArr {user_name}!\n{channel_context}\n"
 
 
@@ -26,17 +26,17 @@ def written(folder: Path, text: str, name: str = "pirate.md") -> Path:
     return path
 
 
-def test_every_shipped_character_loads_and_names_the_channel_context() -> None:
-    shipped = sorted(path.stem for path in SHIPPED.glob("*.md"))
-    assert "librarian" in shipped
-    for character in load_characters(",".join(shipped)):
-        assert "channel_context" in character.wants
+def test_every_built_in_character_loads_and_names_the_channel_context() -> None:
+    names = sorted(path.stem for path in BUILT_IN.glob("*.md"))
+    assert "librarian" in names
+    for character in load_characters(",".join(names)):
+        assert "channel_context" in character.placeholders
 
 
 def test_a_file_gives_name_model_temperature_and_prompt(tmp_path: Path) -> None:
     pirate = load_character(written(tmp_path, PIRATE))
     assert pirate == Character("Pirate", "Arr {user_name}!\n{channel_context}", "openai:gpt-5-mini", 0.9)
-    assert pirate.wants == {"user_name", "channel_context"}
+    assert pirate.placeholders == {"user_name", "channel_context"}
 
 
 def test_line_ends_of_windows_are_understood(tmp_path: Path) -> None:
@@ -48,18 +48,18 @@ def test_line_ends_of_windows_are_understood(tmp_path: Path) -> None:
 def test_several_are_loaded_by_name_and_path_and_the_first_answers(tmp_path: Path) -> None:
     both = load_characters(f"librarian, {written(tmp_path, PIRATE)}")
     assert [one.name for one in both] == ["Librarian", "Pirate"]
-    assert spoken_to("what did I miss?", both).name == "Librarian"
+    assert choose_character("what did I miss?", both).name == "Librarian"
 
 
 @pytest.mark.parametrize("text", ["Pirate, what did I miss?", "pirate: what?", "  PIRATE , hello"])
 def test_another_one_answers_when_its_name_begins_the_question(tmp_path: Path, text: str) -> None:
     both = load_characters(f"librarian, {written(tmp_path, PIRATE)}")
-    assert spoken_to(text, both).name == "Pirate"
+    assert choose_character(text, both).name == "Pirate"
 
 
 def test_a_name_inside_the_question_calls_nobody(tmp_path: Path) -> None:
     both = load_characters(f"librarian, {written(tmp_path, PIRATE)}")
-    assert spoken_to("what is a pirate, really?", both).name == "Librarian"
+    assert choose_character("what is a pirate, really?", both).name == "Librarian"
 
 
 def test_short_values_stand_in_the_prompt_and_blocks_are_pointed_at() -> None:
@@ -79,7 +79,7 @@ def test_braces_in_a_value_are_not_filled_in_again() -> None:
 def test_other_braces_and_doubled_ones_are_text(tmp_path: Path) -> None:
     prompt = 'Say {{user_name}} or {"a": {"b": 1}} or {} or { user_name }.'
     character = load_character(written(tmp_path, f"---\nname: C\n---\n{prompt}"))
-    assert character.wants == frozenset()
+    assert character.placeholders == frozenset()
     assert character.instructions({}) == 'Say {user_name} or {"a": {"b": 1}} or {} or { user_name }.'
 
 
@@ -89,19 +89,19 @@ def test_an_unknown_placeholder_is_an_error_that_names_the_file_and_the_known_on
         load_character(path)
     assert str(path) in str(caught.value)
     assert "{user}." in str(caught.value)
-    assert all(f"{{{name}}}" in str(caught.value) for name in KNOWN)
+    assert all(f"{{{name}}}" in str(caught.value) for name in PLACEHOLDERS)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("no front matter", "must begin with front matter"),
-        ("---\nname: C\nnever closed", "must begin with front matter"),
+        ("no front matter", "must start with front matter"),
+        ("---\nname: C\nnever closed", "must start with front matter"),
         ("---\nmodel: x\n---\nhello", "name: Field required"),
         ("---\nname: C\ntemprature: 1\n---\nhello", "temprature"),
         ("---\nname: C\ntemperature: hot\n---\nhello", "temperature"),
-        ("---\nname: [\n---\nhello", "is no YAML"),
-        ("---\n- a list\n---\nhello", "is wrong"),
+        ("---\nname: [\n---\nhello", "is not valid YAML"),
+        ("---\n- a list\n---\nhello", "is invalid"),
         ("---\nname: C\n---\n  \n", "has no prompt"),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_broken_file_is_one_sentence_with_its_name(tmp_path: Path, text: str, 
 
 
 def test_a_missing_one_is_told_with_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"shipped are .*librarian"):
+    with pytest.raises(ConfigError, match=r"built-in character \(librarian"):
         load_characters("nobody")
     with pytest.raises(ConfigError, match="names no character"):
         load_characters(" , ")
@@ -123,5 +123,5 @@ def test_a_missing_one_is_told_with_what_there_is() -> None:
 
 def test_the_documented_placeholders_are_the_known_ones() -> None:
     page = (Path(__file__).parent.parent / "docs" / "llm.md").read_text(encoding="utf-8")
-    for name, meaning in {**SHORT, **BLOCKS}.items():
+    for name, meaning in {**VALUES, **BLOCKS}.items():
         assert f"| `{{{name}}}` | {meaning} |" in page

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from conftest import Clock
 
-from channelmem.llm.spend import CapReachedError, Hold, Prices, Spend
+from channelmem.llm.spend import CapReachedError, Prices, Reservation, Spend
 from channelmem.settings import Settings
 
 DAY = 86_400
@@ -74,7 +74,7 @@ def test_a_new_day_begins_with_an_empty_page(spend: Spend, clock: Clock) -> None
 
 
 def test_a_call_that_began_yesterday_does_not_touch_today(spend: Spend, clock: Clock) -> None:
-    hold: Hold = spend.reserve(0.9)
+    hold: Reservation = spend.reserve(0.9)
     clock.now += DAY
     today = spend.reserve(0.5)
     spend.settle(hold, 0.1)

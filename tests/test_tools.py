@@ -140,7 +140,7 @@ async def test_an_absent_redis_is_a_sentence_too() -> None:
         async def look(self, look: Look) -> str:
             raise RedisUnavailableError("no")
 
-    assert await tool.call(cast("Memory", Away()), MARK, {}) == tool.AWAY
+    assert await tool.call(cast("Memory", Away()), MARK, {}) == tool.UNREACHABLE
 
 
 # --- with a real memory ---

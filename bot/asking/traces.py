@@ -1,7 +1,8 @@
-"""What lay behind the latest answers, for /why and thumbs down. In: an Answer. Out: a Trace without quotes.
+"""Traces: what the latest answers were based on, for /why and thumbs down. In: an Answer. Out: a Trace without quotes.
 
-Of messages only ids, authors, scores and times are kept: a deleted one must not live on in here. Of the question its
-route is kept, topic included. Who opts out or wants to be forgotten takes every trace of themselves along.
+A trace keeps ids, authors, scores and times of messages, never their text: a deleted message must not survive here.
+Of the question it keeps the route, topic included. People who opt out or ask to be forgotten lose every trace that
+names them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from dataclasses import dataclass, field
 
 from channelmem.types import Answer, Hit, Looked, Question, Route, Timing
 
-KEEP = 1000
+MAX_TRACES = 1000
+MESSAGE_URL = "https://discord.com/channels/{hit.guild_id}/{hit.channel_id}/{hit.id}"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TraceHit:
+    """A recalled message without its text."""
+
     guild_id: int
     channel_id: int
     id: int
@@ -31,43 +35,49 @@ class Trace:
     asker_id: int
     channel_id: int
     route: Route
-    found: tuple[Found, ...]
+    hits: tuple[TraceHit, ...]
     ms: Timing
     tried: tuple[Looked, ...]
     disliked_by: set[int] = field(default_factory=set)
 
     def names(self, person_id: int) -> bool:
-        people = {self.asker_id, *(hit.author_id for hit in self.found), *(each.id for each in self.route.speakers)}
+        people = {self.asker_id, *(hit.author_id for hit in self.hits), *(each.id for each in self.route.speakers)}
         return person_id in people
 
 
 def trace_of(request_id: str, question: Question, answer: Answer) -> Trace:
-    found = tuple(_found_of(hit) for hit in answer.hits)
-    return Trace(request_id, question.asker_id, question.channel_id, answer.route, found, answer.ms, answer.tried)
+    hits = tuple(_without_text(hit) for hit in answer.hits)
+    return Trace(request_id, question.asker_id, question.channel_id, answer.route, hits, answer.ms, answer.tried)
 
 
-def _found_of(hit: Hit) -> Found:
+def _without_text(hit: Hit) -> TraceHit:
     one = hit.message
-    return Found(one.guild_id, one.channel_id, one.id, one.author_id, one.author, hit.score, hit.similarity)
+    return TraceHit(one.guild_id, one.channel_id, one.id, one.author_id, one.author, hit.score, hit.similarity)
 
 
 class Traces:
-    """The newest ones, by the id of the bot's message and by who asked where."""
+    """The newest traces, by asker and channel, and by the id of the bot's message."""
 
     def __init__(self) -> None:
-        self._by_message: OrderedDict[int, Trace] = OrderedDict()
         self._by_asker: OrderedDict[tuple[int, int], Trace] = OrderedDict()
+        self._by_message: OrderedDict[int, Trace] = OrderedDict()
         self.drops = 0
-        """How often somebody took theirs along; an answer that was under way meanwhile may name them still."""
+        """How often somebody's traces were dropped. An answer in progress meanwhile may still name them."""
 
-    def keep(self, message_ids: list[int], trace: Trace) -> None:
-        for id_ in message_ids:
-            self._by_message[id_] = trace
+    def keep(self, trace: Trace) -> None:
+        """Called before the answer is visible, so /why knows it as soon as the asker sees it."""
         self._by_asker[trace.asker_id, trace.channel_id] = trace
-        while len(self._by_message) > KEEP:
-            self._by_message.popitem(last=False)
-        while len(self._by_asker) > KEEP:
-            self._by_asker.popitem(last=False)
+        _trim(self._by_asker)
+
+    def link(self, message_id: int, trace: Trace) -> None:
+        """Connects one of the answer's messages to the trace, for reactions to it."""
+        self._by_message[message_id] = trace
+        _trim(self._by_message)
+
+    def discard(self, request_id: str) -> None:
+        """Nobody saw this answer, so there is nothing to explain."""
+        for asked in [each for each, trace in self._by_asker.items() if trace.request_id == request_id]:
+            del self._by_asker[asked]
 
     def drop_person(self, person_id: int) -> None:
         self.drops += 1
@@ -83,26 +93,30 @@ class Traces:
         return self._by_asker.get((asker_id, channel_id))
 
 
-def explain(trace: Trace, jump_url: str = "https://discord.com/channels") -> str:
+def _trim(table: OrderedDict[int, Trace] | OrderedDict[tuple[int, int], Trace]) -> None:
+    while len(table) > MAX_TRACES:
+        table.popitem(last=False)
+
+
+def explain(trace: Trace) -> str:
     """What /why shows."""
     route, ms = trace.route, trace.ms
-    speakers = ", ".join(person.name for person in route.speakers) or "anybody"
+    speakers = ", ".join(person.name for person in route.speakers) or "anyone"
     lines = [
         f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {route.topic or 'none'}",
         "**Clues** " + ("; ".join(route.why) or "none"),
-        "**Tried** " + ("; ".join(_looked(looked) for looked in trace.tried) or "nothing"),
-        *(f"{n}. {_found(hit, jump_url)}" for n, hit in enumerate(trace.found, 1)),
+        "**Tried** " + ("; ".join(_tried(looked) for looked in trace.tried) or "nothing"),
+        *(f"{n}. {_describe(hit)}" for n, hit in enumerate(trace.hits, 1)),
         f"**Time** {ms.total:.1f} ms (route {ms.route:.1f}, embed {ms.embed:.1f}, search {ms.search:.1f})",
         f"**Request** `{trace.request_id}`",
     ]
     return "\n".join(lines)
 
 
-def _looked(looked: Looked) -> str:
+def _tried(looked: Looked) -> str:
     return f"{looked.source.value}: {looked.problem or f'{looked.count} messages'}"
 
 
-def _found(hit: Found, base: str) -> str:
-    near = "" if hit.similarity is None else f", similarity {hit.similarity:.2f}"
-    url = f"{base}/{hit.guild_id}/{hit.channel_id}/{hit.id}"
-    return f"{hit.author}, score {hit.score:.2f}{near} [↗]({url})"
+def _describe(hit: TraceHit) -> str:
+    similarity = "" if hit.similarity is None else f", similarity {hit.similarity:.2f}"
+    return f"{hit.author}, score {hit.score:.2f}{similarity} [↗]({MESSAGE_URL.format(hit=hit)})"

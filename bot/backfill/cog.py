@@ -1,12 +1,13 @@
-"""Cog: catches up with Discord. In: a guild that appears (start, join, reconnect). Out: a memory in line with it.
+"""Cog: catches up with Discord. In: a guild that becomes available (start, join, reconnect). Out: a Memory in line
+with it.
 
-Only the gap is fetched: from the first message heard in this session (or the newest there is) down to the newest
-that was stored before, newest first so that it is useful at once, within a budget per channel. All gaps of a guild are
-noted in the memory before its first page, since soon nobody could tell them from what is heard, and shrink with every
-page: an interrupted one is closed later.
+Only the gap is fetched: from the first message heard in this session (or the channel's newest) down to the newest one
+stored before, newest first so that it is useful at once, within a budget per channel. The gaps of a guild are recorded
+in Memory before its first page is fetched, because live messages soon hide them, and shrink with every page: an
+interrupted gap is closed later.
 
-Every page is also compared with what was stored before (`reconcile`). A channel without a gap, but with stored
-messages, is asked for its newest page to that end: one request, and no more.
+Every page is compared with what was stored before (`reconcile`). A channel without a gap but with stored messages
+costs one request for its newest page.
 """
 
 from __future__ import annotations
@@ -17,78 +18,75 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import aiohttp
 import discord
 import structlog
 from discord.ext import commands
 
-from bot.backfill.pages import PAGE, Page, fetch, values
-from bot.backfill.reconcile import Known, Reconcile
-from bot.messages.permissions import Room, may_read, remembered, rooms
+from bot.backfill.pages import PAGE_SIZE, Page, convert, fetch_page
+from bot.backfill.reconcile import Reconciler, StoredRevisions
+from bot.backfill.session_gaps import SessionGaps
+from bot.context import BotContext
+from bot.messages.permissions import MessageChannel, can_read, is_remembered, message_channels
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 
-if TYPE_CHECKING:
-    from bot.client import Bot
-
-AT_ONCE = 2
-"""Channels fetched at the same time, over all guilds: live answers come first on Discord's rate limits."""
-RETRIES_S = (0.0, 30.0, 120.0, 600.0)
-"""Waits before each attempt at a guild: Discord may be away for a while."""
-AWAY_S = 15.0
-"""Between two looks whether Redis is back."""
+PARALLEL_CHANNELS = 2
+"""Over all guilds: live answers come first within Discord's rate limits."""
+ATTEMPTS_AFTER_S = (0.0, 30.0, 120.0, 600.0)
+"""Wait before each attempt at a guild: a Discord outage may last a while."""
+REDIS_RETRY_S = 15.0
+"""Between two checks for Redis."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Ids that lie strictly between `oldest` and `newest` are missing; None is "up to the newest there is"."""
+class IdRange:
+    """Ids strictly between `oldest` and `newest` are missing; `newest` None means up to the channel's newest."""
 
     newest: int | None
     oldest: int
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done for a channel."""
+class ChannelPlan:
+    """What to fetch for a channel."""
 
-    room: Room
-    stretches: list[Stretch]
-    from_the_top: bool
-    """The pages of the stretches begin with the channel's newest message, or the first one heard."""
+    channel: MessageChannel
+    missing: list[IdRange]
+    includes_newest: bool
+    """The pages of `missing` start at the channel's newest message, or at the first one heard."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What one run over a guild has done: channels that are finished, and those whose gap is noted."""
+class Progress:
+    """Channel ids that one run over a guild has finished, and those whose gap it recorded."""
 
     done: set[int] = field(default_factory=set)
-    noted: set[int] = field(default_factory=set)
+    recorded: set[int] = field(default_factory=set)
 
 
-def _apart(fresh: Stretch | None, left: Stretch | None) -> list[Stretch]:
-    """Both stretches, the newer first; as one where they overlap."""
+def _merge(fresh: IdRange | None, left: IdRange | None) -> list[IdRange]:
+    """Both ranges, newer first; as one if they overlap."""
     if fresh and left and (left.newest is None or left.newest > fresh.oldest):
-        return [Stretch(fresh.newest, min(fresh.oldest, left.oldest))]
-    return [stretch for stretch in (fresh, left) if stretch]
+        return [IdRange(fresh.newest, min(fresh.oldest, left.oldest))]
+    return [one for one in (fresh, left) if one]
 
 
-def _complain(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("backfill failed", exc_info=error)
 
 
 class Backfill(commands.Cog):
-    def __init__(self, bot: Bot) -> None:
-        self.bot = bot
-        self.memory = bot.memory
-        self.settings = bot.settings
-        self._fills = bot.settings.backfill and bot.settings.backfill_messages > 0
-        """Without, nothing new is fetched; what is stored has to follow edits and deletes all the same."""
-        self._reconcile = Reconcile(bot)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+    def __init__(self, context: BotContext, gaps: SessionGaps) -> None:
+        self.context, self.gaps = context, gaps
+        self.memory, self.settings = context.memory, context.settings
+        self._fetches_new = self.settings.backfill and self.settings.backfill_messages > 0
+        """If not, stored messages are still reconciled with edits and deletes."""
+        self._reconciler = Reconciler(context)
+        self._slots = asyncio.Semaphore(PARALLEL_CHANNELS)
         self._running: dict[int, asyncio.Task[None]] = {}
 
     @commands.Cog.listener()
@@ -100,10 +98,10 @@ class Backfill(commands.Cog):
         self.start(guild)
 
     def start(self, guild: discord.Guild) -> None:
-        """One run per guild: a newer session knows more than the one before, so it takes over."""
+        """One run per guild: a newer session knows more than the last one, so its run takes over."""
         self.stop(guild)
-        task = self._running[guild.id] = asyncio.create_task(self.fill(guild), name=f"backfill {guild.id}")
-        task.add_done_callback(_complain)
+        task = self._running[guild.id] = asyncio.create_task(self.run(guild), name=f"backfill {guild.id}")
+        task.add_done_callback(_log_failure)
 
     @commands.Cog.listener()
     async def on_guild_remove(self, guild: discord.Guild) -> None:
@@ -118,111 +116,111 @@ class Backfill(commands.Cog):
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def fill(self, guild: discord.Guild) -> None:
-        """All gaps of a guild: first the fresh ones, then those that an earlier run left open."""
-        run = Run()
-        for wait_s in RETRIES_S:
+    async def run(self, guild: discord.Guild) -> None:
+        """Closes all gaps of a guild: first the fresh ones, then those an earlier run left open."""
+        progress = Progress()
+        for wait_s in ATTEMPTS_AFTER_S:
             await asyncio.sleep(wait_s)
-            await self._redis(guild.id)
-            if await self._once(guild, run):
+            await self._until_redis_is_up(guild.id)
+            if await self._attempt(guild, progress):
                 return
-        log.warning("backfill given up until the next start or reconnect", guild_id=guild.id)
+        log.warning("giving up on backfill until the next start or reconnect", guild_id=guild.id)
 
-    async def _redis(self, guild_id: int) -> None:
-        """Waits until it answers and has taken what was queued. To give up before would lose the gap: once Redis is
-        back, what was heard meanwhile hides what was missed."""
-        for look in itertools.count():
+    async def _until_redis_is_up(self, guild_id: int) -> None:
+        """Returns once Redis has taken everything queued. Giving up earlier would lose the gap: once Redis is back,
+        the messages heard meanwhile hide what was missed."""
+        for attempt in itertools.count():
             with contextlib.suppress(RedisUnavailableError):
                 await self.memory.gaps(guild_id)
                 if self.memory.available:
                     return
-            if not look:
+            if not attempt:
                 log.warning("backfill postponed", guild_id=guild_id, problem=RedisUnavailableError.__name__)
-            await asyncio.sleep(AWAY_S)
+            await asyncio.sleep(REDIS_RETRY_S)
 
-    async def _once(self, guild: discord.Guild, run: Run) -> bool:
-        """True if no channel is left to fill or to compare."""
-        wanted = [room for room in rooms(guild) if self._wanted(room) and room.id not in run.done]
+    async def _attempt(self, guild: discord.Guild, progress: Progress) -> bool:
+        """True if no channel is left to fetch or to compare."""
+        wanted = [c for c in message_channels(guild) if self._is_wanted(c) and c.id not in progress.done]
         try:
             gaps = await self.memory.gaps(guild.id)
-            left = {gap.channel_id: Stretch(gap.newest_id, gap.oldest_id) for gap in gaps if self._fills}
-            plans = [await self._plan(room, left.get(room.id), run) for room in wanted]
+            left = {gap.channel_id: IdRange(gap.newest_id, gap.oldest_id) for gap in gaps if self._fetches_new}
+            plans = [await self._plan(channel, left.get(channel.id), progress) for channel in wanted]
         except ChannelmemError as error:
             log.warning("backfill postponed", guild_id=guild.id, problem=type(error).__name__)
             return False
-        return all(await asyncio.gather(*(self._guarded(plan, run) for plan in plans)))
+        return all(await asyncio.gather(*(self._carry_out(plan, progress) for plan in plans)))
 
-    def _wanted(self, room: Room) -> bool:
-        return remembered(room, self.settings) and may_read(room, room.guild.me)
+    def _is_wanted(self, channel: MessageChannel) -> bool:
+        return is_remembered(channel, self.settings) and can_read(channel, channel.guild.me)
 
-    async def _plan(self, room: Room, left: Stretch | None, run: Run) -> Plan:
+    async def _plan(self, channel: MessageChannel, left: IdRange | None, progress: Progress) -> ChannelPlan:
         """What was missed just now, then what an earlier run left open."""
-        fresh = await self._fresh(room) if self._fills and room.id not in run.noted else None
-        stretches = _apart(fresh, left)
+        fresh = await self._fresh(channel) if self._fetches_new and channel.id not in progress.recorded else None
+        missing = _merge(fresh, left)
         if fresh is not None:
-            lowest = min(stretch.oldest for stretch in stretches)
-            await self.memory.note_gap(room.guild.id, room.id, fresh.newest, lowest)
-            run.noted.add(room.id)
-        return Plan(room, stretches, fresh is not None or any(stretch.newest is None for stretch in stretches))
+            lowest = min(one.oldest for one in missing)
+            await self.memory.note_gap(channel.guild.id, channel.id, fresh.newest, lowest)
+            progress.recorded.add(channel.id)
+        return ChannelPlan(channel, missing, fresh is not None or any(one.newest is None for one in missing))
 
-    async def _guarded(self, plan: Plan, run: Run) -> bool:
-        """A channel that fails keeps its gap noted and does not stop the others."""
+    async def _fresh(self, channel: MessageChannel) -> IdRange | None:
+        stored, first_heard = await self.gaps.gap(channel.guild.id, channel.id)
+        last = channel.last_message_id
+        if first_heard is None and (last is None or last <= (stored or 0)):
+            return None  # nothing was said since: no request needed
+        return IdRange(first_heard, stored or 0)
+
+    async def _carry_out(self, plan: ChannelPlan, progress: Progress) -> bool:
+        """A channel that fails keeps its recorded gap and does not stop the others."""
         async with self._slots:
             try:
-                await self.fill_room(plan, run)
+                await self.catch_up(plan, progress)
             except (discord.HTTPException, aiohttp.ClientError, OSError, ChannelmemError) as error:
                 log.warning("backfill interrupted", problem=type(error).__name__)
                 return False
             return True
 
-    async def fill_room(self, plan: Plan, run: Run) -> None:
-        """Fetches what is missing; what changed is noticed on the way."""
-        room = plan.room
-        known = await self._reconcile.known(room)
-        if plan.stretches:
-            await self._fill(room, await self._unheard(room, plan.stretches), known)
-        if known and not plan.from_the_top:
-            await self._reconcile.compare(room, known, await fetch(room, None))
-        run.done.add(room.id)
+    async def catch_up(self, plan: ChannelPlan, progress: Progress) -> None:
+        """Fetches what is missing and applies missed edits and deletes on the way."""
+        channel = plan.channel
+        stored = await self._reconciler.stored(channel)
+        if plan.missing:
+            await self._fill(channel, await self._unheard(channel, plan.missing), stored)
+        if stored and not plan.includes_newest:
+            await self._reconciler.compare(channel, stored, await fetch_page(channel, None))
+        progress.done.add(channel.id)
 
-    async def _unheard(self, room: Room, stretches: list[Stretch]) -> list[Stretch]:
-        """The same without what was heard while the channel waited for its turn."""
-        _, first = await self.bot.sessions.gap(room.guild.id, room.id)
-        return [Stretch(first if one.newest is None else one.newest, one.oldest) for one in stretches]
+    async def _unheard(self, channel: MessageChannel, missing: list[IdRange]) -> list[IdRange]:
+        """The ranges without what was heard while the channel waited for its turn."""
+        _, first_heard = await self.gaps.gap(channel.guild.id, channel.id)
+        return [IdRange(first_heard if one.newest is None else one.newest, one.oldest) for one in missing]
 
-    async def _fill(self, room: Room, stretches: list[Stretch], known: Known) -> None:
-        guild_id, lowest = room.guild.id, min(stretch.oldest for stretch in stretches)
+    async def _fill(self, channel: MessageChannel, missing: list[IdRange], stored: StoredRevisions) -> None:
+        guild_id, lowest = channel.guild.id, min(one.oldest for one in missing)
         count, budget = 0, self.settings.backfill_messages
-        for stretch in stretches:
-            async for page, missing in self.pages(room, stretch, budget - count):
-                await self._reconcile.compare(room, known, page)
-                if missing:
-                    found = await values(self.bot, room, missing)
-                    await self.memory.remember_many([value for value in found if value.content])
-                    await self.memory.note_gap(guild_id, room.id, missing[-1].id, lowest)
-                count += len(missing)
-        await self.memory.close_gap(guild_id, room.id)
-        self.bot.metrics.backfilled.inc(count)
-        log.info("backfilled", guild_id=guild_id, channel_id=room.id, count=count)
-
-    async def _fresh(self, room: Room) -> Stretch | None:
-        stored, first = await self.bot.sessions.gap(room.guild.id, room.id)
-        last = room.last_message_id
-        if first is None and (last is None or last <= (stored or 0)):
-            return None  # nothing was said since: no request needed
-        return Stretch(first, stored or 0)
+        for ids in missing:
+            async for page, found in self.pages(channel, ids, budget - count):
+                await self._reconciler.compare(channel, stored, page)
+                if found:
+                    messages = await convert(self.context, channel, found)
+                    await self.memory.remember_many([message for message in messages if message.content])
+                    await self.memory.note_gap(guild_id, channel.id, found[-1].id, lowest)
+                count += len(found)
+        await self.memory.close_gap(guild_id, channel.id)
+        self.context.metrics.backfilled.inc(count)
+        log.info("backfilled", guild_id=guild_id, channel_id=channel.id, count=count)
 
     async def pages(
-        self, room: Room, stretch: Stretch, budget: int
+        self, channel: MessageChannel, ids: IdRange, budget: int
     ) -> AsyncIterator[tuple[Page, list[discord.Message]]]:
-        """Pages, newest first, each with what it has of a stretch: until the stretch's lower end, the budget, or
-        what is too old to be kept."""
-        before, too_old = stretch.newest, time.time() - self.settings.lifetime_s
+        """Pages, newest first, each with its messages in the range; ends at the range's lower end, at the budget, or
+        at messages too old to keep."""
+        before, too_old = ids.newest, time.time() - self.settings.lifetime_s
         while budget > 0:
-            page = await fetch(room, before)
-            inside = [m for m in page.messages if m.id > stretch.oldest and m.created_at.timestamp() > too_old]
-            missing = inside[:budget]
-            yield page, missing
-            if len(missing) < PAGE:
+            page = await fetch_page(channel, before)
+            inside = [m for m in page.messages if m.id > ids.oldest and m.created_at.timestamp() > too_old]
+            found = inside[:budget]
+            yield page, found
+            if len(found) < PAGE_SIZE:
                 return
-            before, budget = missing[-1].id, budget - PAGE
+            before, budget = found[-1].id, budget - PAGE_SIZE

@@ -1,52 +1,49 @@
-"""Pages of a channel's past. In: a channel and where to begin. Out: what Discord has there, as messages to remember."""
+"""Pages of a channel's history. In: a channel and a starting point. Out: messages ready to remember."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import discord
 
+from bot.context import BotContext
 from bot.messages.convert import is_command, to_message
-from bot.messages.members import nick_names
-from bot.messages.permissions import Room
+from bot.messages.members import fetch_members
+from bot.messages.permissions import MessageChannel
 from channelmem.types import Message
 
-if TYPE_CHECKING:
-    from bot.client import Bot
-
-PAGE = 100
-"""The most that Discord gives for one request."""
+PAGE_SIZE = 100
+"""The most Discord returns for one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The answer to one request: everything that is left of a stretch of the channel."""
+    """Discord's reply to one request: every message that still exists in a stretch of the channel."""
 
     messages: Sequence[discord.Message]
     """Newest first, whoever wrote them."""
     before: int | None
-    """Only older ones were asked for; None: the newest there are."""
+    """Only messages older than this were requested; None for the channel's newest."""
 
     def covers(self, message_id: int) -> bool:
-        """Whether a message that existed at the request has to be here, unless it was deleted."""
-        oldest = self.messages[-1].id if len(self.messages) >= PAGE else 0
+        """Whether a message that existed at the time of the request must be on the page."""
+        oldest = self.messages[-1].id if len(self.messages) >= PAGE_SIZE else 0
         return oldest <= message_id and (self.before is None or message_id < self.before)
 
 
-async def fetch(room: Room, before: int | None) -> Page:
-    """One request."""
+async def fetch_page(channel: MessageChannel, before: int | None) -> Page:
+    """Makes one request."""
     start = discord.Object(before) if before else None
-    return Page([m async for m in room.history(limit=PAGE, before=start, oldest_first=False)], before)
+    return Page([m async for m in channel.history(limit=PAGE_SIZE, before=start, oldest_first=False)], before)
 
 
-async def values(bot: Bot, room: Room, messages: Sequence[discord.Message]) -> list[Message]:
-    """People's words and our own, oldest first, as they were said; a command comes without its words."""
-    names = await nick_names(room.guild, (m.author.id for m in messages if not m.author.bot))
-    found = (to_message(message, bot.me, names) for message in reversed(messages))
-    return [_discreet(value, bot.settings.command_prefixes) for value in found if value]
+async def convert(context: BotContext, channel: MessageChannel, messages: Sequence[discord.Message]) -> list[Message]:
+    """Messages of people and of the bot, oldest first; a command comes without its text."""
+    members = await fetch_members(channel.guild, (m.author.id for m in messages if not m.author.bot))
+    converted = (to_message(message, context.me, members) for message in reversed(messages))
+    return [_blank_command(message, context.settings.command_prefixes) for message in converted if message]
 
 
-def _discreet(value: Message, prefixes: str) -> Message:
-    return replace(value, content="") if not value.own and is_command(value.content, prefixes) else value
+def _blank_command(message: Message, prefixes: str) -> Message:
+    return replace(message, content="") if not message.own and is_command(message.content, prefixes) else message

@@ -1,7 +1,7 @@
-"""Discord's own history, the last resort of `ask`. In: a question. Out: the newest words, or a plain sentence.
+"""Discord's history, the last resort of `ask`. In: a question. Out: the channel's newest messages, or a sentence that
+says why there are none.
 
-What is fetched lives here for a few seconds, so that ten questions make one request, and is never stored. While it
-lives, new messages, edits and deletes are applied to it: a cache must not know better than the channel.
+Fetched messages are cached for a few seconds, so ten questions cost one request, and are never stored.
 """
 
 from __future__ import annotations
@@ -9,171 +9,155 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import aiohttp
 import discord
 
+from bot.history.recent import RecentMessages
 from bot.messages.convert import is_command, to_message
-from bot.messages.members import nick_names
-from bot.messages.permissions import ROOMS, Room, may_read
+from bot.messages.members import fetch_members
+from bot.messages.permissions import MESSAGE_CHANNELS, MessageChannel, can_read
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Question
 
-PAGE = 100
-KEEP_S = 5.0
-WAIT_S = 6.0
+PAGE_SIZE = 100
+CACHE_S = 5.0
+TIMEOUT_S = 6.0
 
-NO_CHANNEL = "I cannot see this channel on Discord."
-FORBIDDEN = "I may not read this channel's history on Discord (my Read Message History permission is missing here)."
-GONE = "Discord says that this channel no longer exists."
-SLOW_DOWN = "Discord asked me to slow down, so I could not look at its history just now."
-TROUBLE = "Discord has trouble at the moment, so I could not look at its history."
-NO_ANSWER = "Discord did not answer in time, so I could not look at its history."
-
-
-@dataclass(slots=True)
-class _Window:
-    """One channel's fetched past, kept in step with what happens meanwhile."""
-
-    messages: dict[int, Message] = field(default_factory=dict)
-    gone: set[int] = field(default_factory=set)
-    problem: str = ""
-    until: float = float("inf")
-    """Endless while the fetch is under way."""
-    flight: asyncio.Task[None] | None = None
-
-    def alive(self) -> list[Message]:
-        return [message for id_, message in self.messages.items() if id_ not in self.gone]
+UNKNOWN_CHANNEL = "I can't see this channel on Discord."
+FORBIDDEN = "I can't read this channel's history: I'm missing the Read Message History permission here."
+DELETED_CHANNEL = "Discord says this channel no longer exists."
+RATE_LIMITED = "Discord asked me to slow down, so I couldn't check the channel's history just now."
+DISCORD_DOWN = "Discord is having trouble, so I couldn't check the channel's history."
+TIMED_OUT = "Discord took too long to answer, so I couldn't check the channel's history."
 
 
 class DiscordHistory:
-    """Implements channelmem.types.History over a discord.py client."""
+    """Implements channelmem.types.History with a discord.py client."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._clock = clock
         self._client: discord.Client | None = None
-        self._windows: dict[int, _Window] = {}
+        self._cache: dict[int, RecentMessages] = {}
 
     def attach(self, client: discord.Client) -> None:
-        """The client exists only after Memory is open, and Memory wants its history first."""
+        """Memory needs its history before the client exists, so the client arrives later."""
         self._client = client
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
-        window = await self._window(question.channel_id)
-        if window.problem:
-            return Past(problem=window.problem)
+        recent = await self._recent(question.channel_id)
+        if recent.problem:
+            return Past(problem=recent.problem)
         oldest = question.ts - max_age_s
-        kept = sorted((m for m in window.alive() if m.id < question.id and m.ts >= oldest), key=lambda m: m.id)
+        kept = sorted((m for m in recent.current() if m.id < question.id and m.ts >= oldest), key=lambda m: m.id)
         return Past(tuple(kept[-limit:]))
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
-        room = self._room(channel_id)
-        if room is None or not may_read(room, room.guild.me):
+        channel = self._channel(channel_id)
+        if channel is None or not can_read(channel, channel.guild.me):
             return None
         try:
-            async with asyncio.timeout(WAIT_S):
-                found = await room.fetch_message(message_id)
+            async with asyncio.timeout(TIMEOUT_S):
+                found = await channel.fetch_message(message_id)
         except (discord.HTTPException, aiohttp.ClientError, OSError):
             return None
-        value = to_message(found, self._me())
-        return self._cut(value) if value else None
+        message = to_message(found, self._me())
+        return self._shorten(message) if message else None
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
 
-    # --- what happens while a window lives ---
+    # --- live events keep the cache current ---
 
-    def note(self, message: Message) -> None:
-        """Somebody wrote or edited; an older revision than the one that is here changes nothing."""
-        window = self._windows.get(message.channel_id)
-        if window is None or not self._wanted(message):
-            return
-        known = window.messages.get(message.id)
-        if known is None or known.revision <= message.revision:
-            window.messages[message.id] = self._cut(message)
+    def update(self, message: Message) -> None:
+        """Somebody wrote or edited a message."""
+        recent = self._cache.get(message.channel_id)
+        if recent is not None and self._is_relevant(message):
+            recent.update(self._shorten(message))
 
-    def drop(self, channel_id: int, ids: Iterable[int]) -> None:
-        window = self._windows.get(channel_id)
-        if window is not None:
-            window.gone.update(ids)
+    def delete(self, channel_id: int, ids: Iterable[int]) -> None:
+        recent = self._cache.get(channel_id)
+        if recent is not None:
+            recent.delete(ids)
 
-    def drop_author(self, author_id: int) -> None:
-        """Somebody wants to be forgotten: what was fetched goes too."""
-        for window in self._windows.values():
-            window.gone.update(m.id for m in window.messages.values() if m.author_id == author_id)
+    def delete_author(self, author_id: int) -> None:
+        """Somebody asked to be forgotten."""
+        for recent in self._cache.values():
+            recent.delete_author(author_id)
 
     # --- fetching ---
 
-    async def _window(self, channel_id: int) -> _Window:
+    async def _recent(self, channel_id: int) -> RecentMessages:
         now = self._clock()
-        self._windows = {id_: w for id_, w in self._windows.items() if w.until > now}
-        window = self._windows.get(channel_id)
-        if window is None:
-            window = self._windows[channel_id] = _Window()
-            window.flight = asyncio.create_task(self._fill(channel_id, window))
-        if window.flight is not None:
-            await asyncio.shield(window.flight)  # one who gives up must not take the others' answer away
-        return window
+        self._cache = {id_: kept for id_, kept in self._cache.items() if kept.expires_at > now}
+        recent = self._cache.get(channel_id)
+        if recent is None:
+            recent = self._cache[channel_id] = RecentMessages()
+            recent.fetch = asyncio.create_task(self._fill(channel_id, recent))
+        if recent.fetch is not None:
+            await asyncio.shield(recent.fetch)  # a cancelled question must not cancel the fetch for the others
+        return recent
 
-    async def _fill(self, channel_id: int, window: _Window) -> None:
-        room = self._room(channel_id)
+    async def _fill(self, channel_id: int, recent: RecentMessages) -> None:
+        channel = self._channel(channel_id)
         try:
-            if room is None:
-                window.problem = NO_CHANNEL
-            elif not may_read(room, room.guild.me):
-                window.problem = FORBIDDEN  # Discord would answer with an empty page, not with an error
+            if channel is None:
+                recent.problem = UNKNOWN_CHANNEL
+            elif not can_read(channel, channel.guild.me):
+                recent.problem = FORBIDDEN  # Discord would return an empty page instead of an error
             else:
-                window.problem = await self._request(room, window)
+                recent.problem = await self._request(channel, recent)
         finally:
-            window.until = self._clock() + KEEP_S
-            # Also where nobody asks again: a window that stays would hold these words, and all that is said after.
-            asyncio.get_running_loop().call_later(KEEP_S, self._end, channel_id, window)
+            recent.expires_at = self._clock() + CACHE_S
+            # Drop it even if nobody asks again: otherwise it would hold people's words indefinitely.
+            asyncio.get_running_loop().call_later(CACHE_S, self._expire, channel_id, recent)
 
-    def _end(self, channel_id: int, window: _Window) -> None:
-        if self._windows.get(channel_id) is window:
-            del self._windows[channel_id]
+    def _expire(self, channel_id: int, recent: RecentMessages) -> None:
+        if self._cache.get(channel_id) is recent:
+            del self._cache[channel_id]
 
-    async def _request(self, room: Room, window: _Window) -> str:
+    async def _request(self, channel: MessageChannel, recent: RecentMessages) -> str:
+        """Fills the cache with one page; returns the problem, if any."""
         try:
-            async with asyncio.timeout(WAIT_S):
-                page = [message async for message in room.history(limit=PAGE)]
+            async with asyncio.timeout(TIMEOUT_S):
+                page = [message async for message in channel.history(limit=PAGE_SIZE)]
         except discord.HTTPException as error:
-            return sentence(error)
+            return problem_sentence(error)
         except discord.RateLimited:
-            return SLOW_DOWN
+            return RATE_LIMITED
         except TimeoutError:
-            return NO_ANSWER
+            return TIMED_OUT
         except (aiohttp.ClientError, OSError):
-            return TROUBLE
-        names = await nick_names(room.guild, (m.author.id for m in page if not m.author.bot))
-        for message in page:
-            value = to_message(message, self._me(), names)
-            if value is not None and self._wanted(value):
-                window.messages.setdefault(value.id, self._cut(value))  # an edit that came meanwhile is newer
+            return DISCORD_DOWN
+        members = await fetch_members(channel.guild, (m.author.id for m in page if not m.author.bot))
+        for found in page:
+            message = to_message(found, self._me(), members)
+            if message is not None and self._is_relevant(message):
+                recent.add_fetched(self._shorten(message))
         return ""
 
-    def _wanted(self, message: Message) -> bool:
+    def _is_relevant(self, message: Message) -> bool:
         return not message.own and not is_command(message.content, self._settings.command_prefixes)
 
-    def _cut(self, message: Message) -> Message:
+    def _shorten(self, message: Message) -> Message:
         return replace(message, content=message.content[: self._settings.history_content_chars])
 
-    def _room(self, channel_id: int) -> Room | None:
+    def _channel(self, channel_id: int) -> MessageChannel | None:
         found = self._client.get_channel(channel_id) if self._client else None
-        return found if isinstance(found, ROOMS) else None
+        return found if isinstance(found, MESSAGE_CHANNELS) else None
 
     def _me(self) -> discord.ClientUser:
         if self._client is None or self._client.user is None:
-            raise RuntimeError("a room is only found after log-in")
+            raise RuntimeError("channels are known only after login")
         return self._client.user
 
 
-def sentence(error: discord.HTTPException) -> str:
+def problem_sentence(error: discord.HTTPException) -> str:
     """What people are told when Discord refuses."""
     if isinstance(error, discord.Forbidden):
         return FORBIDDEN
     if isinstance(error, discord.NotFound):
-        return GONE
-    return SLOW_DOWN if error.status == 429 else TROUBLE
+        return DELETED_CHANNEL
+    return RATE_LIMITED if error.status == 429 else DISCORD_DOWN

@@ -1,4 +1,4 @@
-"""Cog: hears the guilds. In: Discord's events. Out: Memory calls, in the order of the events, and nothing else."""
+"""Cog: listens to the guilds. In: Discord's events. Out: Memory calls, in the order of the events."""
 
 from __future__ import annotations
 
@@ -6,133 +6,129 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import discord
 import structlog
 from discord.ext import commands
 
+from bot.backfill.session_gaps import SessionGaps
+from bot.context import BotContext
 from bot.messages.convert import is_command, to_message
-from bot.messages.permissions import remembered
+from bot.messages.permissions import is_remembered
 from channelmem.types import Message
 
-if TYPE_CHECKING:
-    from bot.client import Bot
-
-CATCH_UP_S = 1.0
-"""Longer than this no question waits: Redis may be away."""
+UNTIL_STORED_S = 1.0
+"""A question waits no longer than this: Redis may be unreachable."""
 
 log = structlog.get_logger(__name__)
 
 
-class Listen(commands.Cog):
-    def __init__(self, bot: Bot) -> None:
-        self.bot = bot
-        self.memory = bot.memory
-        self.settings = bot.settings
-        self._latest: dict[int, asyncio.Event] = {}
+class Listening(commands.Cog):
+    def __init__(self, context: BotContext, gaps: SessionGaps) -> None:
+        self.context, self.gaps = context, gaps
+        self.memory, self.settings = context.memory, context.settings
+        self._being_stored: dict[int, asyncio.Event] = {}
 
-    def value(self, message: discord.Message) -> Message | None:
-        """What to remember of a message: nothing for bots, commands, DMs and channels that are switched off."""
-        if not remembered(message.channel, self.settings):
+    def memorable(self, message: discord.Message) -> Message | None:
+        """The message to remember; None for bots, commands, DMs and excluded channels."""
+        if not is_remembered(message.channel, self.settings):
             return None
-        value = to_message(message, self.bot.me)
-        if value is None or (not value.own and is_command(value.content, self.settings.command_prefixes)):
+        converted = to_message(message, self.context.me)
+        if converted is None or (not converted.own and is_command(converted.content, self.settings.command_prefixes)):
             return None
-        return value if value.content else None
+        return converted if converted.content else None
 
     @commands.Cog.listener()
     async def on_shard_connect(self, shard_id: int) -> None:
-        self.bot.sessions.begin(shard_id, self.bot.shard_count or 1)
+        self.gaps.begin_session(shard_id, self.context.shard_count)
 
     @commands.Cog.listener()
     async def on_message(self, message: discord.Message) -> None:
-        # discord.py starts one task per event, in order; nothing may wait between here and `remember`
-        # but what keeps that order.
-        value = self.value(message)
-        if value is None:
+        # discord.py starts one task per event, in order; only what preserves that order may be awaited before
+        # `remember`.
+        memorable = self.memorable(message)
+        if memorable is None:
             return
-        self.bot.history.note(value)
-        with self._under_way(value.channel_id):
+        self.context.history.update(memorable)
+        with self._storing(memorable.channel_id):
             if self.settings.backfill:
-                await self.bot.sessions.heard(value.guild_id, value.channel_id, value.id)
-            outcome = await self.memory.remember(value)
-        self.bot.metrics.remembered.labels(outcome=outcome.value).inc()
+                await self.gaps.heard(memorable.guild_id, memorable.channel_id, memorable.id)
+            outcome = await self.memory.remember(memorable)
+        self.context.metrics.messages.labels(outcome=outcome.value).inc()
 
     @contextlib.contextmanager
-    def _under_way(self, channel_id: int) -> Iterator[None]:
-        stored = self._latest[channel_id] = asyncio.Event()
+    def _storing(self, channel_id: int) -> Iterator[None]:
+        stored = self._being_stored[channel_id] = asyncio.Event()
         try:
             yield
         finally:
             stored.set()
-            if self._latest.get(channel_id) is stored:
-                del self._latest[channel_id]
+            if self._being_stored.get(channel_id) is stored:
+                del self._being_stored[channel_id]
 
-    async def caught_up(self, channel_id: int) -> None:
-        """Until what was said in a channel before this moment is stored: a question must see it."""
-        if (latest := self._latest.get(channel_id)) is not None:
+    async def until_stored(self, channel_id: int) -> None:
+        """Waits until everything said in the channel so far is stored: a question must see it."""
+        if (latest := self._being_stored.get(channel_id)) is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(latest.wait(), CATCH_UP_S)
+                await asyncio.wait_for(latest.wait(), UNTIL_STORED_S)
 
     @commands.Cog.listener()
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
         if payload.guild_id is None:
             return
-        value = self.value(payload.message)
+        memorable = self.memorable(payload.message)
         if payload.message.edited_at is None:
-            # Discord also sends this when it unfurls a link or pins: no edit, nothing new. But our own answer to a
-            # slash command begins as "is thinking" and gets its words this way.
-            if value is not None and value.own:
-                await self.memory.remember(value)
-            return
-        if value is not None:
-            self.bot.history.note(value)
-            await self.memory.edit(value)
-        elif (said := to_message(payload.message, self.bot.me)) is not None:
-            # Emptied, or turned into a command: the old words must not stay. The message does, and may get new ones.
-            self.bot.history.drop(payload.channel_id, (payload.message_id,))
-            await self.memory.edit(replace(said, content=""))
+            # Discord sends this for unfurled links and pins, too: nothing new was said. But the bot's own answer to a
+            # slash command starts as "is thinking" and gets its text this way.
+            if memorable is not None and memorable.own:
+                await self.memory.remember(memorable)
+        elif memorable is not None:
+            self.context.history.update(memorable)
+            await self.memory.edit(memorable)
+        elif (converted := to_message(payload.message, self.context.me)) is not None:
+            # Now empty, or a command: the old text must go. The message stays and may get new text.
+            self.context.history.delete(payload.channel_id, (payload.message_id,))
+            await self.memory.edit(replace(converted, content=""))
 
     @commands.Cog.listener()
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
         if payload.guild_id is not None:
-            await self._forget(payload.guild_id, payload.channel_id, (payload.message_id,))
+            await self._delete(payload.guild_id, payload.channel_id, (payload.message_id,))
 
     @commands.Cog.listener()
     async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
         if payload.guild_id is not None:
-            await self._forget(payload.guild_id, payload.channel_id, tuple(sorted(payload.message_ids)))
+            await self._delete(payload.guild_id, payload.channel_id, tuple(sorted(payload.message_ids)))
 
-    async def _forget(self, guild_id: int, channel_id: int, ids: tuple[int, ...]) -> None:
-        self.bot.history.drop(channel_id, ids)
+    async def _delete(self, guild_id: int, channel_id: int, ids: tuple[int, ...]) -> None:
+        self.context.history.delete(channel_id, ids)
         await self.memory.delete(guild_id, channel_id, ids)
         log.info("messages deleted", guild_id=guild_id, channel_id=channel_id, count=len(ids))
 
     @commands.Cog.listener()
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
-        self.bot.sessions.lose(channel.guild.id, channel.id)
+        self.gaps.reset(channel.guild.id, channel.id)
         await self.memory.delete_channel(channel.guild.id, channel.id)
         log.info("channel removed", guild_id=channel.guild.id, channel_id=channel.id)
 
     @commands.Cog.listener()
     async def on_raw_thread_delete(self, payload: discord.RawThreadDeleteEvent) -> None:
-        self.bot.sessions.lose(payload.guild_id, payload.thread_id)
+        self.gaps.reset(payload.guild_id, payload.thread_id)
         await self.memory.delete_channel(payload.guild_id, payload.thread_id)
         log.info("thread removed", guild_id=payload.guild_id, channel_id=payload.thread_id)
 
     @commands.Cog.listener()
     async def on_raw_thread_update(self, payload: discord.RawThreadUpdateEvent) -> None:
-        if payload.data["thread_metadata"]["archived"]:  # so that years of forum posts do not add up
-            self.bot.sessions.lose(payload.guild_id, payload.thread_id)
+        if payload.data["thread_metadata"]["archived"]:  # otherwise years of forum posts would pile up
+            self.gaps.reset(payload.guild_id, payload.thread_id)
 
     @commands.Cog.listener()
     async def on_guild_unavailable(self, guild: discord.Guild) -> None:
-        # The session goes on without this guild; what is said there meanwhile is never sent.
-        self.bot.sessions.lose(guild.id)
+        # The session continues without this guild; Discord never sends what is said there meanwhile.
+        self.gaps.reset(guild.id)
 
     @commands.Cog.listener()
     async def on_guild_remove(self, guild: discord.Guild) -> None:
-        self.bot.sessions.lose(guild.id)
+        self.gaps.reset(guild.id)
         await self.memory.delete_guild(guild.id)
         log.info("guild removed", guild_id=guild.id)

@@ -1,7 +1,7 @@
-"""What a Discord message says, as people read it. In: discord.Message. Out: channelmem's Message, plain text.
+"""Converts Discord messages. In: discord.Message. Out: channelmem's Message, with the text as people read it.
 
-Mentions, channels, roles and custom emoji become the names that people see; stickers, attachments, polls, link
-previews and forwards become short words in brackets, so that they can be recalled like anything else that was said.
+Mentions, channels, roles and custom emoji become the names people see; stickers, attachments, polls, link previews
+and forwards become short notes in brackets, so they can be recalled like any other message.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import discord
 
 from channelmem.types import Message, Person
 
-MARK = re.compile(
+MARKUP = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+|/(?P<slash>[^:>]+):\d+)>"
 )
-JUMP = re.compile(r" ?https://discord\.com/channels/[\d/]+")
-SPOKEN = {discord.MessageType.default, discord.MessageType.reply}
-OWN = SPOKEN | {discord.MessageType.chat_input_command}
+JUMP_URL = re.compile(r" ?https://discord\.com/channels/[\d/]+")
+PEOPLE_TYPES = {discord.MessageType.default, discord.MessageType.reply}
+OWN_TYPES = PEOPLE_TYPES | {discord.MessageType.chat_input_command}
 PREVIEW_CHARS = 200
 
-Names = dict[int, discord.Member]
-"""Members looked up for a message that came without them (fetched history carries no nick names)."""
+Members = dict[int, discord.Member]
+"""Looked up for messages that arrive without them: fetched history carries no nicknames."""
 
 
-def to_message(message: discord.Message, me: discord.ClientUser, names: Names | None = None) -> Message | None:
-    """The value that Memory keeps; None for what is not a person's word in a guild: bots, webhooks, notices, DMs."""
-    if message.guild is None or not _counts(message, me):
+def to_message(message: discord.Message, me: discord.ClientUser, members: Members | None = None) -> Message | None:
+    """What Memory keeps; None for bots, webhooks, system messages and DMs."""
+    if message.guild is None or not _is_kept(message, me):
         return None
-    author = (names or {}).get(message.author.id, message.author)
-    content = readable(message, names)
+    author = (members or {}).get(message.author.id, message.author)
+    content = plain_text(message, members)
     if author.id == me.id:
-        content = JUMP.sub("", content)  # our own links are for clicking; as words they only drown what was said
+        content = JUMP_URL.sub("", content)  # our links are for clicking; as words they would only bury the quote
     return Message(
         guild_id=message.guild.id,
         channel_id=message.channel.id,
@@ -44,38 +44,38 @@ def to_message(message: discord.Message, me: discord.ClientUser, names: Names | 
         reply_to=replied_to(message),
         mentions=tuple(person.id for person in message.mentions),
         own=author.id == me.id,
-        addressed=author.id != me.id and addressed(message, me),
+        addressed=author.id != me.id and is_addressed(message, me),
         revision=message.edited_at.timestamp() if message.edited_at else 0.0,
-        aliases=aliases(author),
+        aliases=aliases_of(author),
     )
 
 
-def _counts(message: discord.Message, me: discord.ClientUser) -> bool:
+def _is_kept(message: discord.Message, me: discord.ClientUser) -> bool:
     if message.author.id == me.id:
-        return message.type in OWN and not message.flags.loading and not message.flags.ephemeral
-    return message.type in SPOKEN and not message.author.bot and message.webhook_id is None
+        return message.type in OWN_TYPES and not message.flags.loading and not message.flags.ephemeral
+    return message.type in PEOPLE_TYPES and not message.author.bot and message.webhook_id is None
 
 
-def aliases(author: discord.User | discord.Member) -> tuple[str, ...]:
-    """The author's other names: a nick hides the global name, and both hide the user name."""
+def aliases_of(author: discord.User | discord.Member) -> tuple[str, ...]:
+    """The author's other names: a nickname hides the global name, and both hide the username."""
     known = (author.global_name, author.name)
     return tuple(dict.fromkeys(name for name in known if name and name != author.display_name))
 
 
-def person(member: discord.User | discord.Member) -> Person:
-    return Person(member.id, member.display_name, aliases(member))
+def to_person(member: discord.User | discord.Member) -> Person:
+    return Person(member.id, member.display_name, aliases_of(member))
 
 
 def replied_to(message: discord.Message) -> int | None:
-    """The message that this one answers; a forward points to another message too, but answers nothing."""
+    """The id of the message this one replies to; a forward references a message too, but is not a reply."""
     reference = message.reference
     return reference.message_id if reference and message.type is discord.MessageType.reply else None
 
 
-def addressed(message: discord.Message, me: discord.ClientUser) -> bool:
-    """Meant for the bot: it mentions the bot or its role, answers it, or is a direct message."""
+def is_addressed(message: discord.Message, me: discord.ClientUser) -> bool:
+    """Whether it mentions the bot or its role, replies to it, or is a direct message."""
     if message.guild is None:
-        # A guild that the cache does not have looks the same; there the bot would talk into everything.
+        # A guild missing from the cache looks the same, and there the bot would answer every message.
         return isinstance(message.channel, discord.DMChannel)
     if any(person.id == me.id for person in message.mentions):
         return True
@@ -87,38 +87,38 @@ def addressed(message: discord.Message, me: discord.ClientUser) -> bool:
 
 
 def is_command(content: str, prefixes: str) -> bool:
-    """`!play` is for some bot; `...`, `$5` and `?!` are people talking."""
+    """`!play` is a command for some bot; `...`, `$5` and `?!` are people talking."""
     return any(content.startswith(p) and content[len(p) : len(p) + 1].isalpha() for p in prefixes.split())
 
 
-def readable(message: discord.Message, names: Names | None = None) -> str:
-    """All that a message says, in one text."""
-    parts = [_named(message.content, message, names), *_extras(message)]
+def plain_text(message: discord.Message, members: Members | None = None) -> str:
+    """Everything the message says, as one text."""
+    parts = [_with_names(message.content, message, members), *_extras(message)]
     if message.poll is not None:
         parts.append(_poll(message.poll))
     for snapshot in message.message_snapshots:
-        inner = [_named(snapshot.content, message, names), *_extras(snapshot)]
+        inner = [_with_names(snapshot.content, message, members), *_extras(snapshot)]
         parts.append(f"[forwarded: {_join(inner)}]")
     return _join(parts)
 
 
-def without_bot(message: discord.Message, me: discord.ClientUser) -> str:
-    """The question that a message asks: its text without the mention of the bot."""
+def question_text(message: discord.Message, me: discord.ClientUser) -> str:
+    """The message without the mention of the bot."""
     role = message.guild.self_role if message.guild else None
     content = re.sub(rf"<@!?{me.id}>", " ", message.content)
     if role is not None:
         content = content.replace(role.mention, " ")
-    return " ".join(_named(content, message, None).split())
+    return " ".join(_with_names(content, message, None).split())
 
 
 def _join(parts: Iterable[str]) -> str:
     return "\n".join(part for part in (part.strip() for part in parts) if part)
 
 
-def _named(content: str, message: discord.Message, names: Names | None) -> str:
+def _with_names(content: str, message: discord.Message, members: Members | None) -> str:
     people: dict[int, discord.User | discord.Member] = {p.id: p for p in message.mentions}
-    people |= names or {}
-    return MARK.sub(lambda found: _name(found, message.guild, people), content)
+    people |= members or {}
+    return MARKUP.sub(lambda found: _name(found, message.guild, people), content)
 
 
 def _name(found: re.Match[str], guild: discord.Guild | None, people: dict[int, discord.User | discord.Member]) -> str:
@@ -154,8 +154,8 @@ def _attachment(attachment: discord.Attachment) -> str:
 
 
 def _preview(embed: discord.Embed) -> str:
-    said = ": ".join(part for part in (embed.title, embed.description) if part)
-    return f"[link: {said[:PREVIEW_CHARS]}]" if said else ""
+    text = ": ".join(part for part in (embed.title, embed.description) if part)
+    return f"[link: {text[:PREVIEW_CHARS]}]" if text else ""
 
 
 def _poll(poll: discord.Poll) -> str:

@@ -1,4 +1,5 @@
-"""Who may be heard and what may be read. In: settings, channels, people. Out: yes or no, and lists of channel ids."""
+"""Permissions: which channels the bot remembers and who may read them. In: channels, people, settings. Out: yes or no,
+and lists of channel ids."""
 
 from __future__ import annotations
 
@@ -6,48 +7,50 @@ import discord
 
 from channelmem.settings import Settings
 
-Room = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
-ROOMS = (discord.TextChannel, discord.VoiceChannel, discord.StageChannel, discord.Thread)
+MessageChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
+MESSAGE_CHANNELS = (discord.TextChannel, discord.VoiceChannel, discord.StageChannel, discord.Thread)
 
 
-def remembered(channel: discord.abc.Snowflake, settings: Settings) -> bool:
-    """By the allow and block lists; a thread follows its parent unless it is listed itself."""
+def is_remembered(channel: discord.abc.Snowflake, settings: Settings) -> bool:
+    """Applies the allow and block lists; a thread follows its parent unless it is listed itself."""
     if not settings.enabled:
         return False
     if isinstance(channel, discord.PartialMessageable) and settings.channels_block:
-        return False  # a thread that Discord has not told us of: its parent may be a blocked one
+        return False  # a thread Discord has not announced yet: its parent may be blocked
     ids = {channel.id} | ({channel.parent_id} if isinstance(channel, discord.Thread) else set())
     if ids & set(settings.channels_block):
         return False
     return not settings.channels_allow or bool(ids & set(settings.channels_allow))
 
 
-def may_see(channel: Room, who: discord.Member) -> bool:
-    """Hears what is said there now."""
+def can_see(channel: MessageChannel, member: discord.Member) -> bool:
+    """Whether the member receives what is said there now."""
     if isinstance(channel, discord.Thread) and channel.parent is None:
         return False
-    return channel.permissions_for(who).view_channel
+    return channel.permissions_for(member).view_channel
 
 
-def may_read(channel: Room, who: discord.Member | discord.Role) -> bool:
-    """Sees the channel and its past; in a voice channel the chat also needs the right to connect."""
+def can_read(channel: MessageChannel, reader: discord.Member | discord.Role) -> bool:
+    """Whether the reader sees the channel and its past; the chat of a voice channel requires Connect, too."""
     if isinstance(channel, discord.Thread) and channel.parent is None:
         return False
-    held = channel.permissions_for(who)
+    granted = channel.permissions_for(reader)
     voice = isinstance(channel, discord.VoiceChannel | discord.StageChannel)
-    return held.view_channel and held.read_message_history and (held.connect or not voice)
+    return granted.view_channel and granted.read_message_history and (granted.connect or not voice)
 
 
-def rooms(guild: discord.Guild) -> list[Room]:
-    """Every place of the guild where people write, threads included."""
-    return [c for c in (*guild.channels, *guild.threads) if isinstance(c, ROOMS)]
+def message_channels(guild: discord.Guild) -> list[MessageChannel]:
+    """Every channel of the guild where people write, threads included."""
+    return [c for c in (*guild.channels, *guild.threads) if isinstance(c, MESSAGE_CHANNELS)]
 
 
-def readable_channel_ids(here: Room, asker: discord.Member, settings: Settings, *, private: bool) -> tuple[int, ...]:
-    """Further channels that a question may look at: asker and bot can both read them at this moment.
+def readable_channel_ids(
+    here: MessageChannel, asker: discord.Member, settings: Settings, *, private: bool
+) -> tuple[int, ...]:
+    """Other channels a question may search: asker and bot can both read them right now.
 
-    An answer that everybody here sees must not carry words out of a room that some of them cannot enter, so a public
-    question is kept to rooms that are open to all of the guild. Age-restricted rooms only feed age-restricted ones.
+    Everybody in the channel sees a public answer, so a public question only searches channels that the whole guild
+    can read. Age-restricted channels are searched only from age-restricted ones.
     """
     if not settings.cross_channel:
         return ()
@@ -56,11 +59,11 @@ def readable_channel_ids(here: Room, asker: discord.Member, settings: Settings, 
     if not private:
         readers.append(guild.default_role)
     return tuple(
-        room.id
-        for room in rooms(guild)
-        if room.id != here.id
-        and remembered(room, settings)
-        and not (isinstance(room, discord.Thread) and room.is_private())
-        and (here.is_nsfw() or not room.is_nsfw())
-        and all(may_read(room, reader) for reader in readers)
+        channel.id
+        for channel in message_channels(guild)
+        if channel.id != here.id
+        and is_remembered(channel, settings)
+        and not (isinstance(channel, discord.Thread) and channel.is_private())
+        and (here.is_nsfw() or not channel.is_nsfw())
+        and all(can_read(channel, reader) for reader in readers)
     )

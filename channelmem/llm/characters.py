@@ -1,9 +1,9 @@
-"""Characters: who the bot is when a language model speaks. In: a Markdown file with front matter. Out: a prompt.
+"""Characters: the bot's persona in a language model's answers. In: a Markdown file with front matter. Out: a prompt.
 
-The file's text is a prompt with placeholders. Those of the first kind (`{user_name}` ...) are short and are written
-where they stand. Those of the second (`{channel_context}` ...) hold what people wrote: they go into the user's message
-as marked blocks, and a pointer to the block stands in the prompt, so that no stranger's words are among the
-instructions. All are put in at one pass: braces inside a value stay braces.
+The file's text is a prompt with placeholders. Short values (`{user_name}` ...) are inserted in place. Blocks
+(`{channel_context}` ...) hold what people wrote: they go into the user's message between marks, and the prompt only
+points to them, so that nobody's words end up among the instructions. All placeholders are replaced in one pass:
+braces inside a value stay braces.
 """
 
 from __future__ import annotations
@@ -19,29 +19,27 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channelmem.errors import ConfigError
 
-SHIPPED: Final = Path(__file__).with_name("characters")
+BUILT_IN: Final = Path(__file__).with_name("characters")
 
-SHORT: Final = {
+VALUES: Final = {
     "bot_name": "the bot's name as people see it",
-    "user_name": "who asks",
-    "location": "where: '#general of My Server', or 'a direct message'",
+    "user_name": "the name of whoever asks",
+    "location": "for example '#general of My Server', or 'a direct message'",
     "now": "date, time and time zone of the question",
 }
 BLOCKS: Final = {
     "channel_context": "the context block: ambient threads, hits, references, reply chain (docs/context.md)",
-    "recent_memories": "hits that are older than the rolling buffer",
-    "answer": "the answer that quotes, as the bot gives it without a language model",
+    "recent_memories": "hits older than the rolling buffer",
+    "answer": "the quoting answer, as the bot gives it without a language model",
 }
-KNOWN: Final = {**SHORT, **BLOCKS}
+PLACEHOLDERS: Final = {**VALUES, **BLOCKS}
 
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL | re.MULTILINE)
-# {{name}} writes {name}; other braces, as in a JSON example, mean themselves.
+# {{name}} becomes {name}; other braces, as in a JSON example, stay as they are.
 _PLACEHOLDER: Final = re.compile(r"\{\{(?P<literal>\w+)\}\}|\{(?P<name>\w+)\}")
 
 
-class _Head(BaseModel):
-    """The front matter."""
-
+class _FrontMatter(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=80)
@@ -54,43 +52,43 @@ class Character:
     name: str
     prompt: str
     model: str | None = None
-    """Instead of CHANNELMEM_LLM_MODEL."""
+    """Overrides CHANNELMEM_LLM_MODEL."""
     temperature: float | None = None
 
     @property
-    def wants(self) -> frozenset[str]:
-        """The placeholders that the prompt uses."""
+    def placeholders(self) -> frozenset[str]:
+        """Those the prompt uses."""
         return frozenset(found["name"] for found in _PLACEHOLDER.finditer(self.prompt) if found["name"])
 
     def instructions(self, values: Mapping[str, str]) -> str:
-        """The prompt with its short values; a block is pointed at."""
-        return _PLACEHOLDER.sub(lambda found: _written(found, values), self.prompt)
+        """The prompt with its values, and with pointers to the blocks."""
+        return _PLACEHOLDER.sub(lambda found: _replacement(found, values), self.prompt)
 
 
-def _written(found: re.Match[str], values: Mapping[str, str]) -> str:
+def _replacement(found: re.Match[str], values: Mapping[str, str]) -> str:
     if found["literal"]:
         return f"{{{found['literal']}}}"
     return f"(see <{found['name']}> in the message)" if found["name"] in BLOCKS else values[found["name"]]
 
 
 def load_characters(names: str) -> tuple[Character, ...]:
-    """The characters of a comma-separated list of shipped names and paths; the first is the one that answers."""
+    """Loads a comma-separated list of built-in names and paths; the first character answers by default."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
-        raise ConfigError(f"CHANNELMEM_CHARACTER names no character; {_shipped()}.")
+        raise ConfigError(f"CHANNELMEM_CHARACTER is empty. {_choices()}")
     return tuple(load_character(_path(name)) for name in wanted)
 
 
 def load_character(path: Path) -> Character:
-    """Reads one file; everything that is wrong with it is one sentence that names the file."""
+    """Reads one file; raises ConfigError with one sentence that names the file and the problem."""
     try:
         text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The character file {path} cannot be read: {error}; {_shipped()}.") from error
+        raise ConfigError(f"Can't read the character file {path}: {error}. {_choices()}") from error
     found = _FRONT.match(text)
     if found is None:
-        raise ConfigError(f"The character file {path} must begin with front matter: ---, name: ..., ---.")
-    head = _head(path, found["head"])
+        raise ConfigError(f"The character file {path} must start with front matter: ---, name: ..., ---.")
+    head = _front_matter(path, found["head"])
     prompt = found["body"].strip()
     if not prompt:
         raise ConfigError(f"The character file {path} has no prompt below its front matter.")
@@ -98,42 +96,44 @@ def load_character(path: Path) -> Character:
     return Character(head.name, prompt, head.model, head.temperature)
 
 
-def spoken_to(text: str, characters: Sequence[Character]) -> Character:
-    """The character whose name begins the text ("Pirate, what did I miss?"), or the first."""
+def choose_character(text: str, characters: Sequence[Character]) -> Character:
+    """The character whose name starts the text ("Pirate, what did I miss?"), or else the first."""
     for character in characters[1:]:
         if re.match(rf"\s*{re.escape(character.name)}\s*[,:]", text, re.IGNORECASE):
             return character
     return characters[0]
 
 
-def _head(path: Path, text: str) -> _Head:
+def _front_matter(path: Path, text: str) -> _FrontMatter:
     try:
-        return _Head.model_validate(yaml.safe_load(text) or {})
+        return _FrontMatter.model_validate(yaml.safe_load(text) or {})
     except yaml.YAMLError as error:
-        raise ConfigError(f"The front matter of {path} is no YAML: {' '.join(str(error).split())}.") from error
+        raise ConfigError(f"The front matter of {path} is not valid YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "it"
+        known = ", ".join(_FrontMatter.model_fields)
         raise ConfigError(
-            f"The front matter of {path} is wrong: {where}: {first['msg']} (known: {', '.join(_Head.model_fields)})."
+            f"The front matter of {path} is invalid: {where}: {first['msg']} (known fields: {known})."
         ) from error
 
 
 def _check_placeholders(path: Path, prompt: str) -> None:
     used = dict.fromkeys(found["name"] for found in _PLACEHOLDER.finditer(prompt) if found["name"])
-    unknown = [f"{{{name}}}" for name in used if name not in KNOWN]
+    unknown = [f"{{{name}}}" for name in used if name not in PLACEHOLDERS]
     if unknown:
-        known = ", ".join(f"{{{name}}}" for name in KNOWN)
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
         raise ConfigError(
-            f"The character file {path} has unknown placeholders: {', '.join(unknown)}. Known are {known}; "
-            "double braces, as in {{this}}, are written as they are."
+            f"The character file {path} has unknown placeholders: {', '.join(unknown)}. Known: {known}. "
+            "To write literal braces, double them: {{this}}."
         )
 
 
 def _path(name: str) -> Path:
     is_path = name.endswith(".md") or "/" in name or "\\" in name
-    return Path(name).expanduser() if is_path else SHIPPED / f"{name}.md"
+    return Path(name).expanduser() if is_path else BUILT_IN / f"{name}.md"
 
 
-def _shipped() -> str:
-    return f"shipped are {', '.join(sorted(path.stem for path in SHIPPED.glob('*.md')))}, or give the path of a file"
+def _choices() -> str:
+    names = ", ".join(sorted(path.stem for path in BUILT_IN.glob("*.md")))
+    return f"Use a built-in character ({names}) or the path of a file."

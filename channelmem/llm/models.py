@@ -1,6 +1,6 @@
-"""A language model by its name. In: settings, a name such as anthropic:claude-haiku-4-5. Out: a metered model.
+"""Builds language models. In: settings and a name such as anthropic:claude-haiku-4-5. Out: a metered model.
 
-Metered: every request to the provider sets aside what it can cost at most, and settles with what it did cost.
+Metered: every request reserves the most it can cost, and settles with what it did cost.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from channelmem.errors import ConfigError
-from channelmem.llm.spend import Hold, Prices, Spend
+from channelmem.llm.spend import Prices, Reservation, Spend
 from channelmem.settings import Settings
 
-OpenAI: Final = ("openai", "openai-chat")
-COMPATIBLE: Final = (*OpenAI, "ollama", "vllm", "litellm")
-"""Prefixes that may stand before a model's name at an OpenAI-compatible endpoint."""
+OPENAI: Final = ("openai", "openai-chat")
+COMPATIBLE: Final = (*OPENAI, "ollama", "vllm", "litellm")
+"""Prefixes allowed before a model's name at an OpenAI-compatible endpoint."""
 OPENAI_NAMES: Final = ("gpt-", "chatgpt-", "o1", "o3", "o4")
 OVERHEAD_TOKENS: Final = 1000
-"""What providers add to a prompt that offers tools; the largest documented is about half of it."""
+"""What providers add to a prompt with tools; the largest documented figure is about half of this."""
 
-STUMBLES: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
-"""What pydantic-ai and the SDKs raise over a well-formed response that has none of the promised fields."""
-NOT_UNDERSTOOD: Final = "the response is not of the promised form"
+MALFORMED: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
+"""What pydantic-ai and the SDKs raise for valid JSON that lacks the expected fields."""
+MALFORMED_MESSAGE: Final = "the response lacks expected fields"
 
 OnTokens = Callable[[int, int], None]
 
 
-def named_model(name: str, settings: Settings) -> Model:
+def build_model(name: str, settings: Settings) -> Model:
     """Raises ConfigError if the name, the key or a package is missing."""
     try:
-        return _named(name, settings)
+        return _build(name, settings)
     except (UserError, ImportError, ValueError) as error:
-        raise ConfigError(f"The language model {name!r} (CHANNELMEM_LLM_MODEL) cannot be used: {error}") from error
+        raise ConfigError(f"Can't use the language model {name!r} (CHANNELMEM_LLM_MODEL): {error}") from error
 
 
-def _named(name: str, settings: Settings) -> Model:
+def _build(name: str, settings: Settings) -> Model:
     key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
     provider, _, model = name.partition(":")
     if provider == "anthropic":
@@ -53,15 +53,15 @@ def _named(name: str, settings: Settings) -> Model:
         return infer_model(name, lambda _: at_anthropic)
     if settings.llm_base_url:
         return _compatible(model if provider in COMPATIBLE else name, settings.llm_base_url, key)
-    if provider in OpenAI:
-        # Chat completions rather than responses: those are kept by OpenAI unless told otherwise.
+    if provider in OPENAI:
+        # Chat completions, because OpenAI stores what goes through the responses API unless told otherwise.
         at_openai = _provider("openai", "OpenAIProvider", api_key=key)
         return infer_model(f"openai-chat:{model}", lambda _: at_openai)
     return infer_model(name, lambda kind: _other(kind, key))
 
 
 def _provider(module: str, kind: str, /, **options: Any) -> Provider[Any]:
-    # Each SDK takes a second to import; only the one that is used is.
+    # Each SDK takes a second to import, so only the one in use is imported.
     made: Callable[..., Provider[Any]] = getattr(import_module(f"pydantic_ai.providers.{module}"), kind)
     try:
         return made(**options)
@@ -76,20 +76,20 @@ def _compatible(model: str, base_url: str, key: str | None) -> Model:
 
 
 def _at(base_url: str, key: str | None, model: str) -> dict[str, Any]:
-    # The older field for the longest answer is understood everywhere but at OpenAI's own newer models.
+    # Every endpoint accepts the older max_tokens field, except OpenAI's own newer models.
     profile = {"openai_chat_supports_max_completion_tokens": model.startswith(OPENAI_NAMES)}
     return {"name": "openai-compatible", "base_url": base_url, "api_key": key, "profile": profile}
 
 
 def _other(kind: str, key: str | None) -> Provider[Any]:
-    """Everything else that pydantic-ai knows, configured by that provider's own variables."""
+    """Any other provider pydantic-ai supports, configured by that provider's own variables."""
     if key is not None:
-        raise UserError(f"set the key of {kind} by its own variable, not by CHANNELMEM_LLM_API_KEY.")
+        raise UserError(f"set the key of {kind} with its own variable, not with CHANNELMEM_LLM_API_KEY.")
     return infer_provider(kind)
 
 
-class Metered(WrapperModel):
-    """A model whose every request fits the day's spend cap."""
+class MeteredModel(WrapperModel):
+    """A model whose requests stay within the daily spend cap."""
 
     def __init__(self, wrapped: Model, spend: Spend, prices: Prices, on_tokens: OnTokens) -> None:
         super().__init__(wrapped)
@@ -101,15 +101,15 @@ class Metered(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        hold = self._reserve(messages, model_settings, model_request_parameters)
+        reservation = self._reserve(messages, model_settings, model_request_parameters)
         try:
             response = await super().request(messages, model_settings, model_request_parameters)
         except ModelHTTPError:
-            self._spend.settle(hold, 0.0)
+            self._spend.settle(reservation, 0.0)
             raise
-        except STUMBLES as error:
-            raise UnexpectedModelBehavior(NOT_UNDERSTOOD) from error
-        self._settle(hold, response.usage)
+        except MALFORMED as error:
+            raise UnexpectedModelBehavior(MALFORMED_MESSAGE) from error
+        self._settle(reservation, response.usage)
         return response
 
     @asynccontextmanager
@@ -120,7 +120,7 @@ class Metered(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncIterator[StreamedResponse]:
-        hold = self._reserve(messages, model_settings, model_request_parameters)
+        reservation = self._reserve(messages, model_settings, model_request_parameters)
         answered = False
         try:
             async with super().request_stream(
@@ -130,22 +130,22 @@ class Metered(WrapperModel):
                 yield response
         except ModelHTTPError:
             if not answered:
-                self._spend.settle(hold, 0.0)
+                self._spend.settle(reservation, 0.0)
             raise
-        except STUMBLES as error:
-            raise UnexpectedModelBehavior(NOT_UNDERSTOOD) from error
-        self._settle(hold, response.usage)
+        except MALFORMED as error:
+            raise UnexpectedModelBehavior(MALFORMED_MESSAGE) from error
+        self._settle(reservation, response.usage)
 
     def _reserve(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> Hold:
-        # A token stands for at least one byte, and the dump holds every byte that is sent, and more.
+    ) -> Reservation:
+        # A token is at least one byte, and the dump contains every byte sent, and more.
         tools = sum(len(str(tool)) for tool in parameters.function_tools)
         tokens = len(ModelMessagesTypeAdapter.dump_json(messages)) + tools + OVERHEAD_TOKENS
         return self._spend.reserve(self._prices.cost(tokens, (settings or {}).get("max_tokens", 0)))
 
-    def _settle(self, hold: Hold, usage: RequestUsage) -> None:
-        """Where the provider does not say what was used, and after a broken answer, the whole hold stays spent."""
+    def _settle(self, reservation: Reservation, usage: RequestUsage) -> None:
+        """If the provider reports no usage, or the answer broke off, the whole reservation counts as spent."""
         self._on_tokens(usage.input_tokens, usage.output_tokens)
         if usage.input_tokens and not usage.unmeasured_requests:
-            self._spend.settle(hold, self._prices.cost(usage.input_tokens, usage.output_tokens))
+            self._spend.settle(reservation, self._prices.cost(usage.input_tokens, usage.output_tokens))

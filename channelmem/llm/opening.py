@@ -1,6 +1,6 @@
-"""The door to language models. In: settings and Memory. Out: a speaker, or none where no model is configured.
+"""Opens the configured language model. In: settings and Memory. Out: a responder, or None if no model is configured.
 
-The packages behind it are an optional extra and take a second to import, so they are loaded only when a model is named.
+The model packages are an optional extra and take a second to import, so they load only when a model is configured.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from channelmem.llm.characters import load_characters
 from channelmem.settings import Settings
 
 if TYPE_CHECKING:
-    from channelmem.llm.agent import Llm
+    from channelmem.llm.agent import LlmResponder
     from channelmem.memory import Memory
 
 NOT_INSTALLED = (
-    "CHANNELMEM_LLM_MODEL is set, but the packages for language models are missing: pip install 'channelmem[llm]'"
+    "CHANNELMEM_LLM_MODEL is set, but the language model packages are missing: pip install 'channelmem[llm]'"
 )
 
 
-def open_llm(settings: Settings, memory: Memory, *, clock: Callable[[], float] = time.time) -> Llm | None:
-    """Raises ConfigError, with what to do, if a model is wanted and cannot be had."""
+def open_responder(
+    settings: Settings, memory: Memory, *, clock: Callable[[], float] = time.time
+) -> LlmResponder | None:
+    """Raises ConfigError, with the fix, if the configured model can't be used."""
     if settings.llm_model is None:
         return None
     characters = load_characters(settings.character)
@@ -32,5 +34,5 @@ def open_llm(settings: Settings, memory: Memory, *, clock: Callable[[], float] =
         agent = import_module("channelmem.llm.agent")
     except ImportError as error:
         raise ConfigError(NOT_INSTALLED) from error
-    llm: Llm = agent.Llm(settings, memory, characters, clock=clock)
-    return llm
+    responder: LlmResponder = agent.LlmResponder(settings, memory, characters, clock=clock)
+    return responder

@@ -1,6 +1,6 @@
-"""The seam to a language model: what the ask cog hands over, and what it gets back.
+"""The interface to a language model. In: a question, Memory's answer, the location. Out: a growing text.
 
-In: the question, Memory's answer, the place. Out: growing text. Without a speaker the bot sends the quoting answer.
+Without a responder, callers show the quoting answer instead.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Protocol
 from channelmem.types import Answer, Question
 
 
-class SpeechError(Exception):
-    """No (whole) answer could be had: time-out, refusal, spend cap. The bot then sends the quoting answer."""
+class ResponderError(Exception):
+    """The model gave no complete answer: timeout, refusal, spend cap. The caller then shows the quoting answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the question was asked, in the words that people use."""
+class Location:
+    """Where the question was asked, by the names people see."""
 
     guild: str = ""
     channel: str = ""
 
 
-class Speaker(Protocol):
-    """Puts Memory's answer into words of its own."""
+class Responder(Protocol):
+    """Puts Memory's answer into its own words."""
 
-    def reply(self, question: Question, answer: Answer, place: Place) -> AsyncIterator[str]:
-        """Yields the whole text so far, longer each time; raises SpeechError when it cannot go on."""
+    def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+        """Yields the whole text so far, longer each time; raises ResponderError if it can't go on."""
 
     async def close(self) -> None:
         """Called once, after the last answer."""

@@ -1,7 +1,7 @@
-"""The daily spend cap. In: what a model call may cost at most, then what it did cost. Out: leave to call, or none.
+"""The daily spend cap. In: the most a model call can cost, then what it did cost. Out: a reservation, or a refusal.
 
-The most a call can cost is set aside before it is made, so calls that run at the same time cannot exceed the cap
-together. The books are kept in memory, per UTC day: a restart begins with an empty page.
+Each call reserves its maximum cost before it starts, so concurrent calls cannot exceed the cap together. Spending is
+tracked in memory per UTC day: a restart begins at zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MILLION: Final = 1_000_000
 
 
 class CapReachedError(Exception):
-    """The next call could exceed the cap of the day."""
+    """The next call could exceed the daily cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Money set aside for one call, on the day it was made."""
+class Reservation:
+    """Money reserved for one call, on the day of the reservation."""
 
     day: int
     usd: float
@@ -51,25 +51,25 @@ class Spend:
 
     @property
     def used_usd(self) -> float:
-        """Spent or set aside today."""
-        self._turn_page()
+        """Spent or reserved today."""
+        self._start_new_day()
         return self._used_usd
 
-    def reserve(self, usd: float) -> Hold:
-        """Sets the most that a call can cost aside; raises CapReachedError if the cap has no room for it."""
-        self._turn_page()
+    def reserve(self, usd: float) -> Reservation:
+        """Reserves the most a call can cost; raises CapReachedError if that could exceed the cap."""
+        self._start_new_day()
         if self._used_usd + usd > self._cap_usd:
             raise CapReachedError(f"the cap of {self._cap_usd:g} USD per day leaves no room for another model call")
         self._used_usd += usd
-        return Hold(self._day, usd)
+        return Reservation(self._day, usd)
 
-    def settle(self, hold: Hold, usd: float) -> None:
-        """Puts what the call did cost in place of what was set aside. A call begun yesterday is yesterday's."""
-        self._turn_page()
-        if hold.day == self._day:
-            self._used_usd += usd - hold.usd
+    def settle(self, reservation: Reservation, usd: float) -> None:
+        """Replaces the reservation with the actual cost. A call that started yesterday counts for yesterday."""
+        self._start_new_day()
+        if reservation.day == self._day:
+            self._used_usd += usd - reservation.usd
 
-    def _turn_page(self) -> None:
+    def _start_new_day(self) -> None:
         today = self._today()
         if today != self._day:
             self._day, self._used_usd = today, 0.0

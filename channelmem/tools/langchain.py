@@ -1,5 +1,6 @@
-"""`get_channel_context` as a LangChain tool, for agents that run on it (extra: langchain). In: Memory and whose
-question it is. Out: a StructuredTool. A module of its own, so that nobody else needs LangChain.
+"""`get_channel_context` as a LangChain tool. In: Memory and a question. Out: a StructuredTool.
+
+A separate module, so that only its users need LangChain (extra: langchain).
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from channelmem.types import Question
 try:
     from langchain_core.tools import StructuredTool
 except ImportError as error:
-    raise ConfigError("The LangChain tool needs a package more: pip install 'channelmem[langchain]'") from error
+    raise ConfigError("The LangChain tool needs an extra package: pip install 'channelmem[langchain]'") from error
 
 if TYPE_CHECKING:
-    from channelmem import Memory
+    from channelmem.memory import Memory
 
 
 def langchain_tool(memory: Memory, question: Question) -> StructuredTool:
-    """A tool bound to one question: it sees what its asker may see. It is asynchronous (`ainvoke`)."""
+    """A tool bound to one question: it sees what the asker may see. It is asynchronous (`ainvoke`)."""
 
     async def get_channel_context(query: str = "", limit: int = 15, speaker: str = "", since: str = "") -> str:
         return await look(memory, question, Arguments(query=query, limit=limit, speaker=speaker, since=since))
@@ -30,6 +31,6 @@ def langchain_tool(memory: Memory, question: Question) -> StructuredTool:
         name=NAME,
         description=DESCRIPTION,
         args_schema=Arguments,
-        # LangChain checks the arguments itself; a wrong one is a sentence for the model here too.
+        # LangChain validates the arguments itself; an invalid one becomes a sentence for the model here, too.
         handle_validation_error=complaint,
     )

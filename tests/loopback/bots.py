@@ -14,7 +14,7 @@ from typing import Self
 
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
-from channelmem.llm.responder import Speaker
+from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
@@ -25,11 +25,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextlib.asynccontextmanager
 async def running(
-    server: Loopback, settings: Settings, memory: Memory, history: DiscordHistory, llm: Speaker | None = None
+    server: Loopback, settings: Settings, memory: Memory, history: DiscordHistory, responder: Responder | None = None
 ) -> AsyncIterator[Bot]:
     """Our bot, logged in and ready, in this process."""
     before = point_at(server.api_base, server.gateway_url)
-    bot = Bot(settings, memory, history, llm=llm, guild_ready_timeout=0.05)
+    bot = Bot(settings, memory, history, responder=responder, guild_ready_timeout=0.05)
     try:
         async with bot:
             task = asyncio.create_task(bot.start(server.rest.token))
@@ -37,7 +37,7 @@ async def running(
             if task.done():
                 task.result()
             yield bot
-            await bot.leave()
+            await bot.shut_down()
             await task
     finally:
         point_at(before[0], str(before[1]))
