@@ -13,8 +13,10 @@ from loopback.bots import running
 from loopback.payloads import Role
 from loopback.recorder import Recorder
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 
 from bot import client
+from bot.asking import delivery
 from bot.asking.cog import NOT_ANSWERED
 from bot.asking.refusals import ASKER_CANT_READ, BOT_CANT_SEE, DIRECT_MESSAGE, EMPTY_QUESTION, EXCLUDED_CHANNEL
 from bot.client import Bot
@@ -152,6 +154,31 @@ async def test_why_explains_the_latest_answer_to_the_asker_only(
     assert await scene.server.answered(others) == NOT_ANSWERED
 
 
+async def test_an_answer_can_be_explained_as_soon_as_people_see_it(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    told: list[str] = []
+
+    async def ask_why() -> None:
+        """The answer is in the channel; Discord's confirmation is still on its way to the bot."""
+        why = await scene.server.slash(scene.general, scene.mark, "why")
+        told.append(await scene.server.answered(why))
+
+    scene.server.rest.on_the_way[rf"/{scene.general.id}/messages$"] = ask_why
+    await scene.server.ask(scene.general, scene.mark, "what did I say?")
+    await scene.server.until(lambda: told)
+    assert "**Route** channel, topic" in told[0]
+
+
+async def test_an_answer_that_nobody_saw_is_not_explained(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    scene.server.fail("POST", rf"/{scene.general.id}/messages$", 403)
+    await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+    await scene.server.until(lambda: scene.server.calls("POST", rf"/{scene.general.id}/messages$"))
+    await scene.server.until(lambda: not recording.traces.latest(scene.mark.id, scene.general.id))
+    text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    assert text == NOT_ANSWERED
+
+
 @pytest.mark.parametrize("command", ["memory forget me", "memory opt-out"])
 async def test_nothing_is_left_to_explain_to_who_wants_to_be_forgotten(
     scene: Scene, recording: Bot, recorder: Recorder, command: str
@@ -165,11 +192,12 @@ async def test_nothing_is_left_to_explain_to_who_wants_to_be_forgotten(
 async def test_an_answer_under_way_leaves_nothing_to_explain_to_who_wants_to_be_forgotten(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
-    recorder.slow_s = 0.3
+    recorder.may_answer.clear()
     asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "what did I say?"))
     await scene.server.until(lambda: recorder.questions)
     await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory forget me"))
     assert not asking.done()
+    recorder.may_answer.set()
     await asking
     text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
     assert text == NOT_ANSWERED
@@ -178,6 +206,7 @@ async def test_an_answer_under_way_leaves_nothing_to_explain_to_who_wants_to_be_
 async def test_a_thumbs_down_is_counted_once_per_person(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
     answer = await scene.server.reply(asked)
+    await scene.server.until(lambda: recording.traces.of_message(int(answer["id"])))
     for person, emoji in ((scene.mark, "👎"), (scene.mark, "👎"), (scene.ann, "👍"), (scene.ann, "👎🏽")):
         await scene.server.react(answer, person, emoji)
 
@@ -205,29 +234,51 @@ async def test_a_long_answer_is_split_and_only_the_first_part_is_a_reply(
     assert await scene.server.answered(slash, messages=3) == "\n".join(m["content"] for m in sent)
 
 
-async def test_typing_is_shown_only_when_the_answer_is_slow(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+async def typed(scene: Scene) -> None:
+    await scene.server.until(lambda: scene.server.calls("POST", "/typing"))
+
+
+async def test_an_answer_that_comes_in_time_shows_no_typing(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "TYPING_AFTER_S", PATIENCE_S)
     await scene.server.ask(scene.general, scene.mark, "fast?")
     assert scene.server.calls("POST", "/typing") == []
-    recorder.slow_s = 1.0
-    await scene.server.ask(scene.general, scene.mark, "slow?")
-    assert len(scene.server.calls("POST", "/typing")) == 1
+
+
+async def test_typing_is_shown_while_an_answer_is_slow(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
+    recorder.may_answer.clear()
+    asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "slow?"))
+    await typed(scene)
+    recorder.may_answer.set()
+    assert await asking == recorder.answer
 
 
 async def test_an_answer_does_not_wait_for_the_typing_indicator(
-    scene: Scene, recording: Bot, recorder: Recorder
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.server.fail("POST", "/typing", 502, times=9)  # discord.py tries five times, with growing pauses
-    recorder.slow_s = 1.0
-    assert await scene.server.ask(scene.general, scene.mark, "slow?") == recorder.answer
-    assert len(scene.server.calls("POST", "/typing")) == 1
+    monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
+    attempts = 5  # of discord.py, with growing pauses
+    scene.server.fail("POST", "/typing", 502, times=attempts)
+    recorder.may_answer.clear()
+    asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "slow?"))
+    await typed(scene)
+    recorder.may_answer.set()
+    assert await asking == recorder.answer
+    assert len(scene.server.calls("POST", "/typing")) < attempts
 
 
 async def test_a_question_that_was_deleted_meanwhile_is_still_answered(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
-    recorder.slow_s = 0.3
+    recorder.may_answer.clear()
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+    await scene.server.until(lambda: recorder.questions)
     await scene.server.delete(scene.general, int(asked["id"]))
+    recorder.may_answer.set()
     await scene.server.until(lambda: scene.server.sent(scene.general))
 
 
@@ -248,14 +299,13 @@ async def test_a_failure_of_ours_is_admitted_and_the_next_question_is_answered(
 async def test_an_answer_that_takes_too_long_for_a_bot_that_leaves_ends_without_noise(
     scene: Scene, quick: Settings, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "DRAIN_S", 0.05)
+    monkeypatch.setattr(client, "DRAIN_S", 0.0)
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
-    recorder.slow_s = 0.5
+    recorder.may_answer.clear()
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
         await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         await scene.server.until(lambda: recorder.questions)
-    await asyncio.sleep(1.0)
     gc.collect()
     assert complaints == []
 
@@ -277,7 +327,7 @@ async def test_a_second_question_too_soon_gets_an_hourglass(scene: Scene, record
         second = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} second")
         await scene.server.until(lambda: second.get("_reactions"))
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="third")
-        assert "Try again in 60 s" in await scene.server.answered(slash)
+        assert "Try again in" in await scene.server.answered(slash)
         await scene.server.ask(scene.general, scene.ann, "somebody else")
     assert [q.text for q in recorder.questions] == ["first", "somebody else"]
 
@@ -356,16 +406,20 @@ async def test_a_channel_that_was_closed_to_the_bot_is_not_told_of(scene: Scene,
 class Parrot:
     """A responder whose text grows, and which may fail half-way."""
 
-    def __init__(self, *steps: str, breaks: bool = False, slow_s: float = 0.0) -> None:
-        self.steps, self.breaks, self.slow_s = steps, breaks, slow_s
+    def __init__(self, *steps: str, breaks: bool = False) -> None:
+        self.steps, self.breaks = steps, breaks
+        self.may_speak, self.may_go_on = asyncio.Event(), asyncio.Event()
+        self.may_speak.set()
+        self.may_go_on.set()
         self.closed = False
         self.location: Location | None = None
 
     async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
         self.location = location
-        await asyncio.sleep(self.slow_s)
+        await self.may_speak.wait()
         for step in self.steps:
             yield step
+            await self.may_go_on.wait()
         if self.breaks:
             raise ResponderError("the model went away")
 
@@ -373,6 +427,12 @@ class Parrot:
         self.closed = True
 
 
+@pytest.fixture
+def edited_only_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "EDIT_EVERY_S", PATIENCE_S)
+
+
+@pytest.mark.usefixtures("edited_only_at_the_end")
 async def test_a_growing_text_ends_in_one_message(scene: Scene, quick: Settings, recorder: Recorder) -> None:
     parrot = Parrot("Pol", "Polly wants", "Polly wants a turtle.")
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
@@ -387,18 +447,37 @@ async def test_a_growing_text_ends_in_one_message(scene: Scene, quick: Settings,
     assert post.body["allowed_mentions"] == patch.body["allowed_mentions"] == {"parse": []}
 
 
-async def test_a_responder_that_thinks_for_long_is_seen_typing(
+async def test_an_answer_that_is_still_growing_can_be_explained_and_disliked(
     scene: Scene, quick: Settings, recorder: Recorder
 ) -> None:
-    parrot = Parrot("Sorry for the wait.", slow_s=1.0)
+    parrot = Parrot("Pol", "Polly wants a turtle.")
+    parrot.may_go_on.clear()
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot) as bot:
+        asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
+        reply = await scene.server.reply(asked)
+        why = await scene.server.slash(scene.general, scene.mark, "why")
+        assert "**Route** channel, topic" in await scene.server.answered(why)
+        await scene.server.until(lambda: bot.traces.of_message(int(reply["id"])))
+        parrot.may_go_on.set()
+
+
+async def test_a_responder_that_thinks_for_long_is_seen_typing(
+    scene: Scene, quick: Settings, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
+    parrot = Parrot("Sorry for the wait.")
+    parrot.may_speak.clear()
     async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
-        assert await scene.server.ask(scene.general, scene.mark, "well?") == "Sorry for the wait."
-        assert len(scene.server.calls("POST", "/typing")) == 1
+        asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "well?"))
+        await typed(scene)
+        parrot.may_speak.set()
+        assert await asking == "Sorry for the wait."
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="well?", private=True)
         await scene.server.until(lambda: slash.text == "Sorry for the wait.")
     assert slash.ephemeral
 
 
+@pytest.mark.usefixtures("edited_only_at_the_end")
 async def test_a_responder_that_fails_is_replaced_by_the_quoting_answer(
     scene: Scene, quick: Settings, recorder: Recorder
 ) -> None:

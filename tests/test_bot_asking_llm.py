@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from conftest import FakeEmbedder
 from llm_server import LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 
+from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
@@ -31,19 +34,23 @@ async def model() -> AsyncIterator[LlmServer]:
 
 
 @pytest.fixture
-async def talking(
-    scene: Scene, settings: Settings, fake_embedder: FakeEmbedder, model: LlmServer
-) -> AsyncIterator[Scene]:
-    """The scene with a bot that speaks through the model."""
+async def bot(scene: Scene, settings: Settings, fake_embedder: FakeEmbedder, model: LlmServer) -> AsyncIterator[Bot]:
+    """A bot that speaks through the model."""
     changes: dict[str, Any] = {"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0, "llm_retries": 0}
     llm_settings = {"llm_model": "openai:gpt-5-mini", "llm_base_url": model.openai_url, "backfill": False}
     spoken = settings.model_copy(update={**changes, **llm_settings})
     history = DiscordHistory(spoken)
     async with (
         Memory.open(spoken, history=history, embedder=fake_embedder) as memory,
-        running(scene.server, spoken, memory, history, open_responder(spoken, memory)),
+        running(scene.server, spoken, memory, history, open_responder(spoken, memory)) as started,
     ):
-        yield scene
+        yield started
+
+
+@pytest.fixture
+def talking(scene: Scene, bot: Bot) -> Scene:
+    """The scene with that bot in it."""
+    return scene
 
 
 async def answer(scene: Scene, text: str, expected: str) -> str:
@@ -79,12 +86,19 @@ async def test_when_the_model_fails_the_bot_quotes(talking: Scene, model: LlmSer
     assert "You said" in await answer(talking, QUESTION, TURTLES)
 
 
-async def test_what_was_deleted_while_the_model_failed_is_not_quoted(talking: Scene, model: LlmServer) -> None:
-    model.will(replace(status(500), wait_s=1.0))
+async def test_what_was_deleted_while_the_model_failed_is_not_quoted(
+    talking: Scene, bot: Bot, model: LlmServer
+) -> None:
+    gate = asyncio.Event()
+    model.will(replace(status(500), gate=gate))
     said = await talking.server.say(talking.general, talking.mark, TURTLES)
     asked = await talking.server.say(talking.general, talking.mark, f"{talking.server.world.bot.mention} {QUESTION}")
     await talking.server.until(lambda: model.requests)
     await talking.server.delete(talking.general, int(said["id"]))
+    async with asyncio.timeout(PATIENCE_S):
+        while TURTLES in [message.content async for message in bot.memory.export(talking.mark.id)]:
+            pass
+    gate.set()
     assert "All the way down" not in (await talking.server.reply(asked))["content"]
 
 
@@ -121,7 +135,7 @@ async def test_python_m_bot_with_a_model_configured_by_environment(
     async with BotProcess(scene.server, environment) as process:
         await process.start(tmp_path)
         # The packages of a provider take their time to load on a busy machine.
-        await scene.server.until(lambda: scene.server.gateway.connected, timeout_s=60)
+        await scene.server.until(lambda: scene.server.gateway.connected)
         await scene.server.say(scene.general, scene.mark, TURTLES)
         assert await answer(scene, QUESTION, "Turtles, you said.")
         code, log = await process.terminate()

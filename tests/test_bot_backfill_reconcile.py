@@ -14,9 +14,10 @@ from typing import cast
 import pytest
 from conftest import FakeEmbedder, OwnServer, make_settings
 from loopback import Json, payloads
-from loopback.bots import running
+from loopback.bots import backfilled, running
 from loopback.rest import Fault
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 from structlog.testing import capture_logs
 
 from bot.backfill import cog as backfill
@@ -44,11 +45,6 @@ async def memory(quick: Settings, fake_embedder: FakeEmbedder) -> AsyncIterator[
 
 def start(scene: Scene, settings: Settings, memory: Memory) -> AbstractAsyncContextManager[Bot]:
     return running(scene.server, settings, memory, DiscordHistory(settings))
-
-
-async def caught_up() -> None:
-    """Until the runs that are under way have ended."""
-    await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name().startswith("backfill ")))
 
 
 def asked(scene: Scene) -> int:
@@ -89,7 +85,7 @@ async def test_what_was_deleted_while_away_is_not_quoted(scene: Scene, quick: Se
     assert "swordfish" in answer
     erase(scene, secret)
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
         answer = await scene.server.ask(scene.general, scene.ann, "what did Mark just say?")
     assert "swordfish" not in answer
     assert await held(scene, memory) == {first["content"]}
@@ -101,7 +97,7 @@ async def test_what_was_edited_while_away_is_quoted_as_it_is_now(scene: Scene, q
         await scene.server.ask(scene.general, scene.ann, "what did Mark just say?")
     rewrite(said, "the password is a secret", ago_s=0)
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
         answer = await scene.server.ask(scene.general, scene.ann, "what did Mark say about the password?")
     assert "a secret" in answer
     assert "swordfish" not in answer
@@ -115,7 +111,7 @@ async def test_an_edit_that_is_known_already_changes_nothing(scene: Scene, quick
         await scene.server.ask(scene.general, scene.ann, "what did Mark just say?")
     said["content"] = "words that Discord would never show under the same time of edit"
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {"second words"}
 
 
@@ -127,7 +123,7 @@ async def test_words_that_were_emptied_or_turned_into_a_command_go(
     await memory.remember(stored(scene, said))
     rewrite(said, now)
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == set()
 
 
@@ -140,7 +136,7 @@ async def test_what_was_deleted_during_a_lost_session_goes(scene: Scene, quick: 
         await scene.server.gateway.cut(resumable=False)
         erase(scene, secret)
         await scene.server.until(lambda: asked(scene) > before)
-        await caught_up()
+        await backfilled()
         assert await held(scene, memory) == {"good morning"}
         assert asked(scene) == before + 1
 
@@ -156,13 +152,13 @@ async def test_what_happens_while_the_page_is_on_its_way_wins(scene: Scene, quic
         await scene.server.edit(edited, "a newer edit")
         await scene.server.delete(scene.general, int(deleted["id"]))
         await scene.server.say(scene.general, scene.mark, "said meanwhile")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while await held(scene, memory) != {"line 0", "a newer edit", "line 3", "said meanwhile"}:
                 pass
 
     scene.server.rest.on_the_way[PAGES] = meanwhile
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
         assert await held(scene, memory) == {"line 0", "a newer edit", "said meanwhile"}
 
 
@@ -171,7 +167,7 @@ async def test_a_message_older_than_the_page_stays(scene: Scene, quick: Settings
     await memory.remember_many([stored(scene, one) for one in lines])
     erase(scene, lines[2], lines[50])  # the page holds 102 down to 3, and then some
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {f"line {n}" for n in range(104) if n != 50}
     assert asked(scene) == 1
 
@@ -183,7 +179,7 @@ async def test_a_page_that_is_not_full_reaches_down_to_the_beginning(
     await memory.remember_many([stored(scene, one) for one in lines])
     erase(scene, *lines[:-1])
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {"line 249"}
 
 
@@ -193,7 +189,7 @@ async def test_the_pages_of_a_gap_serve_for_comparing_too(scene: Scene, quick: S
     erase(scene, secret)
     missed = [wrote(scene, f"line {n}", ago_s=200 - n) for n in range(120)]
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {"good morning", *(str(one["content"]) for one in missed)}
     assert asked(scene) == 2
 
@@ -209,7 +205,7 @@ async def test_commands_bots_and_webhooks_on_the_page_are_neither_stored_nor_in_
     hook = world.post(scene.general, scene.mark, "build 7 passed", at=time.time() - 38)
     hook["webhook_id"] = str(world.snowflake())
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
         status = await memory.status(scene.guild.id, scene.general.id)
     assert status.messages == 1
     assert await held(scene, memory) == {"good morning"}
@@ -223,7 +219,7 @@ async def test_it_works_without_back_fill_and_then_stores_nothing_new(
     erase(scene, secret)
     wrote(scene, "never heard", ago_s=30)
     async with start(scene, quick.model_copy(update={"backfill": False}), memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {"good morning"}
     assert asked(scene) == 1
 
@@ -235,7 +231,7 @@ async def test_a_channel_that_the_bot_may_not_read_keeps_what_is_stored(
     await memory.remember(stored(scene, said))
     scene.server.world.deny(scene.general, scene.server.world.bot, read_message_history=True)
     async with start(scene, quick, memory):
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {"good morning"}
     assert asked(scene) == 0
 
@@ -250,7 +246,7 @@ async def test_a_channel_that_is_closed_while_it_is_asked_keeps_what_is_stored(
     empty = Fault("GET", re.compile(PAGES), 200, cast("Json", []), {}, times=1, spare=0)
     scene.server.rest.faults.append(empty)
     async with start(scene, quick, memory) as bot:
-        await caught_up()
+        await backfilled()
         assert await held(scene, memory) == set()  # that is how it would be
 
         await memory.remember(stored(scene, wrote(scene, "good evening", ago_s=1)))
@@ -268,7 +264,7 @@ async def test_a_channel_that_is_closed_while_it_is_asked_keeps_what_is_stored(
         scene.server.rest.on_the_way[PAGES] = close
         await scene.server.gateway.cut(resumable=False)
         await scene.server.until(lambda: asked(scene) == 2)
-        await caught_up()
+        await backfilled()
     assert await held(scene, memory) == {"good evening"}
 
 
@@ -280,7 +276,7 @@ async def test_an_unexpectedly_empty_page_is_ignored_while_discord_still_has_the
     scene.server.rest.faults.append(Fault("GET", re.compile(PAGES), 200, cast("Json", []), {}, times=1, spare=0))
     with capture_logs() as logs:
         async with start(scene, quick, memory):
-            await caught_up()
+            await backfilled()
             assert await held(scene, memory) == {"good morning"}
     assert [one for one in logs if one["event"] == "ignoring an unexpectedly empty page"]
 
@@ -288,16 +284,18 @@ async def test_an_unexpectedly_empty_page_is_ignored_while_discord_still_has_the
 async def test_when_discord_refuses_nothing_is_lost_and_it_is_asked_again(
     scene: Scene, quick: Settings, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.1))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.0))
     secret, said = wrote(scene, "the password is swordfish"), wrote(scene, "good morning", ago_s=59)
     await memory.remember_many([stored(scene, one) for one in (secret, said)])
     erase(scene, secret)
     scene.server.fail("GET", PAGES, 403)
+    second_attempt = scene.server.hold(PAGES)
     with capture_logs() as logs:
         async with start(scene, quick, memory):
-            await scene.server.until(lambda: asked(scene) == 1)
-            assert await held(scene, memory) >= {"good morning"}
-            await caught_up()
+            await scene.server.until_held(PAGES)
+            assert await held(scene, memory) == {"the password is swordfish", "good morning"}
+            second_attempt.set()
+            await backfilled()
     assert [(line["event"], line["problem"]) for line in logs if "problem" in line] == [
         ("backfill interrupted", "Forbidden")
     ]
@@ -313,7 +311,7 @@ async def test_when_redis_is_away_at_the_start_it_is_done_when_redis_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(backfill, "REDIS_RETRY_S", 0.1)
-    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.5)
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=5)
     secret, said = wrote(scene, "the password is swordfish"), wrote(scene, "good morning", ago_s=59)
     async with Memory.open(settings, embedder=fake_embedder) as before:
         await before.remember_many([stored(scene, one) for one in (secret, said)])
@@ -327,7 +325,7 @@ async def test_when_redis_is_away_at_the_start_it_is_done_when_redis_is_back(
             await scene.server.until(lambda: any(line["event"] == "backfill postponed" for line in logs))
             assert asked(scene) == 0
             own_server.start()
-            await caught_up()
+            await backfilled()
             assert await held(scene, memory) == {"good morning"}
     assert asked(scene) == 1
 

@@ -8,6 +8,7 @@ import time
 import pytest
 from loopback.recorder import Recorder
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 
 from bot.client import Bot
 from bot.history import discord_history as history
@@ -15,6 +16,11 @@ from bot.history.discord_history import DELETED_CHANNEL, DISCORD_DOWN, FORBIDDEN
 from channelmem.types import Message, Question
 
 pytest_plugins = ["loopback.fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def cached_for_the_whole_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "CACHE_S", PATIENCE_S)
 
 
 def question(scene: Scene, channel_id: int | None = None) -> Question:
@@ -60,7 +66,7 @@ async def test_fetched_authors_keep_their_nick_names(scene: Scene, recording: Bo
 async def test_nothing_of_it_stays_when_nobody_asks_again(
     scene: Scene, recording: Bot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "CACHE_S", 0.05)
+    monkeypatch.setattr(history, "CACHE_S", 0.0)
     scene.server.wrote(scene.general, scene.mark, "fetched", ago_s=5)
     assert await fetched(scene, recording) == ["fetched"]
     await scene.server.until(lambda: not recording.history._cache)
@@ -68,8 +74,11 @@ async def test_nothing_of_it_stays_when_nobody_asks_again(
 
 async def test_ten_questions_make_one_request(scene: Scene, recording: Bot) -> None:
     scene.server.wrote(scene.general, scene.mark, "once", ago_s=5)
-    scene.server.rest.delay_s[r"/messages$"] = 0.1
-    results = await asyncio.gather(*(fetched(scene, recording) for _ in range(9)))
+    gate = scene.server.hold(r"/messages$")
+    asking = [asyncio.create_task(fetched(scene, recording)) for _ in range(9)]
+    await scene.server.until_held(r"/messages$")
+    gate.set()
+    results = await asyncio.gather(*asking)
     results.append(await fetched(scene, recording))
     assert results == [["once"]] * 10
     assert len(scene.server.calls("GET", r"/messages$")) == 1

@@ -14,6 +14,7 @@ from conftest import CACHE_DIR, OwnServer, make_settings
 from loopback import Loopback
 from loopback.bots import BotProcess, running
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 
 from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
 from bot.history.discord_history import DISCORD_DOWN, DiscordHistory
@@ -28,16 +29,15 @@ QUESTION = "what did I just say about turtles?"
 
 
 def eager(url: str, folder: Path, **changes: object) -> Settings:
-    return make_settings(url, folder, cooldown_user_s=0, cooldown_channel_s=0, redis_timeout_s=0.5, **changes)
+    return make_settings(url, folder, cooldown_user_s=0, cooldown_channel_s=0, redis_timeout_s=5, **changes)
 
 
-async def eventually(scene: Scene, question: str, wanted: str) -> str:
+async def eventually(scene: Scene, question: str, wanted: str) -> None:
     """Asks until the answer holds the words, as people would."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         answer = ""
         while wanted not in answer:
             answer = await scene.server.ask(scene.general, scene.mark, question)
-    return answer
 
 
 async def test_redis_killed_and_restarted_in_the_middle_of_a_conversation(
@@ -109,11 +109,11 @@ async def test_messages_missed_by_a_lost_session_are_answerable_after_it(scene: 
         await scene.server.say(scene.general, scene.mark, TURTLES)
         await scene.server.until(lambda: scene.server.gateway.connected)
         await scene.server.until(lambda: scene.server.calls("GET", r"/messages$"))
-        assert TURTLES in await eventually(scene, "what did I say about turtles?", "turtles")
+        await eventually(scene, "what did I say about turtles?", TURTLES)
         await scene.server.gateway.cut(resumable=True)
         await scene.server.say(scene.general, scene.mark, "the rabbit sits on the moon")
         await scene.server.until(lambda: scene.server.gateway.resumed)
-        assert "moon" in await eventually(scene, "what did I say about the rabbit?", "rabbit")
+        await eventually(scene, "what did I say about the rabbit?", "moon")
 
 
 async def test_a_rate_limited_answer_arrives_once_and_late(scene: Scene, settings: Settings) -> None:
@@ -173,15 +173,15 @@ async def test_killed_and_restarted_it_remembers_and_fetches_what_it_missed(
     await process.start(tmp_path)
     await scene.server.ready()
     await scene.server.say(scene.general, scene.mark, TURTLES)
-    assert TURTLES in await scene.server.ask(scene.general, scene.mark, QUESTION)
+    await eventually(scene, QUESTION, TURTLES)
     await process.kill()
     await scene.server.until(lambda: not scene.server.gateway.connected)
     scene.server.gateway.sessions.clear()
     await scene.server.say(scene.general, scene.mark, "the rabbit sits on the moon")
     await process.start(tmp_path)
     await scene.server.ready()
-    assert TURTLES in await eventually(scene, "what did I say about turtles?", "turtles")
-    assert "moon" in await eventually(scene, "what did I say about the rabbit?", "rabbit")
+    await eventually(scene, "what did I say about turtles?", TURTLES)
+    await eventually(scene, "what did I say about the rabbit?", "moon")
     code, log = await process.terminate()
     assert code == 0
     assert "turtles" not in log  # nobody's words
@@ -200,11 +200,14 @@ async def test_sigterm_finishes_the_answer_that_is_under_way(scene: Scene, proce
     await process.start(tmp_path)
     await scene.server.ready()
     await scene.server.say(scene.general, scene.mark, TURTLES)
-    await scene.server.ask(scene.general, scene.mark, QUESTION)
-    scene.server.rest.delay_s[r"/messages$"] = 1.0
+    await eventually(scene, QUESTION, TURTLES)
+    answer = scene.server.hold(r"/messages$")
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} {QUESTION}")
-    await asyncio.sleep(0.3)
-    code, _ = await process.terminate()
+    await scene.server.until_held(r"/messages$")
+    process.signal()
+    await process.until_logged("shutting down")
+    answer.set()
+    code, _ = await process.finished()
     assert code == 0
     assert TURTLES in (await scene.server.reply(asked))["content"]
 
@@ -218,9 +221,10 @@ async def test_metrics_and_health_are_served_on_the_port(scene: Scene, settings:
         await scene.server.ask(scene.general, scene.mark, QUESTION)
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
             status, parts = 503, {}
-            while status == 503:  # until every guild has arrived
-                async with http.get("/healthz") as health:
-                    status, parts = health.status, await health.json()
+            async with asyncio.timeout(PATIENCE_S):
+                while status == 503:  # until every guild has arrived
+                    async with http.get("/healthz") as health:
+                        status, parts = health.status, await health.json()
             assert (status, parts) == (200, {"discord": True, "redis": True})
             async with http.get("/metrics") as metrics:
                 text = await metrics.text()
@@ -322,7 +326,7 @@ async def test_sigterm_while_redis_is_away_ends_in_order(
         if words:  # something is left that cannot be stored
             await scene.server.say(scene.general, scene.mark, words)
         # A bound for a bot that hangs; by itself it takes ten seconds at most.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             status, log = await process.terminate()
     assert status == 0
     assert json.loads(log.splitlines()[-1])["event"] == "stopped"

@@ -197,11 +197,9 @@ async def test_lasting_failures_are_not_tried_for_ever(server: LlmServer, provid
 
 @every_way
 async def test_a_slow_model_is_given_up_once_and_for_all(server: LlmServer, provider: str, stream: bool) -> None:
-    server.will(say("at last", wait_s=60))
-    async with opened(settings_for(server, provider, llm_stream=stream, llm_timeout_s=0.2, llm_retries=5)) as llm:
-        # Far below the model's minute, and without a second attempt.
-        async with asyncio.timeout(20):
-            assert await failure(llm) == "the language model did not answer within 0.2 s"
+    server.will(say("at last", gate=asyncio.Event()))
+    async with opened(settings_for(server, provider, llm_stream=stream, llm_timeout_s=1.5, llm_retries=5)) as llm:
+        assert await failure(llm) == "the language model did not answer within 1.5 s"
     assert len(server.requests) == 1
 
 
@@ -317,9 +315,15 @@ async def test_nothing_is_sent_that_could_exceed_the_cap(server: LlmServer, prov
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_questions_at_the_same_time_do_not_exceed_the_cap_together(server: LlmServer, provider: str) -> None:
-    server.will(say("Hello.", wait_s=0.2))
+    gate = asyncio.Event()
+    server.will(say("Hello.", gate=gate))
     async with opened(settings_for(server, provider, llm_daily_usd=0.02)) as llm:
-        ended = await asyncio.gather(*(texts(llm) for _ in range(10)), return_exceptions=True)
+        asking = [asyncio.create_task(texts(llm)) for _ in range(10)]
+        async with asyncio.timeout(60):
+            while len(server.requests) + sum(task.done() for task in asking) < 10:
+                await asyncio.wait(asking, timeout=0.02)
+        gate.set()
+        ended = await asyncio.gather(*asking, return_exceptions=True)
         refused = [one for one in ended if isinstance(one, ResponderError)]
         assert 0 < len(server.requests) < 10
         assert len(refused) == 10 - len(server.requests)
@@ -345,11 +349,11 @@ async def test_the_reserve_is_no_less_than_a_token_for_each_byte_sent(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_refused_request_costs_nothing_and_a_lost_one_all_it_could(server: LlmServer, provider: str) -> None:
-    async with opened(settings_for(server, provider, llm_timeout_s=0.2, llm_retries=0)) as llm:
+    async with opened(settings_for(server, provider, llm_timeout_s=1.5, llm_retries=0)) as llm:
         server.will(status(500))
         await failure(llm)
         assert llm.spend.used_usd == 0
-        server.will(say("late", wait_s=30))
+        server.will(say("late", gate=asyncio.Event()))
         await failure(llm)
         assert llm.spend.used_usd > 0
 

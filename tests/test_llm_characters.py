@@ -117,7 +117,7 @@ def test_a_broken_file_is_one_sentence_with_its_name(tmp_path: Path, text: str, 
 def test_a_missing_one_is_told_with_what_there_is() -> None:
     with pytest.raises(ConfigError, match=r"built-in character \(librarian"):
         load_characters("nobody")
-    with pytest.raises(ConfigError, match="names no character"):
+    with pytest.raises(ConfigError, match="CHANNELMEM_CHARACTER is empty"):
         load_characters(" , ")
 
 

@@ -35,7 +35,7 @@ class Delivery(ABC):
         """Told the id of every new message."""
         self._started = False
         self._shown = ""
-        self._edited_at = 0.0
+        self._edited_at = float("-inf")
 
     @abstractmethod
     async def _send_first(self, text: str) -> int: ...

@@ -27,7 +27,8 @@ class Listening(commands.Cog):
     def __init__(self, context: BotContext, gaps: SessionGaps) -> None:
         self.context, self.gaps = context, gaps
         self.memory, self.settings = context.memory, context.settings
-        self._being_stored: dict[int, asyncio.Event] = {}
+        self._being_stored: dict[int, set[asyncio.Event]] = {}
+        """By channel: messages, edits and deletes on their way to Memory."""
 
     def memorable(self, message: discord.Message) -> Message | None:
         """The message to remember; None for bots, commands, DMs and excluded channels."""
@@ -58,19 +59,22 @@ class Listening(commands.Cog):
 
     @contextlib.contextmanager
     def _storing(self, channel_id: int) -> Iterator[None]:
-        stored = self._being_stored[channel_id] = asyncio.Event()
+        stored, others = asyncio.Event(), self._being_stored.setdefault(channel_id, set())
+        others.add(stored)
         try:
             yield
         finally:
             stored.set()
-            if self._being_stored.get(channel_id) is stored:
+            others.discard(stored)
+            if not others:
                 del self._being_stored[channel_id]
 
     async def until_stored(self, channel_id: int) -> None:
-        """Waits until everything said in the channel so far is stored: a question must see it."""
-        if (latest := self._being_stored.get(channel_id)) is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(latest.wait(), UNTIL_STORED_S)
+        """Waits until everything said, edited or deleted in the channel so far is stored: a question must see it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNTIL_STORED_S):
+                for stored in list(self._being_stored.get(channel_id, ())):
+                    await stored.wait()
 
     @commands.Cog.listener()
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
@@ -84,11 +88,15 @@ class Listening(commands.Cog):
                 await self.memory.remember(memorable)
         elif memorable is not None:
             self.context.history.update(memorable)
-            await self.memory.edit(memorable)
+            await self._edit(memorable)
         elif (converted := to_message(payload.message, self.context.me)) is not None:
             # Now empty, or a command: the old text must go. The message stays and may get new text.
             self.context.history.delete(payload.channel_id, (payload.message_id,))
-            await self.memory.edit(replace(converted, content=""))
+            await self._edit(replace(converted, content=""))
+
+    async def _edit(self, message: Message) -> None:
+        with self._storing(message.channel_id):
+            await self.memory.edit(message)
 
     @commands.Cog.listener()
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
@@ -102,7 +110,8 @@ class Listening(commands.Cog):
 
     async def _delete(self, guild_id: int, channel_id: int, ids: tuple[int, ...]) -> None:
         self.context.history.delete(channel_id, ids)
-        await self.memory.delete(guild_id, channel_id, ids)
+        with self._storing(channel_id):
+            await self.memory.delete(guild_id, channel_id, ids)
         log.info("messages deleted", guild_id=guild_id, channel_id=channel_id, count=len(ids))
 
     @commands.Cog.listener()
