@@ -156,7 +156,8 @@ class Settings(BaseSettings):
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price in USD per million output tokens, for the cap.")
     llm_stream: bool = Field(True, description="Show the answer while the model is writing it.")
     character: str = Field(
-        "librarian", description="Character from bot/characters (without .md) or a path; separate several with commas."
+        "librarian",
+        description="Character in channelmem/llm/characters (without .md) or a path; separate several with commas.",
     )
 
     # --- operations ---

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.ops import Door, Metrics
+from bot.ops.metrics import Metrics
+from bot.ops.status_server import StatusServer
 from channelmem.embedding.model import prepare
 from channelmem.settings import Settings
 
@@ -109,10 +110,10 @@ async def bot_health() -> AsyncIterator[tuple[int, dict[str, bool]]]:
     async def refresh() -> None:
         raise AssertionError("a health check needs no figures")
 
-    door = Door(Metrics(), lambda: health, refresh)
-    await door.open(0, "127.0.0.1")
-    yield door.port, health
-    await door.close()
+    status_server = StatusServer(Metrics(), lambda: health, refresh)
+    await status_server.start(0, "127.0.0.1")
+    yield status_server.port, health
+    await status_server.stop()
 
 
 async def health_check(port: int, folder: Path, command: str = "bot") -> int:

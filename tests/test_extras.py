@@ -54,7 +54,7 @@ def test_a_route_is_explained_without_any_extra() -> None:
 
 async def test_doctor_says_that_a_token_alone_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "channelmem.discord_api", raising=False)
+    monkeypatch.delitem(sys.modules, "channelmem.ops.discord_api", raising=False)
     (check,) = await check_discord(Settings(_env_file=None, discord_token=SecretStr("x")))
     assert check.health is Health.BAD
     assert "pip install 'channelmem[discord]'" in check.says

@@ -1,4 +1,4 @@
-"""`channelmem bot`: starts the Discord bot, as `python -m bot` does."""
+"""`channelmem bot`: starts the Discord bot, like `python -m bot`. In: the environment. Out: an exit code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ app = typer.Typer()
 
 @app.command()
 def bot() -> None:
-    """Start the Discord bot. DISCORD_TOKEN comes from the environment or .env; Ctrl-C or SIGTERM stops it in order."""
+    """Start the Discord bot. DISCORD_TOKEN comes from the environment or .env; Ctrl-C or SIGTERM stops it cleanly."""
     # Loaded here, since `channelmem --help` looks at every command, with or without discord.py.
     raise typer.Exit(load("bot.__main__", "discord", "The Discord bot").main())

@@ -165,7 +165,7 @@ async def check_discord(settings: Settings) -> Iterator[Check]:
         says = "DISCORD_TOKEN is not set; only the bot needs it (Developer Portal -> your application -> Bot)"
         return iter([Check("token", Health.NOTE, says)])
     try:
-        discord_api = load("channelmem.discord_api", "discord", "The Discord bot")
+        discord_api = load("channelmem.ops.discord_api", "discord", "The Discord bot")
     except ConfigError as error:
         return iter([Check("token", Health.BAD, str(error))])
     try:
