@@ -1,25 +1,21 @@
-"""`python -m bot`: starts the Discord bot. In: the environment. Out: an exit code, and one sentence on failure."""
+"""`python -m bot`: the same as `channelmem bot`. Without the `discord` extra, one sentence says what to install."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
-from bot.client import run
-from bot.errors import STARTUP_ERRORS, startup_sentence
-from bot.ops.log_setup import configure_logging
-from channelmem.settings import load_settings
+from channelmem.errors import ConfigError
+from channelmem.extras import load
 
 
 def main() -> int:
     try:
-        settings = load_settings()
-        configure_logging(settings)
-        asyncio.run(run(settings))
-    except STARTUP_ERRORS as error:
-        sys.stderr.write(f"{startup_sentence(error)}\n")
+        start = load("bot.start", "discord", "The Discord bot")
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
         return 1
-    return 0
+    code: int = start.main()
+    return code
 
 
 if __name__ == "__main__":

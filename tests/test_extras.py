@@ -41,6 +41,13 @@ def test_the_bot_without_one_of_its_packages_is_one_sentence(missing: str) -> No
     assert " ".join(done.stderr.split()) == f"channelmem: {expected}"
 
 
+def test_the_bots_own_module_says_the_same() -> None:
+    code = "import sys, runpy; sys.modules['discord'] = None; runpy.run_module('bot', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().startswith("The Discord bot needs discord, which is not installed: pip install")
+
+
 def test_every_help_works_without_any_extra() -> None:
     done = without(EXTRA_PACKAGES, "--help")
     assert done.returncode == 0, done.stderr
