@@ -37,9 +37,9 @@ from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask, free_port
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Message
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
@@ -184,7 +184,7 @@ async def worker(store: Store, fake_embedder: FakeEmbedder) -> AsyncIterator[Wor
     running = Worker(store, fake_embedder, claim_idle_s=0.2)
     task = asyncio.create_task(running.run())
     yield running
-    await end([task])
+    await cancel_all([task])
 
 
 def count_commands(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -30,10 +30,10 @@ from hypothesis.stateful import (
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Message, Outcome, Source
 
 T = TypeVar("T")
@@ -207,7 +207,7 @@ class Histories(RuleBasedStateMachine):
     async def embed_all(self) -> None:
         task = asyncio.create_task(Worker(self.store, self.embedder, claim_idle_s=0.001).run())
         assert await self.store.flush(10)
-        await end([task])
+        await cancel_all([task])
 
     @rule(count=st.integers(1, 5))
     def a_worker_dies_between_store_and_embed(self, count: int) -> None:

@@ -19,11 +19,11 @@ from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.keys import room
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Outcome, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=1000, source=Source.ARCHIVE)
@@ -69,7 +69,7 @@ async def setup(
     embedder = FakeEmbedder()
     task = asyncio.create_task(Worker(store, embedder, claim_idle_s=0.2).run())
     yield Setup(own_server, redis, store, Search(store.buckets), embedder)
-    await end([task])
+    await cancel_all([task])
     await store.close(wait_s=0.1)
     await redis.aclose()
 

@@ -17,10 +17,10 @@ from channelmem.ingest.reindex import reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Outcome, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), source=Source.ARCHIVE)
@@ -47,7 +47,7 @@ async def client(own_server: OwnServer, alone: Settings) -> AsyncIterator[Redis]
 async def working(store: Store, embedder: FakeEmbedder) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(Worker(store, embedder, claim_idle_s=0.2).run())
     yield task
-    await end([task])
+    await cancel_all([task])
 
 
 async def test_a_worker_that_commits_into_a_flushed_redis_goes_on(client: Redis, alone: Settings, clock: Clock) -> None:

@@ -17,9 +17,9 @@ from channelmem.settings import Settings
 from channelmem.store import outbox
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Gap, Outcome, Question, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)
@@ -132,7 +132,7 @@ async def test_a_worker_pauses_before_it_embeds_anew_what_a_full_redis_refused(
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     assert embedder.embedded <= 2 * MESSAGES, "once more, and that waits for the end of the pause"
-    await end([task])
+    await cancel_all([task])
 
 
 async def test_what_was_embedded_while_redis_was_full_gets_its_vector_afterwards(full: Store, client: Redis) -> None:
@@ -144,4 +144,4 @@ async def test_what_was_embedded_while_redis_was_full_gets_its_vector_afterwards
     await client.config_set("maxmemory", 0)
     assert await full.flush(20)
     assert worker.progress.embedded == MESSAGES
-    await end([task])
+    await cancel_all([task])

@@ -21,11 +21,11 @@ from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.schema import shape
 from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Source
 
 MESSAGES = 12
@@ -52,7 +52,7 @@ async def open_for(redis: Redis, settings: Settings, embedder: FakeEmbedder, clo
 async def embed(store: Store, embedder: FakeEmbedder) -> None:
     task = asyncio.create_task(Worker(store, embedder).run())
     assert await store.flush(10)
-    await end([task])
+    await cancel_all([task])
 
 
 async def killed_after(commands: int, settings: Settings, embedder: FakeEmbedder, clock: Clock) -> bool:

@@ -33,11 +33,11 @@ from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.store.buckets import VERSION, index_lost
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.heal import repair
 from channelmem.store.keys import GROUP
 from channelmem.store.scripts import AWAY, command
 from channelmem.store.store import GIVEN_UP, Store
-from channelmem.store.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Worker:
                 step.result()
         finally:
             self._stopping.set()
-            await end(steps)
+            await cancel_all(steps)
         await self._attempt(self._hand_over)
 
     def stop(self) -> None:
@@ -157,7 +157,7 @@ class Worker:
         try:
             await asyncio.gather(*lanes)
         finally:
-            await end(lanes)  # where one fails, the other would wait for ever
+            await cancel_all(lanes)  # where one fails, the other would wait for ever
         await self._embedded.put(None)
 
     async def _embed_batches(self) -> None:

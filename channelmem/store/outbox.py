@@ -20,8 +20,8 @@ from itertools import count
 from redis import exceptions as redis_errors
 
 from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.scripts import is_full, passes
-from channelmem.store.tasks import end
 from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Outbox:
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=wait_s)
-        await end(tasks)
+        await cancel_all(tasks)
         for lane in self._lanes.values():
             lane.task = None
             while lane.events:

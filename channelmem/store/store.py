@@ -19,10 +19,10 @@ from redis.exceptions import ResponseError
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
+from channelmem.store.consent import Privacy
 from channelmem.store.documents import to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event, Outbox, Result, results_of
-from channelmem.store.privacy import Privacy
 from channelmem.store.scripts import answered
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome

@@ -14,8 +14,8 @@ from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.scripts import AWAY, answered
-from channelmem.store.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Sweeper:
     async def stop(self) -> None:
         self._stopping = True
         if self._task is not None:
-            await end([self._task])
+            await cancel_all([self._task])
 
     async def done(self) -> None:
         """Waits until nothing is left to remove."""

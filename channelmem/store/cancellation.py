@@ -8,7 +8,7 @@ from collections.abc import Iterable
 AGAIN_S = 0.05
 
 
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
     """Cancels until they are done: a wait that ends in the same moment can swallow the first cancellation.
 
     Whoever is cancelled while ending others still ends them first, or they would be left behind for ever.

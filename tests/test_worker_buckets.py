@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from channelmem.embedding.embed import Group
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 
 BUCKETS = 8
 BATCH = 16
@@ -54,7 +54,7 @@ async def embedded(store: Store) -> CountingEmbedder:
     embedder = CountingEmbedder()
     task = asyncio.create_task(Worker(store, embedder, batch=BATCH, claim_idle_s=0.01).run())
     assert await store.flush(20)
-    await end([task])
+    await cancel_all([task])
     return embedder
 
 
