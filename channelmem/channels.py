@@ -236,7 +236,7 @@ class Channels:
         """Who spoke in the channel, and whether nothing was removed while that was read."""
         for _ in range(ROSTER_READS):
             removals = self._removals
-            seen = await self._store.roster(question.guild_id, question.channel_id)
+            seen = await self._store.channels.roster(question.guild_id, question.channel_id)
             if removals == self._removals:
                 return seen, True
         return seen, False

@@ -29,8 +29,8 @@ from hypothesis.stateful import (
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
 from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import connect
 from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -247,7 +247,7 @@ class Histories(RuleBasedStateMachine):
             self.nearest_agrees(query, expected)
         known = self.run(self.search.get(GUILD, CHANNEL, range(1, 15)))
         assert known == self.model.view(Source.ARCHIVE)[::-1]
-        assert self.run(self.store.status(GUILD, CHANNEL)).messages == len(self.model.view(Source.ARCHIVE))
+        assert self.run(self.store.channels.status(GUILD, CHANNEL)).messages == len(self.model.view(Source.ARCHIVE))
 
     def nearest_agrees(self, query: Query, expected: list[Message]) -> None:
         found = self.run(self.search.nearest(query))

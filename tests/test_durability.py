@@ -18,10 +18,10 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.store import outbox, sweep
-from channelmem.store.buckets import connect
+from channelmem.store.buckets import Bucket
 from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import command, connect
 from channelmem.store.keys import room
-from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Outcome, Source
@@ -166,13 +166,13 @@ async def test_reads_and_commands_of_people_say_that_redis_is_away(setup: Setup)
         setup.search.newest(Query(GUILD, (CHANNEL,))),
         setup.search.nearest(Query(GUILD, (CHANNEL,))),
         setup.search.around(GUILD, CHANNEL, [1], 1),
-        setup.store.pause(GUILD, CHANNEL),
-        setup.store.status(GUILD, CHANNEL),
-        setup.store.roster(GUILD, CHANNEL),
-        setup.store.opt_out(5),
-        setup.store.forget(5),
+        setup.store.channels.pause(GUILD, CHANNEL),
+        setup.store.channels.status(GUILD, CHANNEL),
+        setup.store.channels.roster(GUILD, CHANNEL),
+        setup.store.consent.opt_out(5),
+        setup.store.consent.forget(5),
         setup.store.pending(),
-        setup.store.last_seen(GUILD, CHANNEL),
+        setup.store.channels.last_seen(GUILD, CHANNEL),
     ):
         with pytest.raises(RedisUnavailableError):
             await call
@@ -269,11 +269,11 @@ async def test_what_redis_refuses_for_good_is_dropped_and_holds_up_nobody(setup:
 async def test_while_redis_refuses_to_make_an_index_everything_waits(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(bucket: int) -> int:
+    async def refuse(bucket: int) -> Bucket:
         raise ResponseError("Could not create the index")
 
     with monkeypatch.context() as broken:
-        broken.setattr(setup.store.buckets, "version", refuse)
+        broken.setattr(setup.store.buckets, "ready", refuse)
         assert await setup.store.add([message(1), message(2)]) == [Outcome.QUEUED] * 2
     await until(setup.drained)
     assert await setup.ids() == [1, 2]

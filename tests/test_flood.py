@@ -16,9 +16,8 @@ from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
 from channelmem.store.cancellation import cancel_all
-from channelmem.store.scripts import command
+from channelmem.store.connection import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Outcome, Source
@@ -91,7 +90,7 @@ async def test_processes_of_a_model_that_was_changed_before_survive_a_flood_toge
     before = await open_store(client, alone, clock)
     await before.add([message(1)])
     embedder = OtherEmbedder()
-    await reindex(client, alone, embedder, clock=clock)
+    await reindex(client, alone, embedder)
     first, second = [
         await Store.open(client, alone, dims=48, identity=OtherEmbedder.identity, clock=clock) for _ in range(2)
     ]

@@ -16,8 +16,8 @@ from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store import outbox
 from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.buckets import connect
 from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Gap, Outcome, Question, Source
@@ -59,8 +59,8 @@ REMOVALS: dict[str, tuple[Callable[[Store], Awaitable[object]], int]] = {
     "a clear": (lambda store: store.clear(GUILD, CHANNEL), 0),
     "a channel delete": (lambda store: store.delete_channel(GUILD, CHANNEL), 0),
     "a guild leave": (lambda store: store.delete_guild(GUILD), 0),
-    "an opt-out": (lambda store: store.opt_out(5), 0),
-    "forget me": (lambda store: store.forget(5), 0),
+    "an opt-out": (lambda store: store.consent.opt_out(5), 0),
+    "forget me": (lambda store: store.consent.forget(5), 0),
 }
 
 
@@ -91,10 +91,10 @@ async def test_a_removal_does_not_wait_behind_messages_that_a_full_redis_refuses
 
 
 async def test_a_channel_of_a_full_redis_can_be_paused_and_lose_its_archive(full: Store, clock: Clock) -> None:
-    await full.pause(GUILD, CHANNEL)
-    assert (await full.status(GUILD, CHANNEL)).paused
+    await full.channels.pause(GUILD, CHANNEL)
+    assert (await full.channels.status(GUILD, CHANNEL)).paused
     clock.now += full.buckets.settings.buffer_s
-    assert await full.set_archive(GUILD, CHANNEL, wanted=False) == MESSAGES
+    assert await full.channels.set_archive(GUILD, CHANNEL, wanted=False) == MESSAGES
     assert await ids(full) == []
 
 
@@ -116,7 +116,7 @@ async def test_a_memory_opens_on_a_full_redis_that_it_never_used(client: Redis, 
 
 
 async def test_what_a_full_redis_cannot_note_is_said_in_our_own_words(full: Store) -> None:
-    with pytest.raises(RedisUnavailableError, match="refuses for now"):
+    with pytest.raises(RedisUnavailableError, match="rejects this for now"):
         await Bookmarks(full.buckets).note(GUILD, Gap(CHANNEL, None, 1))
 
 

@@ -11,7 +11,7 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.ingest.normalise import LAST_ID, LAST_TS, _say_once, cut, normalise
+from channelmem.ingest.normalise import LAST_ID, LAST_TS, _warn_once, cut, normalise
 from channelmem.store.documents import clean
 
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, -1.0, 1e300, 1.8e18, 1.8e12, LAST_TS + 1]
@@ -57,7 +57,7 @@ def test_any_time_of_the_calendar_is_taken(ts: float) -> None:
 
 
 def test_impossible_times_are_said_once_without_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    _say_once.cache_clear()
+    _warn_once.cache_clear()
     for ts in IMPOSSIBLE:
         normalise(message(1, "a secret", ts=ts), 500)
     assert [(one.levelno, "secret" in one.getMessage()) for one in caplog.records] == [(logging.WARNING, False)]

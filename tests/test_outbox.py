@@ -88,14 +88,14 @@ async def test_while_redis_is_away_events_are_queued_and_later_sent_in_order() -
     wire.away = True
     outbox = Outbox(wire.send, 100)
     assert await outbox.put(0, "add", ("1",)) is Outcome.QUEUED
-    assert (outbox.away, len(outbox)) == (True, 1)
+    assert (outbox.offline, len(outbox)) == (True, 1)
     kinds = ["add", "delete", "add", "clear"]
     later = [await outbox.put(0, kind, (str(number),)) for number, kind in enumerate(kinds, start=2)]
     assert later == [Outcome.QUEUED] * 4
     wire.away = False
     await drained(outbox)
     assert wire.arrived == ["1", "2", "3", "4", "5"]
-    assert not outbox.away
+    assert not outbox.offline
     assert await outbox.put(0, "add", ("6",)) == 1
 
 
@@ -217,7 +217,7 @@ async def test_what_redis_refuses_for_good_is_dropped_alone_and_the_rest_goes_on
     results = await asyncio.wait_for(asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]), 10)
     assert results == [Outcome.DROPPED if name in bad else 1 for name in names]
     assert wire.arrived == [name for name in names if name not in bad]
-    assert (outbox.dropped, len(outbox), outbox.away) == (len(bad), 0, False)
+    assert (outbox.dropped, len(outbox), outbox.offline) == (len(bad), 0, False)
 
 
 async def test_after_a_refusal_batches_are_as_large_as_before() -> None:
@@ -255,7 +255,7 @@ async def test_a_refusal_that_passes_keeps_everything(error: Exception) -> None:
     outbox = Outbox(wire.send, 100)
     names = [str(number) for number in range(5)]
     assert await asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]) == [Outcome.QUEUED] * 5
-    assert outbox.away
+    assert outbox.offline
     wire.refusals = {}
     await drained(outbox)
     assert (wire.arrived, outbox.dropped) == (names, 0)
@@ -270,7 +270,7 @@ async def test_a_refusal_found_after_an_outage_holds_up_nobody() -> None:
         assert await outbox.put(0, "add", (str(number),)) is Outcome.QUEUED
     wire.away = False
     await drained(outbox)
-    assert (wire.arrived, outbox.dropped, outbox.away) == (["0", "1", "3", "4"], 1, False)
+    assert (wire.arrived, outbox.dropped, outbox.offline) == (["0", "1", "3", "4"], 1, False)
 
 
 async def test_results_come_in_the_order_of_the_events() -> None:

@@ -10,7 +10,7 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 from channelmem.ingest.worker import Worker
 from channelmem.recalling.recall import Beside, Recall, Recalled, is_strict, needed, without_names
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Kind, Message, Mode, Past, Person, Question, Route, Source, Window

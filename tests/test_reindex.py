@@ -16,7 +16,7 @@ from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.scripts import command
+from channelmem.store.connection import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Source
@@ -65,7 +65,7 @@ async def test_after_a_reindex_the_new_model_finds_what_was_stored(
     await fill(store, 30)
     steps: list[tuple[str, int, int]] = []
     other = OtherEmbedder()
-    done = await reindex(redis, settings, other, clock=clock, progress=lambda *step: steps.append(step))
+    done = await reindex(redis, settings, other, progress=lambda *step: steps.append(step))
     assert done == Done(30)
     assert list(dict.fromkeys(step for step, _, _ in steps)) == ["build", "embed", "clean"]
     assert steps[-1] == ("clean", 1, 1)
@@ -107,7 +107,7 @@ async def test_an_interrupted_reindex_serves_the_old_model_and_goes_on_where_it_
     found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=Source.ARCHIVE))
     assert found.hits[0].message.id == 190
     other = OtherEmbedder()
-    assert await reindex(redis, settings, other, clock=clock) == Done(200 - 128)
+    assert await reindex(redis, settings, other) == Done(200 - 128)
     assert other.embedded == 200 - 128
 
 
@@ -150,7 +150,7 @@ async def test_a_second_reindex_to_the_same_model_does_nothing(
     store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
 ) -> None:
     await fill(store, 5)
-    assert await reindex(redis, settings, fake_embedder, clock=clock) == Done()
+    assert await reindex(redis, settings, fake_embedder) == Done()
 
 
 async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
@@ -162,7 +162,7 @@ async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
     await before.add([message(1, guild_id=guild)])
     await before.close()
     other = OtherEmbedder()
-    assert await reindex(redis, settings, other, clock=clock) == Done(1)
+    assert await reindex(redis, settings, other) == Done(1)
     for source in (Source.BUFFER, Source.ARCHIVE):
         buckets = Buckets(redis, settings, dims=other.dims, identity=other.identity, clock=clock)
         query = Query(guild, (CHANNEL,), vector=other.vector("turtles"), source=source)
@@ -194,7 +194,7 @@ async def test_an_index_of_another_kind_is_built_anew_from_the_same_vectors(
     assert "channelmem reindex" in caplog.text
     steps: list[str] = []
     embedder = FakeEmbedder()
-    assert await reindex(redis, flat, embedder, clock=clock, progress=lambda step, *_: steps.append(step)) == Done()
+    assert await reindex(redis, flat, embedder, progress=lambda step, *_: steps.append(step)) == Done()
     assert embedder.embedded == 0
     assert set(steps) == {"build"}
     assert await algorithm(redis, store) == "FLAT"

@@ -20,10 +20,9 @@ from channelmem.errors import ModelError, RedisUnavailableError
 from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
 from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import command, connect
 from channelmem.store.schema import shape
-from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Source
@@ -70,7 +69,7 @@ async def killed_after(commands: int, settings: Settings, embedder: FakeEmbedder
 
     redis.execute_command = counting  # type: ignore[method-assign]
     try:
-        await reindex(redis, settings, embedder, clock=clock)
+        await reindex(redis, settings, embedder)
     except Killed:
         return True
     finally:
@@ -91,7 +90,7 @@ async def go_on_talking(store: Store, embedder: FakeEmbedder) -> None:
 async def left_over(store: Store, redis: Redis) -> list[str]:
     """What is not as a bucket that never knew another model or shape."""
     keys, settings = store.buckets.keys(0), store.buckets.settings
-    version = await store.buckets.version(0)
+    version = (await store.buckets.ready(0)).version
     meta = await redis.hgetall(keys.one("meta"))
     found = [name.decode() for name in meta if name in {b"old", b"next_model", b"next_shape"}]
     if meta[b"shape"] != shape(settings).encode():
@@ -164,7 +163,7 @@ async def test_a_reindex_killed_before_any_command_leaves_nothing_behind_after_t
             if step.bot:
                 await (await open_for(redis, changed, embedder, clock)).close()
             else:
-                await reindex(redis, changed, embedder, clock=clock)
+                await reindex(redis, changed, embedder)
         if working:
             store = await open_for(redis, changed, embedder, clock)
             await embed(store, embedder)
@@ -201,7 +200,7 @@ async def test_a_text_that_the_new_model_fails_on_is_given_up_alone_and_counted(
             steps.append((done, total))
 
     embedder = PickyModel()
-    assert await reindex(redis, settings, embedder, clock=clock, progress=show) == Done(147, 3)
+    assert await reindex(redis, settings, embedder, progress=show) == Done(147, 3)
     assert steps[-1] == (150, 150)
     assert "The model fails on message" in caplog.text
     assert "poison" not in caplog.text

@@ -25,9 +25,10 @@ from redis.asyncio import Redis
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets, connect
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
-from channelmem.store.scripts import command, source
+from channelmem.store.scripts import source
 from channelmem.store.search import Query, Search, tokens
 from channelmem.store.store import Store
 from channelmem.types import Message, Source, Window

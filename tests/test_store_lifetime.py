@@ -182,12 +182,12 @@ async def test_a_channel_that_fell_silent_is_forgotten_when_its_messages_have_ex
 
 async def test_a_paused_channel_takes_nothing_and_drops_what_is_edited(store: Store, search: Search) -> None:
     await store.add([message(1), message(2)])
-    await store.pause(GUILD, CHANNEL)
+    await store.channels.pause(GUILD, CHANNEL)
     assert await store.add([message(3)]) == [Outcome.IGNORED]
     assert await store.edit(message(1, "changed", revision=1.0)) is Outcome.IGNORED
     assert await ids(search) == [2]
-    assert (await store.status(GUILD, CHANNEL)).paused
-    await store.resume(GUILD, CHANNEL)
+    assert (await store.channels.status(GUILD, CHANNEL)).paused
+    await store.channels.resume(GUILD, CHANNEL)
     assert await store.add([message(3)]) == [Outcome.STORED]
 
 
@@ -196,11 +196,11 @@ async def test_switching_a_channels_archive_off_leaves_only_the_buffer(
 ) -> None:
     old = [message(number, ts=NOW - 10_000 + number) for number in range(1, 31)]
     await store.add(old + [message(number) for number in range(40, 110)])
-    assert await store.set_archive(GUILD, CHANNEL, wanted=False) == 50
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=False) == 50
     await store.swept()
     assert await documents(redis, settings) == 50
     assert await ids(search, ARCHIVE) == list(range(109, 59, -1))
-    assert not (await store.status(GUILD, CHANNEL)).archive
+    assert not (await store.channels.status(GUILD, CHANNEL)).archive
     left = await redis.pttl(store.buckets.keys(0).message(GUILD, CHANNEL, 100))
     assert left <= (30 + 1) * 60 * 1000
 
@@ -210,21 +210,21 @@ async def test_switching_a_channels_archive_on_again_keeps_what_the_buffer_held(
 ) -> None:
     keys = store.buckets.keys(0)
     await store.add([message(number, ts=NOW + number) for number in range(1, 11)])
-    await store.set_archive(GUILD, CHANNEL, wanted=False)
+    await store.channels.set_archive(GUILD, CHANNEL, wanted=False)
     clock.now = NOW + 30 * 60 + 5  # Redis may have let the first four expire by now
-    assert await store.set_archive(GUILD, CHANNEL, wanted=True) == 4
-    assert (await store.status(GUILD, CHANNEL)).messages == 6
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=True) == 4
+    assert (await store.channels.status(GUILD, CHANNEL)).messages == 6
     assert await ids(search, ARCHIVE) == [10, 9, 8, 7, 6, 5]
     left = [await redis.pttl(keys.message(GUILD, CHANNEL, number)) for number in range(5, 11)]
     assert min(left) > 6 * 86_400 * 1000
     assert await redis.pttl(keys.of("chan", room(GUILD, CHANNEL))) >= max(left) - 1000
-    assert await store.set_archive(GUILD, CHANNEL, wanted=None) == 0
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=None) == 0
 
 
 async def test_a_channels_archive_can_be_on_where_the_default_is_off(small: Store) -> None:
-    await small.set_archive(GUILD, CHANNEL, wanted=True)
+    await small.channels.set_archive(GUILD, CHANNEL, wanted=True)
     await small.add([message(number) for number in range(1, 11)])
     assert len(await ids(Search(small.buckets), ARCHIVE)) == 10
-    await small.set_archive(GUILD, CHANNEL, wanted=None)
+    await small.channels.set_archive(GUILD, CHANNEL, wanted=None)
     await small.swept()
     assert len(await ids(Search(small.buckets), ARCHIVE)) == 5

@@ -59,7 +59,7 @@ async def test_every_message_gets_its_vector_and_leaves_the_stream(
     assert await without_vector(search, fake_embedder) == []
     assert fake_embedder.embedded == 200
     assert await redis.xlen(store.buckets.keys(0).one("ingest")) == 0
-    assert (await store.status(GUILD, CHANNEL)).pending == 0
+    assert (await store.channels.status(GUILD, CHANNEL)).pending == 0
 
 
 async def test_flush_says_when_it_takes_too_long(store: Store) -> None:
@@ -303,7 +303,7 @@ async def test_a_text_that_the_model_fails_on_is_given_up_alone(
     await cancel_all([task])
     embedder.close()
     assert await without_vector(search, FakeEmbedder()) == sorted(bad)  # visible, but not by meaning
-    assert (worker.progress.embedded, (await store.status(GUILD, CHANNEL)).pending) == (88, 0)
+    assert (worker.progress.embedded, (await store.channels.status(GUILD, CHANNEL)).pending) == (88, 0)
     found = await search.nearest(Query(GUILD, (CHANNEL,), words=("poison",), source=Source.ARCHIVE))
     assert [hit.message.id for hit in found.hits] == [50]
     assert "The model fails on message" in caplog.text
@@ -404,5 +404,5 @@ async def test_a_message_that_expires_before_it_is_embedded_is_not_pending_for_e
     task = asyncio.create_task(Worker(store, fake_embedder).run())
     assert await store.flush(10)
     await cancel_all([task])
-    assert (await store.status(GUILD, CHANNEL)).pending == 0
+    assert (await store.channels.status(GUILD, CHANNEL)).pending == 0
     assert fake_embedder.embedded == 1
