@@ -81,7 +81,7 @@ async def test_the_old_field_and_index_are_gone_afterwards(
     store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await fill(store, 10)
-    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    await reindex(redis, settings, OtherEmbedder())
     fields = await redis.hkeys(store.buckets.keys(0).message(GUILD, CHANNEL, 3))
     assert b"vec2" in fields
     assert b"vec1" not in fields
@@ -102,7 +102,7 @@ async def test_an_interrupted_reindex_serves_the_old_model_and_goes_on_where_it_
 ) -> None:
     await fill(store, 200)
     with pytest.raises(KeyboardInterrupt):
-        await reindex(redis, settings, DyingEmbedder(), clock=clock)
+        await reindex(redis, settings, DyingEmbedder())
     vector = fake_embedder.vector("word190 turtles")
     found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=Source.ARCHIVE))
     assert found.hits[0].message.id == 190
@@ -121,7 +121,7 @@ async def test_a_process_with_the_old_model_is_told_so_after_the_switch(
     clock: Clock,
 ) -> None:
     await fill(store, 3)
-    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    await reindex(redis, settings, OtherEmbedder())
     with pytest.raises(IndexMismatchError, match="rebuilt"):
         await search.nearest(Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("turtles")))
     with pytest.raises(IndexMismatchError, match="rebuilt"):
@@ -132,7 +132,7 @@ async def test_messages_stored_during_the_reindex_are_embedded_by_the_new_model(
     store: Store, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await store.add([message(1)])  # no worker: it never had an old vector
-    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    await reindex(redis, settings, OtherEmbedder())
     new = await open_other(redis, settings, clock)
     await new.add([message(2)])
     running = Worker(new, OtherEmbedder())
@@ -209,7 +209,7 @@ async def test_an_index_that_is_as_the_settings_say_is_left_alone(
 ) -> None:
     await open_store(redis, settings, clock)
     steps: list[str] = []
-    await reindex(redis, settings, FakeEmbedder(), clock=clock, progress=lambda step, *_: steps.append(step))
+    await reindex(redis, settings, FakeEmbedder(), progress=lambda step, *_: steps.append(step))
     assert not steps
     assert not caplog.text
 
@@ -224,9 +224,9 @@ async def test_a_rebuild_that_was_interrupted_ends_well(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await reindex(redis, flat, FakeEmbedder(), clock=clock, progress=stop)
+        await reindex(redis, flat, FakeEmbedder(), progress=stop)
     assert len(
         (await Search(store.buckets).nearest(Query(GUILD, (CHANNEL,), words=("turtles",), source=Source.ARCHIVE))).hits
     )
-    await reindex(redis, flat, FakeEmbedder(), clock=clock)
+    await reindex(redis, flat, FakeEmbedder())
     assert await algorithm(redis, store) == "FLAT"

@@ -225,7 +225,7 @@ async def test_a_model_that_fails_on_everything_ends_the_reindex_and_the_old_one
     await store.add([message(1), message(2, "word2")])
     assert await store.flush(10)
     with pytest.raises(ModelError, match="everything"):
-        await reindex(redis, settings, BrokenModel(), clock=clock)
+        await reindex(redis, settings, BrokenModel())
     query = Query(GUILD, (CHANNEL,), vector=FakeEmbedder().vector("word2"), source=Source.ARCHIVE)
     assert (await search.nearest(query)).hits[0].message.id == 2
 
@@ -258,5 +258,5 @@ async def test_a_reindex_without_redis_says_so(own_server: OwnServer, tmp_path: 
     await store.close()
     own_server.kill()
     with pytest.raises(RedisUnavailableError):
-        await reindex(redis, settings, ModelB(), clock=clock)
+        await reindex(redis, settings, ModelB())
     await redis.aclose()

@@ -26,10 +26,9 @@ from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.settings import Settings
 from channelmem.store.buckets import already_there, indexed
-from channelmem.store.connection import answered, command
+from channelmem.store.connection import answered, command, run_script
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.schema import create_command, make_schema, shape, vector_field
-from channelmem.store.scripts import run_script
 
 BATCH = 64
 WRITE = 8

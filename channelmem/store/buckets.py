@@ -19,10 +19,9 @@ from redis.asyncio import Redis
 from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.connection import UNREACHABLE, answered, command, is_full
+from channelmem.store.connection import UNREACHABLE, answered, command, is_full, run_script
 from channelmem.store.keys import GROUP, Keys, keys_of
 from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape, vector_field
-from channelmem.store.scripts import run_script
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,14 @@
-"""How the store speaks to Redis. In: a URL, commands. Out: raw replies, or RedisUnavailableError when waiting may help.
+"""Connection: how the store speaks to Redis. In: a URL, commands, scripts. Out: raw replies, or RedisUnavailableError
+if waiting may help.
 
-Every store module sends its commands through this one: it opens the client, turns redis-py's errors into ours, and
-knows which of them pass by themselves and which mean that Redis is full.
+It opens the client, turns redis-py's errors into ours, and knows which of them pass by themselves and which mean that
+Redis is full.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from redis import exceptions as redis_errors
@@ -18,6 +19,8 @@ from redis.connection import HiredisRespSerializer
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
+from channelmem.store.keys import Keys
+from channelmem.store.scripts import digest, source
 
 T = TypeVar("T")
 
@@ -76,6 +79,15 @@ async def answered(reply: Awaitable[T]) -> T:
         if not is_temporary(error):
             raise
         raise RedisUnavailableError(f"Redis rejects this for now: {error}") from error
+
+
+async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
+    """One round trip; a second one only after Redis lost its script cache (a restart)."""
+    call = (1, keys.base, *arguments)
+    try:
+        return await answered(command(redis, "EVALSHA", digest(name), *call))
+    except redis_errors.NoScriptError:
+        return await answered(command(redis, "EVAL", source(name), *call))
 
 
 async def write_even_if_full(redis: Redis, keys: Iterable[str], name: str, *values: str) -> None:

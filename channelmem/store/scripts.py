@@ -1,4 +1,4 @@
-"""The Lua scripts, loaded once and called by hash. In: a script's name and arguments. Out: Redis' raw reply.
+"""The Lua scripts. In: a script's name. Out: its source, and the hash by which Redis knows it.
 
 A script starts with `base` (KEYS[1], which routes it to the bucket's node), the key names, `common.lua`, and the parts
 it builds on. Its ARGV is exactly what the caller passes; the scripts that apply a channel's limits are given them, with
@@ -8,16 +8,10 @@ the time, by their callers.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
 
-from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
-
-from channelmem.store.connection import answered, command
-from channelmem.store.keys import Keys, lua_names
+from channelmem.store.keys import lua_names
 
 PARTS = {
     "apply": ("rules",),
@@ -40,12 +34,3 @@ def source(name: str) -> str:
 @cache
 def digest(name: str) -> str:
     return hashlib.sha1(source(name).encode(), usedforsecurity=False).hexdigest()
-
-
-async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
-    """One round trip; a second one only after Redis lost its script cache (a restart)."""
-    call = (1, keys.base, *arguments)
-    try:
-        return await answered(command(redis, "EVALSHA", digest(name), *call))
-    except NoScriptError:
-        return await answered(command(redis, "EVAL", source(name), *call))

@@ -22,7 +22,7 @@ from channelmem.policy import Limits
 from channelmem.store.buckets import VERSION, Bucket, Buckets
 from channelmem.store.connection import answered
 from channelmem.store.documents import clean, from_row, pack_limits, to_message
-from channelmem.store.keys import Keys, padded, room
+from channelmem.store.keys import padded, room
 from channelmem.store.schema import FIELDS
 from channelmem.types import Hit, Message, Source, Window
 
@@ -210,7 +210,7 @@ class Search:
         bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
         limits = query.limits or self._default
         names = (*FIELDS, bucket.vector_field) if vectors else FIELDS
-        replies, opted_out = await self._newest_rows(bucket, _rooms(query), names, limits.max_messages)
+        replies, opted_out = await self._newest_rows(bucket, query, names, limits.max_messages)
         oldest, size = self._buckets.clock() - limits.buffer_s, len(names) + 1
         rows = [
             (channel, ts, row[0], row)
@@ -221,23 +221,23 @@ class Search:
         return await self._visible(query, rows, hidden=opted_out > 0)
 
     async def _newest_rows(
-        self, bucket: Bucket, rooms: Sequence[str], names: Sequence[str], count: int
+        self, bucket: Bucket, query: Query, names: Sequence[str], count: int
     ) -> tuple[list[Any], int]:
         """Per channel a flat list of id and fields of its newest messages, and how many people opted out."""
         pipe = self._buckets.redis.pipeline(transaction=False)
-        if self._sorts:
-            for one in rooms:
-                pipe.execute_command(*_sort(bucket.keys, one, names, count))
         pipe.scard(bucket.keys.one("optout"))
+        if self._sorts:
+            for channel in query.channel_ids:
+                pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
         try:
-            *replies, opted_out = await answered(pipe.execute())
+            opted_out, *replies = await answered(pipe.execute())
         except ResponseError as error:
             if "denied" not in str(error):
                 raise
             self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
-            return await self._newest_rows(bucket, rooms, names, count)
+            return await self._newest_rows(bucket, query, names, count)
         if not self._sorts:
-            replies = await self._buckets.run("rows", bucket.number, [count, len(names), *names, *rooms])
+            replies = await self._buckets.run("rows", bucket.number, [count, len(names), *names, *_rooms(query)])
         return replies, opted_out
 
     async def _check_version(self, guild_id: int) -> None:
@@ -312,10 +312,9 @@ def _rooms(query: Query) -> list[str]:
     return [room(query.guild_id, channel) for channel in query.channel_ids]
 
 
-def _sort(keys: Keys, place: str, names: Sequence[str], count: int) -> list[str | int]:
-    documents = keys.of("msg", place)
-    wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
-    return ["SORT_RO", keys.of("chan", place), "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
+def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[str | int]:
+    wanted = [part for name in names for part in ("GET", f"{messages}*->{name}")]
+    return ["SORT_RO", order, "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
 
 
 def tokens(word: str) -> list[str]:
