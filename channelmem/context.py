@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.policy import Policy
 from channelmem.recalling.recall import Recall
 from channelmem.routing.route import Scene
-from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
 from channelmem.telling import references
 from channelmem.telling.assemble import Parts, assemble
@@ -38,19 +38,18 @@ MOST_LOOKED = 100
 
 
 class ContextBuilder:
-    def __init__(self, search: Search, recall: Recall, settings: Settings, history: History | None) -> None:
-        self._search, self._recall, self._settings, self._history = search, recall, settings, history
+    def __init__(self, search: Search, recall: Recall, history: History | None) -> None:
+        self._search, self._recall, self._history = search, recall, history
 
-    async def context(self, question: Question, answer: Answer) -> str:
-        settings = self._settings
-        ambient, answer = await asyncio.gather(self._ambient(question), self._current(question, answer))
+    async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
+        ambient, answer = await asyncio.gather(self._ambient(question, policy), self._current(question, answer))
         fetch = references.layered(
             ambient,
             lambda channel_id, ids: self._stored(question.guild_id, channel_id, ids),
             self._history.fetch_message if self._history else None,
         )
         chain = await references.reply_chain(question, fetch, CHAIN)
-        shown = await references.collect(question, fetch, settings.context_references)
+        shown = await references.collect(question, fetch, policy.context_references)
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         parts = Parts(
             now=question.ts,
@@ -58,60 +57,51 @@ class ContextBuilder:
             question=question,
             route=answer.route,
             hits=answer.hits,
-            forest=_recapped(answer, taken) or self._forest(ambient, taken),
+            forest=_recapped(answer, taken) or _forest(ambient, taken, policy),
             references=shown,
             chain=chain,
             linked=await references.linked(ambient, question, fetch),
-            tz=settings.zone,
-            hit_chars=settings.hit_chars,
+            tz=policy.tz,
+            hit_chars=policy.hit_chars,
         )
-        return assemble(parts, settings.context_max_tokens)
+        return assemble(parts, policy.context_max_tokens)
 
-    async def look(self, look: ContextRequest, scene: Scene) -> str:
+    async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> str:
         """The tool: by topic where there is one, else the newest; "No relevant recent messages ..." if none.
 
         RedisUnavailableError where that could not be found out.
         """
-        question, settings = replace(look.question, text=look.query), self._settings
-        route = _looking(look, scene)
+        question = replace(request.question, text=request.query)
+        route = _route_of(request, scene)
         if route is None:
             await self._search.newest(Query(question.guild_id, (question.channel_id,), limit=1))  # is it there at all?
-            return f"Nobody called {look.speaker} is known in this channel."
-        recalled = await self._recall(question, route)
-        hits = recalled.hits[: min(look.limit, MOST_LOOKED)]
-        messages = recalled.messages[-min(look.limit, MOST_LOOKED) :]
+            return f"Nobody called {request.speaker} is known in this channel."
+        recalled = await self._recall(question, route, policy)
+        hits = recalled.hits[: min(request.limit, MOST_LOOKED)]
+        messages = recalled.messages[-min(request.limit, MOST_LOOKED) :]
         if not hits and not messages:
-            _admit(recalled.looked)
+            _admit(recalled.reports)
             return "No relevant recent messages found in this channel."
         # The limit is the model's own; ambient threads may be switched off.
-        forest = build(messages, max_threads=settings.context_threads or look.limit, max_messages=look.limit)
-        parts = Parts(
-            question.ts, question.bot, hits=hits, forest=forest, tz=settings.zone, hit_chars=settings.hit_chars
-        )
-        return assemble(parts, settings.tool_max_tokens)
+        forest = build(messages, max_threads=policy.context_threads or request.limit, max_messages=request.limit)
+        parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
+        return assemble(parts, policy.tool_max_tokens)
 
-    def _forest(self, messages: Sequence[Message], taken: set[int]) -> Forest:
-        settings = self._settings
-        return build(
-            messages, exclude=taken, max_threads=settings.context_threads, max_messages=settings.context_messages
-        )
-
-    async def _ambient(self, question: Question) -> list[Message]:
+    async def _ambient(self, question: Question, policy: Policy) -> list[Message]:
         """The newest messages of the channel, whoever wrote them, as far back as ambient context reaches."""
-        settings = self._settings
-        hours = settings.context_max_age_hours
+        age_s = policy.context_max_age_s
         query = Query(
             question.guild_id,
             (question.channel_id,),
-            Window(None if hours is None else question.ts - hours * 3600, question.ts),
-            limit=settings.context_messages + 1,
+            Window(None if age_s is None else question.ts - age_s, question.ts),
+            limit=policy.context_messages + 1,
             flagged=True,
             source=Source.ARCHIVE,
         )
         try:
             newest = await self._search.newest(query)
         except RedisUnavailableError:
-            newest = await self._past(question)
+            newest = await self._past(question, policy)
         return [message for message in reversed(newest) if message.id != question.id]
 
     async def _current(self, question: Question, answer: Answer) -> Answer:
@@ -134,11 +124,10 @@ class ContextBuilder:
         threads = (Thread(messages) for thread in answer.threads if (messages := now(thread.messages)))
         return replace(answer, hits=tuple(hits), threads=tuple(threads))
 
-    async def _past(self, question: Question) -> list[Message]:
+    async def _past(self, question: Question, policy: Policy) -> list[Message]:
         if self._history is None:
             return []
-        settings = self._settings
-        past = await self._history.fetch(question, settings.history_limit, settings.history_max_age_minutes * 60)
+        past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
         return list(reversed(past.messages))
 
     async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int]) -> Sequence[Message]:
@@ -146,6 +135,10 @@ class ContextBuilder:
             return await self._search.get(guild_id, channel_id, ids)
         except RedisUnavailableError:
             return []
+
+
+def _forest(messages: Sequence[Message], taken: set[int], policy: Policy) -> Forest:
+    return build(messages, exclude=taken, max_threads=policy.context_threads, max_messages=policy.context_messages)
 
 
 def _told(answer: Answer) -> Iterator[Message]:
@@ -161,28 +154,28 @@ def _recapped(answer: Answer, taken: set[int]) -> Forest | None:
     return build(told, exclude=taken, max_threads=len(told), max_messages=len(told)) if told else None
 
 
-def _admit(looked: Sequence[SourceReport]) -> None:
+def _admit(reports: Sequence[SourceReport]) -> None:
     """What could not be asked has not found nothing."""
-    problem = next((one.problem for one in looked if one.problem and one.source is not Source.HISTORY), "")
+    problem = next((one.problem for one in reports if one.problem and one.source is not Source.HISTORY), "")
     if problem:
         raise RedisUnavailableError(problem)
 
 
-def _looking(look: ContextRequest, scene: Scene) -> Route | None:
+def _route_of(request: ContextRequest, scene: Scene) -> Route | None:
     """A tool call as a route; None if it names somebody who is not known."""
     speakers: tuple[Person, ...] = ()
-    if look.speaker:
-        speakers = _named(look.speaker, scene)
+    if request.speaker:
+        speakers = _named(request.speaker, scene)
         if not speakers:
             return None
-    start = None if look.since_s is None else scene.now - look.since_s
+    start = None if request.since_s is None else scene.now - request.since_s
     recent = start is None or start >= scene.now - scene.horizon_s
     sources = (Source.BUFFER, Source.ARCHIVE) if recent else (Source.ARCHIVE, Source.BUFFER)
-    mode = Mode.TOPIC if look.query.strip() else Mode.LATEST if speakers else Mode.RECAP
+    mode = Mode.TOPIC if request.query.strip() else Mode.LATEST if speakers else Mode.RECAP
     why = ("asked for by the model",)
     window = Window(start, scene.now)
     # The tool's arguments bind, however far back: a question of the kind "memory" may be answered by anybody.
-    return Route(Kind.CHANNEL, mode, window, speakers, look.query.strip(), why, (*sources, Source.HISTORY))
+    return Route(Kind.CHANNEL, mode, window, speakers, request.query.strip(), why, (*sources, Source.HISTORY))
 
 
 def _named(name: str, scene: Scene) -> tuple[Person, ...]:

@@ -1,7 +1,7 @@
-"""Spans of time as people write and read them; settings, commands and answers share these three functions.
+"""Durations as people write and read them, for commands, tools and answers.
 
-Enters: "24h", "2h 30m", "1 week", "half an hour", "yesterday". Leaves: seconds. `format_duration` is the
-inverse, `human_age` the short form behind a quoted message ("2m ago").
+In: "24h", "2h 30m", "1 week", "half an hour", "yesterday". Out: seconds. `format_duration` is the inverse, and
+`human_age` the short form after a quoted message ("2m ago").
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _UNITS = (("w", WEEK_S), ("d", DAY_S), ("h", HOUR_S), ("m", MINUTE_S), ("s", 1.0
 
 
 def parse(text: str) -> float:
-    """Seconds of a span. A relative word is the distance back to it: "yesterday" is one day.
+    """Seconds of a duration. A relative word means the time since then: "yesterday" is one day.
 
-    Raises ValueError with a sentence for people when the text is no span between 0 and ten years.
+    Raises ValueError with a readable sentence unless the duration is between 0 and ten years.
     """
     seconds = _seconds(text)
     if seconds is None or not math.isfinite(seconds) or not 0 < seconds <= LONGEST_S:
-        raise ValueError(f"{text[:_LONGEST_TEXT]!r} is no duration such as 24h, 2h 30m or 1 week.")
+        raise ValueError(f"{text[:_LONGEST_TEXT]!r} is not a duration such as 24h, 2h 30m or 1 week.")
     return seconds
 
 
 def _seconds(text: str) -> float | None:
-    # Beyond this length it is no duration, and the library's pattern need not see it.
+    # Longer text cannot be a duration; keep it away from the library's regular expression.
     if len(text) > _LONGEST_TEXT:
         return None
     plain = " ".join(text.casefold().replace(".", ". ").split()).replace(". ", ".").rstrip(".")
@@ -59,7 +59,7 @@ def _seconds(text: str) -> float | None:
     words = [_NUMBER_WORDS.get(word, word) for word in plain.split()]
     if words and words[0].isalpha() and len(words) == 1:
         words.insert(0, "1")
-    # A bare number has no unit: "30" could mean anything, so it is refused.
+    # A bare number such as "30" has no unit and could mean anything, so reject it.
     if not any(char.isalpha() or char == ":" for char in plain):
         return None
     found = pytimeparse2.parse(" ".join(words))
@@ -78,11 +78,11 @@ def format_duration(seconds: float) -> str:
 
 
 def human_age(seconds: float) -> str:
-    """How long ago, in one unit: "just now", "2m ago", "1h ago", "3d ago"; rounded down."""
+    """How long ago, in one unit and rounded down: "just now", "2m ago", "1h ago", "3d ago"."""
     if seconds < 10:
         return "just now"
     for unit, size in (("w", 2 * WEEK_S), ("d", DAY_S), ("h", HOUR_S), ("m", MINUTE_S)):
         if seconds >= size:
-            # Weeks begin at two, so that "8d ago" is not blurred into "1w ago".
+            # Weeks start at two, since "8d ago" is more precise than "1w ago".
             return f"{int(seconds // (WEEK_S if unit == 'w' else size))}{unit} ago"
     return f"{int(seconds)}s ago"

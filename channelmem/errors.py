@@ -1,17 +1,17 @@
-"""Every error that channelmem raises on purpose. Each message is one plain sentence with the fix.
+"""Every error that channelmem raises on purpose. Each message is one sentence that names the likely fix.
 
 ChannelmemError
-├── ConfigError            a setting is missing or wrong
+├── ConfigError            a setting is missing or invalid
 ├── ServerError            the embedded Redis cannot be found, started or reached
-├── RedisUnavailableError  Redis does not answer (yet); `remember` queues, `ask` falls back
-├── RedisUnsuitableError   Redis answers, but lacks the search module or is too old
-├── IndexMismatchError     the index was made for another model, dimension or bucket count
+├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
+├── RedisUnsuitableError   Redis lacks the search module, is too old, or is a cluster
+├── IndexMismatchError     the index was built for another model, dimension or bucket count
 └── ModelError             the embedding model cannot be found, exported or loaded
 """
 
 
 class ChannelmemError(Exception):
-    """Base of all of them: the command line prints its text and exits with 1."""
+    """Base class; the command line prints its message and exits with status 1."""
 
 
 class ConfigError(ChannelmemError):

@@ -3,8 +3,8 @@
     message  -> normalise -> link -> store (visible at once) -> embed in batches -> searchable     remember
     question -> route -> recall (buffer | archive | the platform's history) -> answer              ask
 
-Adapters call Memory and nothing below it. `remember` and `ask` never raise for an absent Redis: messages are queued,
-and questions are answered from the platform's history, or with what could not be looked at.
+Adapters call Memory and nothing below it. `remember` and `ask` never raise for an unreachable Redis: messages are
+queued, and questions are answered from the platform's history, or with a note on what could not be searched.
 """
 
 from __future__ import annotations
@@ -12,34 +12,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
-from channelmem.channels import Channels
 from channelmem.context import ContextBuilder
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
+from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import normalise
 from channelmem.ingest.worker import Worker
-from channelmem.recalling.ranking import line
+from channelmem.linking.linker import ChannelLinkers
+from channelmem.local_copies import LocalCopies, removed
+from channelmem.policy import Policy
 from channelmem.recalling.recall import Recall
-from channelmem.routing.route import route
+from channelmem.rosters import KnownPeople, Rosters
+from channelmem.routing.route import Scene, route
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store import documents
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import connect
-from channelmem.store.search import Search
+from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.telling import tokens
 from channelmem.telling.answer import answer_text
-from channelmem.telling.threads import build
+from channelmem.telling.threads import Forest, build
 from channelmem.types import (
     Answer,
     ChannelStatus,
@@ -49,18 +50,21 @@ from channelmem.types import (
     Kind,
     Message,
     Outcome,
+    Person,
     Question,
     Route,
+    Source,
     Timing,
 )
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
 RECAP_THREADS, RECAP_MESSAGES = 5, 20
-"""A recap tells so much at least, where there is so much."""
+"""Minimum recap size, if available."""
+LINKED = 50
+"""Messages of a channel that a new one may answer."""
 
 Clock = Callable[[], float]
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +73,18 @@ class Memory:
     """What a bot remembers of the channels around it. Open it with `async with Memory.open(settings) as memory`."""
 
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
-        self._settings, self._store = store.buckets.settings, store
+        settings = store.buckets.settings
+        self._store, self._default_policy = store, Policy.of_settings(settings)
         self._history = past = FilteredHistory(history, store) if history else None
         self._bookmarks = Bookmarks(store.buckets)
-        search = Search(store.buckets)
-        self._channels = Channels(store, search, past)
-        self._recall = Recall(search, embedder, store.buckets.settings, clock=store.buckets.clock, history=past)
-        self._context = ContextBuilder(search, self._recall, store.buckets.settings, past)
+        self._search = search = Search(store.buckets)
+        self._linkers = ChannelLinkers(self._newest)
+        self._rosters = Rosters(store, past, self._linkers.authors)
+        self._follow_ups = FollowUps()
+        self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups)
+        wait_s = settings.pending_wait_ms / 1000
+        self._recall = Recall(search, embedder, clock=store.buckets.clock, pending_wait_s=wait_s, history=past)
+        self._context = ContextBuilder(search, self._recall, past)
 
     @classmethod
     @asynccontextmanager
@@ -126,36 +135,36 @@ class Memory:
 
     async def _remember(self, messages: Sequence[Message]) -> list[Outcome]:
         """One batch, in one round trip."""
-        if not self._settings.enabled:
-            return [Outcome.IGNORED] * len(messages)
-        tidy = [normalise(message, self._settings.max_content_chars) for message in messages]
-        outcomes = iter(await self._store.add(await self._channels.link(one for one in tidy if one)))
-        results = [next(outcomes) if one else Outcome.IGNORED for one in tidy]
-        self._channels.settle(
-            (one or message, each) for one, message, each in zip(tidy, messages, results, strict=True)
-        )
+        normal = [normalise(message, self._policy(message)) for message in messages]
+        kept = [message for message in normal if message is not None]
+        outcomes = await self._store.add(await self._linkers.link(kept)) if kept else []
+        stored = iter(outcomes)
+        results = [Outcome.IGNORED if one is None else next(stored) for one in normal]
+        self._settle(messages, results)
         return results
+
+    def _settle(self, messages: Sequence[Message], outcomes: Sequence[Outcome]) -> None:
+        """Whoever was stored is known; what was refused (an opt-out, a pause, an earlier delete) leaves no trace."""
+        results = list(zip(messages, outcomes, strict=True))
+        for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
+            self._local.drop(message.guild_id, message.channel_id, [message.id])
+        self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
 
     async def ask(self, question: Question) -> Answer:
         """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
         started = time.perf_counter()
-        routed, route_ms = await self._route(question)
-        recalled = await self._recall(question, routed)
-        settings = self._settings
-        # Who wants little or no ambient context for a model still wants to be caught up.
-        forest = build(
-            recalled.messages,
-            max_threads=max(settings.context_threads, RECAP_THREADS),
-            max_messages=max(settings.context_messages, RECAP_MESSAGES),
-        )
+        policy = self._policy(question)
+        routed, route_ms = await self._route(question, policy)
+        recalled = await self._recall(question, routed, policy)
+        forest = _recap_forest(recalled.messages, policy) if recalled.messages else Forest()
         text = answer_text(
             question,
             routed,
             recalled.hits,
             forest,
-            recalled.looked,
+            recalled.reports,
             now=question.ts,
-            tz=settings.zone,
+            tz=policy.tz,
             jump_url=self._jump_url if self._history else None,
         )
         total_ms = (time.perf_counter() - started) * 1000
@@ -165,22 +174,51 @@ class Memory:
             recalled.hits,
             forest.threads,
             Timing(route_ms, recalled.embed_ms, recalled.search_ms, total_ms),
-            recalled.looked,
+            recalled.reports,
             found=bool(recalled.hits or recalled.messages),
         )
 
-    async def _route(self, question: Question) -> tuple[Route, float]:
-        scene = await self._channels.scene(question)
+    async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
+        people = await self._rosters.of(question)
         started = time.perf_counter()
-        routed = route(question.text, scene, question.kind)
+        routed = route(question.text, self._scene(question, people, policy), question.kind)
         wanted = question.kind is not Kind.NONE
-        if wanted and routed.kind is Kind.NONE and self._channels.is_unknown(question):
+        if wanted and routed.kind is Kind.NONE and self._rosters.is_unknown(question):
             # Nobody is known here yet, so no name can be recognised: the platform knows who speaks.
-            scene = await self._channels.scene_from_history(question)
+            people = await self._rosters.from_history(question, policy)
             started = time.perf_counter()
-            routed = route(question.text, scene, question.kind)
-        self._channels.asked(question, routed)
+            routed = route(question.text, self._scene(question, people, policy), question.kind)
+        self._follow_ups.note(question, routed)
         return routed, (time.perf_counter() - started) * 1000
+
+    def _scene(self, question: Question, people: KnownPeople, policy: Policy) -> Scene:
+        """What is known about the moment of a question."""
+        return Scene(
+            asker=Person(question.asker_id, question.asker),
+            bot=question.bot,
+            roster=people.roster,
+            now=question.ts,
+            mentions=question.mentions,
+            tz=policy.tz.key,
+            horizon_s=policy.limits.buffer_s,
+            last_spoke_ts=people.spoke.get(question.asker_id),
+            joined_ts=question.joined_ts,
+            previous=self._follow_ups.previous(question),
+            is_dm=question.is_dm,
+        )
+
+    def _policy(self, of: Message | Question) -> Policy:
+        """What applies to the conversation of a message or question: the default, until levels override it."""
+        del of
+        return self._default_policy
+
+    async def _newest(self, guild_id: int, channel_id: int) -> list[Message]:
+        """What a channel's next message may answer; nothing while Redis is unreachable."""
+        query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE)
+        try:
+            return await self._search.newest(query)
+        except RedisUnavailableError:
+            return []
 
     def _jump_url(self, message: Message) -> str:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
@@ -193,52 +231,54 @@ class Memory:
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        return await self._context.context(question, answer)
+        return await self._context.context(question, answer, self._policy(question))
 
-    async def look(self, look: ContextRequest) -> str:
+    async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        scene = await self._channels.scene(look.question)
-        if look.speaker and self._channels.is_unknown(look.question):
-            scene = await self._channels.scene_from_history(look.question)
-        return await self._context.look(look, scene)
+        question, policy = request.question, self._policy(request.question)
+        people = await self._rosters.of(question)
+        if request.speaker and self._rosters.is_unknown(question):
+            people = await self._rosters.from_history(question, policy)
+        return await self._context.look(request, self._scene(question, people, policy), policy)
 
     # --- changes ---
 
     async def edit(self, message: Message) -> Outcome:
         """Replaces text and vector; an older revision than the stored one changes nothing."""
-        tidy = normalise(message, self._settings.max_content_chars)
-        if not self._settings.enabled:
+        policy = self._policy(message)
+        if not policy.enabled:
             return Outcome.IGNORED
-        if tidy is None:
-            drop = partial(self._channels.drop, message.guild_id, message.channel_id, [message.id])
-            return await _gone(drop, self._store.edit(replace(message, content="")))
-        outcome = await self._store.edit(await self._channels.relink(tidy))
-        self._channels.settle([(tidy, outcome)])
+        normal = normalise(message, policy)
+        if normal is None:
+            drop = partial(self._local.drop, message.guild_id, message.channel_id, [message.id])
+            return await removed(drop, self._store.edit(replace(message, content="")))
+        outcome = await self._store.edit(await self._linkers.relink(normal))
+        self._settle([normal], [outcome])
         return outcome
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)
-        drop = partial(self._channels.drop, guild_id, channel_id, ids)
-        return await _gone(drop, self._store.delete(guild_id, channel_id, ids))
+        drop = partial(self._local.drop, guild_id, channel_id, ids)
+        return await removed(drop, self._store.delete(guild_id, channel_id, ids))
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
-        drop = partial(self._channels.drop_channel, guild_id, channel_id)
-        return await _gone(drop, self._store.delete_channel(guild_id, channel_id))
+        drop = partial(self._local.drop_channel, guild_id, channel_id)
+        return await removed(drop, self._store.delete_channel(guild_id, channel_id))
 
     async def delete_guild(self, guild_id: int) -> int:
-        drop = partial(self._channels.drop_guild, guild_id)
-        return await _gone(drop, self._store.delete_guild(guild_id))
+        drop = partial(self._local.drop_guild, guild_id)
+        return await removed(drop, self._store.delete_guild(guild_id))
 
     # --- what people decide ---
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts a person out and removes everything of theirs; invisible when this returns."""
-        await _gone(partial(self._channels.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
+        await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
-        await _gone(partial(self._channels.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
+        await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
 
@@ -258,8 +298,8 @@ class Memory:
         await self._store.channels.resume(guild_id, channel_id)
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
-        drop = partial(self._channels.drop_channel, guild_id, channel_id)
-        return await _gone(drop, self._store.clear(guild_id, channel_id))
+        drop = partial(self._local.drop_channel, guild_id, channel_id)
+        return await removed(drop, self._store.clear(guild_id, channel_id))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id)
@@ -309,15 +349,13 @@ class Memory:
         return await self._store.lag_s()
 
 
-async def _gone(drop: Callable[[], None], removal: Awaitable[T]) -> T:
-    """A removal, of which nothing stays in this process either: `drop` also takes what is read in the meantime."""
-    drop()
-    try:
-        return await removal
-    finally:
-        drop()
-        documents.forget_read()
-        line.forget_read()
+def _recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
+    # Who wants little or no ambient context for a model still wants to be caught up.
+    return build(
+        messages,
+        max_threads=max(policy.context_threads, RECAP_THREADS),
+        max_messages=max(policy.context_messages, RECAP_MESSAGES),
+    )
 
 
 async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
@@ -357,7 +395,7 @@ async def _embedding(worker: Worker) -> AsyncIterator[None]:
 def _complain(task: asyncio.Task[None]) -> None:
     """Nobody waits for the worker before the end, and without it new messages are not found by meaning."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("Embedding has ended, new messages get no vector any more: %s", error)
+        log.error("Embedding stopped; new messages get no vectors: %s", error)
 
 
 __all__ = ["Memory"]

@@ -75,15 +75,3 @@ class Policy:
             cross_channel=settings.cross_channel,
             command_prefixes=settings.command_prefixes,
         )
-
-
-class Policies:
-    """Who asks for a policy gets it from here, by guild, channel and character."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.default = Policy.of_settings(settings)
-
-    def of(self, guild_id: int, channel_id: int, character: str = "") -> Policy:
-        """The policy of a conversation. Everybody has the default until levels exist that override it."""
-        del guild_id, channel_id, character
-        return self.default

@@ -86,6 +86,21 @@ class Mode(StrEnum):
     RECAP = "recap"
 
 
+class Wants(StrEnum):
+    """What the answer to a question has to be."""
+
+    WORDS = "words"
+    """What somebody said."""
+    FACT = "fact"
+    """What their words tell, whoever wrote them."""
+    WHO = "who"
+    WHETHER = "whether"
+    WHEN = "when"
+    AMOUNT = "amount"
+    LINK = "link"
+    RECAP = "recap"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A span of time, both ends included; None is open (the beginning, or the moment of the question)."""
@@ -120,6 +135,12 @@ class Route:
     """What to try, in order; empty for `none`."""
     to_bot: bool = False
     """About what was said to or by the bot: flagged messages count too."""
+    wants: Wants = Wants.WORDS
+    saying: bool = False
+    """Whether it asks about an act of saying: "who mentioned", "what did Ann suggest"."""
+    binds: bool = True
+    """Whether speakers and window are conditions. They are where somebody's words are wanted, or the channel is meant;
+    "When did Ann go to Rome?" may be answered by what Bob wrote, at another time."""
 
 
 @dataclass(frozen=True, slots=True)

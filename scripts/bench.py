@@ -1,9 +1,9 @@
-"""All that must be reached, in one table: runs bench_knn, bench_peers and bench_ingest with the sizes that it takes.
+"""Runs bench_knn, bench_peers and bench_ingest and compares every target ratio in one table.
 
     python -m scripts.bench [--quick] [--json]          (`make bench`)
 
-Each runs in a process of its own (torch, which the peers need, would disturb the others). A few minutes, most of it
-for the graph of 100,000 messages; --quick stops at 10,000 and takes fewer rounds.
+Each benchmark runs in its own process, since the peers' torch would disturb the others. It takes a few minutes, mostly
+to build the graph of 100,000 messages; --quick stops at 10,000 and takes fewer rounds.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def main() -> None:
 
 def _options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench")
-    parser.add_argument("--quick", action="store_true", help="10,000 messages at most, fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="store at most 10,000 messages and take fewer rounds")
     return parser
 
 
 def _run(name: str, *arguments: str) -> dict[str, Any]:
-    """One benchmark; its progress bar stays visible."""
+    """Runs one benchmark; its progress bar on stderr stays visible."""
     command = [sys.executable, "-m", f"scripts.{name}", "--json", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     report: dict[str, Any] = json.loads(done.stdout)

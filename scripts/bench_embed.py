@@ -1,10 +1,10 @@
-"""How fast the embedder is: torch against ONNX Runtime fp32 and int8, in one run on one machine.
+"""Measures the embedder's speed: torch against ONNX Runtime fp32 and int8, in one run on one machine.
 
     python -m scripts.bench_embed [--rounds 10] [--skip-torch] [--starts] [--agreement FILE] [--json]
 
-Rounds are interleaved (each round asks every back end in turn), so that another load on the machine hits all of
-them about alike; the ratios are what counts. On a busy machine torch suffers most (its threads wait for each other
-by spinning): then compare the column "best". Questions are distinct. torch is sentence-transformers' own `encode`.
+Each round runs every back end in turn, so that other load on the machine affects all of them about equally; the ratios
+are what counts. On a busy machine torch suffers most, because its threads spin while they wait for each other; compare
+the "best" column then. All questions are distinct. "torch" is sentence-transformers' own `encode`.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Figure:
     best: float
     p50: float
     p95: float
-    """The worse end: p5 for rates and agreement."""
+    """The worse tail: p5 for rates and agreement."""
     unit: str
     ratio: float | None = None
-    """p50 against the first line of the same `what`: above 1 is better."""
+    """p50 relative to the first line with the same `what`; above 1 is better."""
     ratio_best: float | None = None
 
 
@@ -91,8 +91,8 @@ def _options() -> argparse.Namespace:
         epilog="Example: python -m scripts.bench_embed --starts --json > embed.json",
     )
     parser.add_argument("--rounds", type=int, default=10, help="rounds of 10 questions and 64 messages (default 10)")
-    parser.add_argument("--skip-torch", action="store_true", help="leave the reference out: starts 10 s earlier")
-    parser.add_argument("--starts", action="store_true", help="also time whole processes: first, later, and torch's")
+    parser.add_argument("--skip-torch", action="store_true", help="skip the torch reference, which takes 10 s to load")
+    parser.add_argument("--starts", action="store_true", help="also time process starts: first, later, and torch's")
     parser.add_argument(
         "--agreement",
         type=Path,
@@ -104,7 +104,7 @@ def _options() -> argparse.Namespace:
 
 
 def chat_lines(count: int, seed: int = 1) -> list[str]:
-    """Distinct lines with the mixture of lengths that chats have."""
+    """Distinct lines with a chat-like mix of lengths."""
     rng = random.Random(seed)  # noqa: S311  (test data)
     parts = itertools.product(SUBJECTS, VERBS, TAILS)
     lines = [f"{subject} {verb} {tail}".strip() for subject, verb, tail in parts]
@@ -148,7 +148,7 @@ def _asker(embedder: object) -> Timed:
 
 
 def _unsorted(embedder: object) -> Timed:
-    """The same model in batches of 32 in the order of arrival, each padded to its longest."""
+    """The same model on batches of 32 in order of arrival, each padded to its longest text."""
     assert isinstance(embedder, LaneEmbedder)
     encoder = embedder._encoder  # noqa: SLF001  (to time it without the sorting)
     assert isinstance(encoder, OnnxEncoder)
@@ -197,7 +197,7 @@ async def _messages(ways: dict[str, Timed], rounds: int, bar: Bar) -> list[Figur
 
 
 async def _questions_beside_messages(embedder: object, rounds: int, bar: Bar) -> list[Figure]:
-    """A question alone, and one that comes while messages are embedded without end."""
+    """A question on an idle embedder, and one that arrives while it embeds messages continuously."""
     assert isinstance(embedder, LaneEmbedder)
     ask = _asker(embedder)
     lines = iter(chat_lines(rounds * 20, seed=3))
@@ -215,7 +215,7 @@ async def _questions_beside_messages(embedder: object, rounds: int, bar: Bar) ->
 
 
 def _agreement(exact: Vectors, ours: Vectors) -> list[Figure]:
-    """How near int8 is to fp32: cosine of each text with itself, and the 10 nearest that both find for it."""
+    """How close int8 is to fp32: the cosine of each text with itself, and the overlap of its 10 nearest texts."""
     cosines = (exact * ours).sum(axis=1)
     both = [_nearest(vectors @ vectors.T) for vectors in (exact, ours)]
     shared = np.array([len(set(one) & set(other)) / 10 for one, other in zip(*both, strict=True)])
@@ -237,7 +237,7 @@ async def _seconds(way: Timed, texts: Sequence[str]) -> float:
 
 
 def _starts(bar: Bar) -> list[Figure]:
-    """Whole processes, from nothing to the first vector."""
+    """Process starts, up to the first vector."""
     model = str(find_source(Settings(_env_file=None)).path)
     took: dict[str, list[float]] = {"sentence-transformers": [], "first start (exports)": [], "hot start": []}
     for _ in bar.track(range(3), description="process starts"):
@@ -270,7 +270,7 @@ def _at(values: Sequence[float], percentile: float) -> float:
 
 def _table(figures: Sequence[Figure]) -> Table:
     load = f"; load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    table = Table(title=f"Embedder: ratios above 1 are better; {cores()} cores{load}")
+    table = Table(title=f"Embedder speed (a ratio above 1 is better); {cores()} cores{load}")
     for column in ("what", "how"):
         table.add_column(column)
     for column in ("best", "p50", "p95", "unit", "ratio of best", "ratio of p50"):

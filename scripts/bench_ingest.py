@@ -1,19 +1,18 @@
-"""How many messages per second become searchable, and what the caller notices of it.
+"""Measures how many messages per second become searchable, and how much that delays the caller.
 
     python -m scripts.bench_ingest [--rounds 4] [--workers 1 2] [--stored 0 10000] [--data FILE] [--json]
 
-Per round the same texts go through the embedder alone, through `remember_many` until searchable, and through the
-embedder again; the ratio is what storing, reading the stream, committing and indexing cost on top. The event loop's
-delay is how late a task wakes up that sleeps for a millisecond, without work and during it. Workers are `channelmem
-worker` processes, with embedding in this process switched off; more of them help only where there are cores for them.
-About a minute; --stored 0 10000 100000 adds some, since the graph has to be built.
+Each round sends the same texts through the embedder alone, through `remember_many` until searchable, and through the
+embedder again; the ratio shows the overhead of storing, reading the stream, committing and indexing. The event loop
+delay is how late a task wakes up from a 1 ms sleep, both idle and under load. The worker rows use `channelmem worker`
+processes and no in-process embedding; more workers help only if there are cores for them. It takes about a minute;
+--stored 0 10000 100000 takes longer, since it builds a larger graph.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import os
 import subprocess
 import sys
@@ -44,13 +43,15 @@ WORKERS: Final = "with worker processes"
 
 @dataclass(slots=True)
 class Noticed:
-    """What a caller on the same event loop notices: its delay, and how many messages wait."""
+    """What a caller on the same event loop notices: the loop's delay, and how many messages wait."""
 
     late_ms: list[float] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
 
     @asynccontextmanager
     async def watch(self, memory: Memory) -> AsyncIterator[None]:
+        await self._late()  # so that there is one sample of each, however short the work is
+        await self._count(memory)
         tasks = (asyncio.create_task(self._tick()), asyncio.create_task(self._sample(memory)))
         try:
             yield
@@ -59,19 +60,25 @@ class Noticed:
 
     async def _tick(self) -> None:
         while True:
-            started = time.perf_counter()
-            await asyncio.sleep(TICK_S)
-            self.late_ms.append((time.perf_counter() - started - TICK_S) * 1000)
+            await self._late()
 
     async def _sample(self, memory: Memory) -> None:
         while True:
-            self.waiting.append(await memory.pending())
             await asyncio.sleep(SAMPLE_S)
+            await self._count(memory)
+
+    async def _late(self) -> None:
+        started = time.perf_counter()
+        await asyncio.sleep(TICK_S)
+        self.late_ms.append((time.perf_counter() - started - TICK_S) * 1000)
+
+    async def _count(self, memory: Memory) -> None:
+        self.waiting.append(await memory.pending())
 
 
 @dataclass(slots=True)
 class Source:
-    """Texts, and ids for them that were not used before."""
+    """Supplies texts, each with a fresh id."""
 
     options: argparse.Namespace
     next_id: int = 10**7
@@ -94,7 +101,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The same texts through the embedder alone, and through everything: seconds, and of processor time."""
+    """The same texts through the embedder alone and through the whole pipeline: wall and processor seconds."""
 
     messages: int
     alone_s: float
@@ -123,11 +130,11 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
 async def _in_process(
     settings: Settings, embedder: Embedder, stored: int, source: Source, report: Report, bar: Progress
 ) -> None:
-    """The rate when so many messages are there already: inserting into a larger graph takes longer."""
+    """The rate with `stored` messages already in the index: inserting into a larger graph takes longer."""
     await _store(settings, embedder, stored, bar)
     idle, busy = Noticed(), Noticed()
     async with Memory.open(settings, embedder=embedder) as memory, measure.client(settings) as redis:
-        await source.send(memory, source.take(64))
+        await source.send(memory, source.take(_warm_up(source)))
         turns = [
             await _turn(memory, embedder, source, redis, busy)
             for _ in bar.track(range(source.options.rounds), description=f"with {stored:,} stored")
@@ -136,11 +143,16 @@ async def _in_process(
             await asyncio.sleep(1)
     await measure.remove(settings)
     _add(report, stored, turns)
-    for how, each in {"nothing to do": idle, "embedding": busy}.items():
+    for how, each in {"idle": idle, "embedding": busy}.items():
         late = measure.spread(each.late_ms)
         figures = {"delay p50 ms": late.p50, "p95 ms": late.p95, "p99 ms": late.p99}
         depth = {"most waiting": max(each.waiting), "median waiting": measure.spread(each.waiting).p50}
         report.add("event loop and queue", what=how, stored=stored, **figures, **depth)
+
+
+def _warm_up(source: Source) -> int:
+    """Messages before the first burst: enough to wake every lane, not more than a burst."""
+    return min(64, int(source.options.burst))
 
 
 async def _store(settings: Settings, embedder: Embedder, stored: int, bar: Progress) -> None:
@@ -153,7 +165,7 @@ async def _store(settings: Settings, embedder: Embedder, stored: int, bar: Progr
 
 
 async def _turn(memory: Memory, embedder: Embedder, source: Source, redis: Redis, busy: Noticed) -> Turn:
-    """The embedder alone before and after: the speed of a machine that is shared with others drifts within seconds."""
+    """Runs the embedder alone before and after, since the speed of a shared machine drifts within seconds."""
     texts = source.take(source.options.burst)
 
     # Watching takes processor time itself, so both sides are watched.
@@ -171,7 +183,7 @@ async def _turn(memory: Memory, embedder: Embedder, source: Source, redis: Redis
 
 
 async def _spent(redis: Redis, work: Callable[[], Awaitable[float]]) -> tuple[float, float]:
-    """The seconds that the work says it took, and what it took of processor time."""
+    """The seconds the work reports, and the processor time it used."""
     before = await _cpu_s(redis)
     return await work(), await _cpu_s(redis) - before
 
@@ -194,11 +206,11 @@ def _add(report: Report, stored: int, turns: list[Turn]) -> None:
         "cpu ms/message": middle(lambda turn: 1000 * turn.whole_cpu_s / turn.messages),
         "embedder alone, cpu ms": middle(lambda turn: 1000 * turn.alone_cpu_s / turn.messages),
     }
-    report.add("until searchable, by messages stored before", stored=stored, **figures)
+    report.add("until searchable, by messages already stored", stored=stored, **figures)
     if not report.ratios:
         report.ratios += [
             Ratio("messages/s until searchable against the embedder alone", share, 0.85, at_least=True),
-            Ratio("the same in processor time, Redis included", cpu_share, 0.85, at_least=True),
+            Ratio("the same in processor time, including Redis", cpu_share, 0.85, at_least=True),
         ]
 
 
@@ -216,7 +228,7 @@ async def _with_workers(settings: Settings, count: int, source: Source, report: 
         with ExitStack() as stack:
             for _ in range(count):
                 stack.enter_context(_worker(asking))
-            await source.send(memory, source.take(64 * count))
+            await source.send(memory, source.take(_warm_up(source) * count))
             for _ in bar.track(range(source.options.rounds), description=f"{count} worker(s)"):
                 texts = source.take(source.options.burst)
                 async with noticed.watch(memory):
@@ -230,33 +242,43 @@ async def _with_workers(settings: Settings, count: int, source: Source, report: 
 
 @contextmanager
 def _worker(settings: Settings) -> Iterator[None]:
-    """One `channelmem worker`; ready when it says that it embeds."""
+    """Runs one `channelmem worker`; yields once it reports that it is embedding."""
     env = {
         **os.environ,
         "REDIS_URL": measure.url_of(settings),
         "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
         "CHANNELMEM_CACHE_DIR": str(settings.cache_dir),
+        # As patient as this process: a benchmark on a busy machine is slow, not broken.
+        "CHANNELMEM_REDIS_TIMEOUT_S": str(settings.redis_timeout_s),
     }
     command = [sys.executable, "-m", "channelmem.cli", "worker"]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        lines = itertools.takewhile(lambda line: "Embedding;" not in line, process.stderr)
-        said = "".join(lines)
-        assert process.poll() is None, said
+        said: list[str] = []
+        for line in process.stderr:
+            said.append(line)
+            if "Embedding;" in line:
+                break
+        else:
+            raise RuntimeError(f"channelmem worker exited with status {process.wait()}: {''.join(said)}")
         try:
             yield
         finally:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate()
 
 
 def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_ingest")
-    parser.add_argument("--rounds", type=int, default=4, help="bursts per line (default 4)")
+    parser.add_argument("--rounds", type=int, default=4, help="bursts per row (default 4)")
     parser.add_argument("--burst", type=int, default=2048, help="messages per burst (default 2048)")
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="numbers of processes (default 1 2)")
-    parser.add_argument("--stored", type=int, nargs="*", default=[0, 10_000], help="messages there before")
-    parser.add_argument("--data", type=Path, metavar="FILE", help='lines from a JSONL file with a "text" field')
+    parser.add_argument(
+        "--workers", type=int, nargs="*", default=[1, 2], help="numbers of worker processes to try (default 1 2)"
+    )
+    parser.add_argument(
+        "--stored", type=int, nargs="*", default=[0, 10_000], help="messages already in the index (default 0 10000)"
+    )
+    parser.add_argument("--data", type=Path, metavar="FILE", help='take texts from a JSONL file with a "text" field')
     return parser
 
 

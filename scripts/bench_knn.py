@@ -1,14 +1,14 @@
-"""How long a nearest-neighbour search takes against a PING, for HNSW and FLAT, FLOAT16 and FLOAT32.
+"""Measures nearest-neighbour search relative to a PING, for HNSW and FLAT, FLOAT16 and FLOAT32.
 
     python -m scripts.bench_knn [--sizes 1000 10000 100000] [--full] [--plot knn.png] [--json]
 
-Channels of 50 messages in an index of 1,000 to 100,000. Every line is measured in turns with a PING on the same
-connection. The raw lines are one FT.SEARCH that returns text, author, time and distance of the 10 nearest; "nearest,
-buffer" and "nearest, archive" are the product's own `Search.nearest` with everything that Python does in it.
-Recall is that of HNSW's 10 nearest against numpy: unfiltered, with the BATCHES policy forced on a channel's filter,
-and with what Redis chooses by itself for such a filter (ad-hoc: exact).
+An index holds 1,000 to 100,000 messages in channels of 50. Each call alternates with a PING on the same connection.
+The KNN rows are one raw FT.SEARCH that returns text, author, time and distance of the 10 nearest; "nearest, buffer" and
+"nearest, archive" are the product's `Search.nearest`, including its Python code. Recall compares HNSW's 10 nearest with
+numpy's: unfiltered, with the BATCHES policy forced on a channel filter, and with the policy that Redis chooses for such
+a filter (ad hoc, which is exact).
 
-The default takes about 5 minutes, most of it building graphs: FLOAT32 stops at 10,000 there. --full builds all of
+The default takes about 5 minutes, mostly to build graphs, and stops FLOAT32 at 10,000 messages. --full builds all of
 them (15 minutes with 100,000; hours with --sizes 1000000).
 """
 
@@ -45,14 +45,14 @@ from matplotlib import pyplot as plt
 
 LATENCY: Final = "KNN latency"
 IN_PINGS: Final = "p50 in PINGs"
-RECALL: Final = "the 10 nearest: HNSW against exact"
+RECALL: Final = "recall of the 10 nearest: HNSW against exact search"
 FLOAT32_UP_TO: Final = 10_000
 PRODUCT: Final = "hnsw-float16"
 VARIANTS: Final = (PRODUCT, "flat-float16", "hnsw-float32", "flat-float32")
 FILTERED: Final = "KNN in a channel"
 BUFFER: Final = "nearest, buffer"
 ARCHIVE: Final = "nearest, archive"
-# How the graph is asked, to show what each costs and finds; the product leaves it to Redis.
+# Search policies, to compare cost and recall; the product leaves the choice to Redis.
 POLICIES: Final = {
     "unfiltered, ef 10": ("*", " EF_RUNTIME 10"),
     "unfiltered, ef 100": ("*", " EF_RUNTIME 100"),
@@ -61,7 +61,7 @@ POLICIES: Final = {
     "in a channel, as Redis chooses": ("channel", ""),
 }
 ROUNDING: Final = {"float16": 2e-3, "float32": 1e-5}
-"""A neighbour counts as found if it is so near to the tenth: sums are rounded differently in Redis and in numpy."""
+"""A neighbour counts as found within this distance of the tenth: Redis and numpy round sums differently."""
 T = TypeVar("T")
 
 
@@ -75,15 +75,19 @@ class Built:
     dtype: str
 
     def near(self, where: str, vector: Vectors, how: str = "") -> Awaitable[Any]:
-        """One raw KNN of 10."""
+        """Runs one raw KNN search for 10."""
         buckets = self.store.buckets
         query = f"{where}=>[KNN 10 @vec1 $v{how} AS d]"
         blob = vector.astype(self.dtype).tobytes()
         wanted = ("RETURN", 4, "d", "text", "author", "ts", "SORTBY", "d", "LIMIT", 0, 10, "DIALECT", 2)
-        return command(buckets.redis, "FT.SEARCH", buckets.keys(0).one("idx"), query, "PARAMS", 2, "v", blob, *wanted)
+        # After 500 ms, which a busy machine can take, Redis would return what it has found so far.
+        patient = ("TIMEOUT", 60_000)
+        return command(
+            buckets.redis, "FT.SEARCH", buckets.keys(0).one("idx"), query, "PARAMS", 2, "v", blob, *wanted, *patient
+        )
 
     async def tags(self) -> list[str]:
-        """What the index calls the channels, in the order in which they were filled."""
+        """The channels' tags in the index, in the order they were filled."""
         buckets = self.store.buckets
         names = await command(buckets.redis, "FT.TAGVALS", buckets.keys(0).one("idx"), "channel")
         return sorted((name.decode() for name in names), key=lambda name: (len(name), name))
@@ -108,7 +112,7 @@ def _is_built(name: str, size: int, options: argparse.Namespace) -> bool:
 
 
 async def _grow(built: Built, sizes: list[int], options: argparse.Namespace, report: Report, bar: Progress) -> None:
-    """One index, measured whenever it has reached a size."""
+    """Grows one index and measures it at each size."""
     cloud, vectors = Cloud(), np.empty((0, DIMS), dtype=np.float32)
     for size in sizes:
         more = cloud.draw(size - len(vectors))
@@ -129,7 +133,7 @@ def _own(settings: Settings, name: str) -> Settings:
     changes = {
         "key_prefix": f"{settings.key_prefix}-{name}",
         "index_algorithm": name.partition("-")[0],
-        # A large graph takes longer to build than the buffer lasts.
+        # Building a large graph takes longer than a message stays in the buffer.
         "max_age_minutes": settings.archive_days * 24 * 60,
     }
     return settings.model_copy(update=changes)
@@ -140,7 +144,7 @@ async def _opened(settings: Settings, name: str) -> AsyncIterator[Built]:
     own, dtype = _own(settings, name), name.partition("-")[2]
     async with measure.client(own) as redis:
         schema = make_schema(own, keys_of(own.key_prefix, 0), dims=DIMS, version=1)
-        # The store accepts an index that is there already, which is how it comes to one of FLOAT32.
+        # The store accepts an existing index, which is how it gets a FLOAT32 one.
         await command(redis, *(dtype.upper() if part == "FLOAT16" else part for part in create_command(schema)))
         store = await Store.open(redis, own, dims=DIMS, identity=name, clock=time.time)
         yield Built(name, store, Search(store.buckets), dtype)
@@ -162,7 +166,7 @@ async def _latency(built: Built, size: int, cloud: Cloud, rounds: int, report: R
 
 
 def _ways(built: Built, cloud: Cloud, tags: list[str]) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Another channel and another vector each time."""
+    """Each call uses another channel and another vector."""
     vectors = itertools.cycle(cloud.draw(500))
     tag = _shuffled(tags)
     channel = _shuffled(range(1000, 1000 + len(tags)))
@@ -196,7 +200,7 @@ def _shuffled(values: Iterable[T]) -> Iterator[T]:
 
 
 async def _recall(built: Built, vectors: Vectors, cloud: Cloud, count: int, report: Report) -> None:
-    """Compared as stored, with the rounding of FLOAT16, so that only the graph can be wrong."""
+    """Compares vectors as stored, rounded to FLOAT16, so that only the graph can be wrong."""
     stored = vectors.astype(built.dtype).astype(np.float32)
     asked = cloud.draw(count).astype(built.dtype).astype(np.float32)
     tags = await built.tags()
@@ -216,13 +220,13 @@ async def _recall(built: Built, vectors: Vectors, cloud: Cloud, count: int, repo
 
 
 def _share(reply: list[Any], exact: Vectors, rounding: float) -> float:
-    """How many of the 10 are as near as the 10 nearest; by distance, so that equals count alike."""
+    """Share of the 10 hits that are as near as the true 10; by distance, so that ties count equally."""
     best = np.sort(exact)[::-1][:10]
     found = [1.0 - float(dict(zip(row[::2], row[1::2], strict=True))[b"d"]) for row in reply[2::2]]
     return sum(similarity >= float(best[-1]) - rounding for similarity in found) / len(best)
 
 
-# --- what follows ---
+# --- ratios and plot ---
 
 
 def _ratios(report: Report) -> list[Ratio]:
@@ -239,7 +243,7 @@ def _ratios(report: Report) -> list[Ratio]:
 
 
 def plot(report: Report, path: Path) -> None:
-    """Median by number of stored messages, one panel per index."""
+    """Draws the median by number of stored messages, one panel per index."""
     rows = report.tables[LATENCY]
     names = list(dict.fromkeys(str(row["index"]) for row in rows))
     figure, panels = plt.subplots(
@@ -262,12 +266,20 @@ def plot(report: Report, path: Path) -> None:
 
 def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_knn")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000], help="messages stored")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="only these indexes")
-    parser.add_argument("--full", action="store_true", help="FLOAT32 beyond 10,000 messages too")
-    parser.add_argument("--rounds", type=int, default=300, help="calls per line (default 300)")
-    parser.add_argument("--recall-queries", type=int, default=100, help="queries per line of recall (default 100)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the medians into this PNG")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        default=[1000, 10_000, 100_000],
+        help="numbers of stored messages (default 1000 10000 100000)",
+    )
+    parser.add_argument(
+        "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="indexes to measure (default all)"
+    )
+    parser.add_argument("--full", action="store_true", help="also build FLOAT32 beyond 10,000 messages")
+    parser.add_argument("--rounds", type=int, default=300, help="calls per row (default 300)")
+    parser.add_argument("--recall-queries", type=int, default=100, help="queries per recall row (default 100)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="also plot the medians to this PNG file")
     return parser
 
 

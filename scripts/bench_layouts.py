@@ -1,9 +1,10 @@
-"""Threads within a run of the model, or runs side by side? Each way in a process of its own, one after the other.
+"""Compares ways to use the cores: several threads per model run, or several runs in parallel.
 
     python -m scripts.bench_layouts [--rounds 60] [--json]
 
-One question of 8 tokens asked again at once and after a pause of 10 ms (threads that sleep must be woken), and chat
-lines of 12 tokens in batches of 16. "cores" is the processor time per second. Half a minute; docs/model.md reads it.
+Each layout runs in its own process, one after the other. It times a question of 8 tokens, asked immediately and after a
+10 ms pause (sleeping threads must wake up), and chat lines of 12 tokens in batches of 16. "cores" is processor time per
+second. It takes half a minute; docs/model.md shows the results.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ PAUSE_S: Final = 0.01
 
 class Layout(NamedTuple):
     threads: int
-    """Of one run."""
+    """Threads per run."""
     spin: bool
     runs: int
-    """At the same time."""
+    """Runs in parallel."""
 
 
 async def bench(options: argparse.Namespace, bar: Progress) -> Report:
@@ -55,7 +56,7 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, spawn) as process:
             row = await asyncio.wrap_future(process.submit(timed, model, layout, options.rounds))
-        report.add("runs of the model over the cores", what=name, **row)
+        report.add("model runs and threads on the available cores", what=name, **row)
         bar.advance(task)
     return report
 
@@ -82,7 +83,7 @@ def timed(model: str, layout: Layout, rounds: int) -> dict[str, measure.Cell]:
 
 
 def session(model: str, layout: Layout) -> onnxruntime.InferenceSession:
-    """Loaded with that many threads for a run."""
+    """Loads the model with the layout's number of threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = layout.threads
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(layout.spin)))
@@ -101,7 +102,7 @@ def _questions(run: Callable[[tuple[int, int]], None], rounds: int, pause_s: flo
 
 def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_layouts")
-    parser.add_argument("--rounds", type=int, default=60, help="runs of each kind (default 60)")
+    parser.add_argument("--rounds", type=int, default=60, help="model runs of each kind (default 60)")
     return parser
 
 

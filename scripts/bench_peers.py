@@ -1,12 +1,13 @@
-"""channelmem against redisvl's SemanticMessageHistory and against the design as first written down (JSON, torch).
+"""Compares channelmem with redisvl's SemanticMessageHistory and with the original design (JSON documents, torch).
 
     python -m scripts.bench_peers [--rounds 12] [--stored 5000] [--json]
 
-All on one Redis with the same MiniLM weights, each in a process of its own, in turns: ask latency, messages per second
-until searchable, bytes per message all in, and process start to first answer against importing sentence-transformers.
-Also what a caller of `remember` waits while messages are embedded, and what `ask` costs beyond embedding the question.
-Each of the three holds --stored messages in channels of 50 (their vectors made once and given to the peers, whose own
-embedding would take minutes), and every question is a new one about something that one channel has. About 2 minutes.
+All three use one Redis and the same MiniLM weights, each in its own process, and take turns. It measures ask latency,
+messages per second until searchable, total bytes per message, and the time from process start to the first answer
+(relative to importing sentence-transformers); also how long `remember` blocks while messages are embedded, and what
+`ask` costs beyond embedding the question. Each holds --stored messages in channels of 50; the peers get precomputed
+vectors, since embedding them would take minutes. Every question is new and has its answer in one channel. It takes
+about 2 minutes.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ MODEL: Final = "the model alone, on its topic"
 MODEL_TWO: Final = "the same, two threads spin"
 IMPORT: Final = "import sentence_transformers"
 ASKED: Final = 10
-"""Questions of one turn."""
+"""Questions per turn."""
 PAUSE_S: Final = 0.05
-"""Between two turns, so that no contestant's threads still spin in the turn of the next."""
+"""Pause between turns, so that one contestant's threads stop spinning before the next turn."""
 PEER_ADDS: Final = 16
-"""Messages per round; ours embeds them in batches, so it gets --burst."""
+"""Messages per round for a peer; channelmem embeds in batches, so it gets --burst."""
 EXTRA: Final = 10**6
-"""Channels and ids from here on are written while rates are measured."""
+"""First channel and id used while measuring rates."""
 
 FIRST_ANSWER: Final = """
 import asyncio, sys
@@ -83,13 +84,13 @@ asyncio.run(main())
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Everything that is compared, on one Redis."""
+    """Everything under comparison, on one Redis."""
 
     memory: Memory
     int8: Memory
-    """With the quantised model, which is a setting; holds only the channel that is asked about."""
+    """With the quantised model (a setting); holds only the channel that questions are about."""
     two: Memory
-    """With two threads for each run of the model, which is no setting; holds the same."""
+    """With two threads per model run (not a setting); holds the same channel."""
     embedder: Embedder
     redis: Redis
     settings: Settings
@@ -98,7 +99,7 @@ class Bench:
     report: Report
     options: argparse.Namespace
     fresh: itertools.count[int]
-    """Ids of messages written on top."""
+    """Ids for additional messages."""
 
 
 async def bench(options: argparse.Namespace, bar: Progress) -> Report:
@@ -126,7 +127,7 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
     redisvl = Guest(Redisvl, url, f"{name}-redisvl", weights)
     literal = Guest(Literal, url, f"{name}-json", weights)
     for threads, ms in (await redisvl.threads()).items():
-        report.add("one question on torch; the peers get the quicker number of threads", threads=threads, ms=ms)
+        report.add("one question on torch, by threads; the peers use the faster number", threads=threads, ms=ms)
     await literal.threads()
     try:
         async with (
@@ -147,7 +148,7 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
 
 
 class Spinning(OnnxEncoder):
-    """Each run on two threads that wait for each other in a loop, as ONNX Runtime has it unless told otherwise."""
+    """Runs on two threads that spin while they wait for each other, ONNX Runtime's default."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -158,11 +159,11 @@ class Spinning(OnnxEncoder):
 
 
 async def _bytes(it: Bench) -> None:
-    """Fills all three with the same messages; channel 0 is the one that is asked about."""
+    """Fills all three with the same messages; the questions are about channel 0."""
     count = max(PER_CHANNEL, it.options.stored)
     texts = [*measure.subject_channel(), *measure.lines_of(it.options, count - PER_CHANNEL)]
     messages = measure.conversation(texts)
-    # Only the memory of the others matters, and that does not depend on the numbers.
+    # For the other channels only memory matters, and that does not depend on the values.
     given = dict(zip(texts, Cloud().draw(count), strict=True))
     real = await it.embedder.embed_messages(texts[:PER_CHANNEL])
     given |= dict(zip(texts, real, strict=False))
@@ -174,7 +175,7 @@ async def _bytes(it: Bench) -> None:
     for how, size in used.items():
         it.report.add("bytes per message, all in", what=how, messages=count, bytes=size / count)
     for part, total in (await _parts(it)).items():
-        it.report.add("of channelmem's, as Redis counts its parts", part=part, bytes=total / count)
+        it.report.add("channelmem's bytes by part, as Redis reports them", part=part, bytes=total / count)
     it.report.ratios += [
         Ratio("bytes per message against redisvl", used[OURS] / used[REDISVL], 0.5),
         Ratio("bytes per message against JSON", used[OURS] / used[LITERAL], 0.25),
@@ -182,7 +183,7 @@ async def _bytes(it: Bench) -> None:
 
 
 async def _parts(it: Bench) -> dict[str, float]:
-    """What is left of the whole is the allocator's, and what neither MEMORY USAGE nor FT.INFO counts."""
+    """The rest is allocator overhead and what neither MEMORY USAGE nor FT.INFO counts."""
     keys = keys_of(it.settings.key_prefix, 0)
     documents = [await it.redis.memory_usage(name) or 0 async for name in it.redis.scan_iter(f"{keys.one('msg')}*")]
     index = await command(it.redis, "FT.INFO", keys.one("idx"))
@@ -279,7 +280,7 @@ async def _embedded(it: Bench, question: Question) -> bool:
 
 
 async def _model_alone(encoder: OnnxEncoder, questions: list[Question]) -> tuple[measure.Taken, int]:
-    """What no answer can go below while that encoder runs the model: the topics, on the caller's own thread."""
+    """The lower bound for an answer with this encoder: embeds just the topics, on the caller's thread."""
     nobody = Scene(asker=Person(measure.ASKER, "Zoe"), bot=Person(1, "bot"), roster=Roster(()), now=time.time())
     topics = {question.id: route(question.text, nobody).topic for question in questions}
 
@@ -323,7 +324,7 @@ async def _add(it: Bench) -> None:
 
 
 async def _remember(it: Bench) -> None:
-    """What a caller waits for `remember`, and for a PING, while a backlog is being embedded."""
+    """How long a caller waits for `remember`, and for a PING, while a backlog is being embedded."""
     first = next(it.fresh) + 10**6
     texts = measure.lines_of(it.options, it.options.backlog, seed=5)
     await it.memory.remember_many(measure.conversation(texts, first_id=first, channel=first))
@@ -347,7 +348,7 @@ async def _remember(it: Bench) -> None:
 
 
 def _starts(report: Report, times: int) -> None:
-    """Whole processes, from nothing to the first answer: the embedded server starts, too."""
+    """Process starts, up to the first answer and including the start of the embedded server."""
     took: dict[str, list[float]] = {OURS: [], IMPORT: []}
     with tempfile.TemporaryDirectory(prefix="channelmem-bench-", ignore_cleanup_errors=True) as folder:
         settings = Settings(_env_file=None, redis_url=None, data_dir=Path(folder), embedded_grace_s=0)
@@ -383,12 +384,16 @@ def _await_stopped(settings: Settings) -> None:
 
 def options() -> argparse.ArgumentParser:
     parser = measure.parser(__doc__, "bench_peers")
-    parser.add_argument("--rounds", type=int, default=8, help="rounds of 10 questions, and of adding (default 8)")
-    parser.add_argument("--stored", type=int, default=5000, help="messages that each holds (default 5000)")
-    parser.add_argument("--burst", type=int, default=512, help="messages we add per round (default 512)")
-    parser.add_argument("--backlog", type=int, default=2000, help="messages to embed during `remember` (default 2000)")
+    parser.add_argument(
+        "--rounds", type=int, default=8, help="rounds of 10 questions and of adding messages (default 8)"
+    )
+    parser.add_argument("--stored", type=int, default=5000, help="messages in each store (default 5000)")
+    parser.add_argument("--burst", type=int, default=512, help="messages that channelmem adds per round (default 512)")
+    parser.add_argument(
+        "--backlog", type=int, default=2000, help="messages waiting while `remember` is timed (default 2000)"
+    )
     parser.add_argument("--starts", type=int, default=3, help="process starts of each kind (default 3)")
-    parser.add_argument("--data", type=Path, metavar="FILE", help='lines from a JSONL file with a "text" field')
+    parser.add_argument("--data", type=Path, metavar="FILE", help='take texts from a JSONL file with a "text" field')
     return parser
 
 

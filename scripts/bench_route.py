@@ -1,11 +1,10 @@
-"""How long routing takes: p50 and p99 per class of question, pathological inputs included.
+"""Measures how long routing takes: p50 and p99 per class of question, including pathological input.
 
-p50 and p99 are wall time, which other processes of the machine lengthen; "cpu p50" and "cpu worst" are what the
-calls themselves needed on the processor (time.process_time; the script has one thread), and are what limits can be
-held against on a busy machine. Words are kept once they were cut up, as they would be in a channel; "each with a new
-word" adds one that never came before.
+    python -m scripts.bench_route [--rounds N] [--json]
 
-python -m scripts.bench_route [--rounds N] [--json]
+p50 and p99 are wall time, which other load on the machine lengthens. "cpu p50" and "cpu worst" are processor time
+(time.process_time; the script has one thread); compare limits with these on a busy machine. The router caches the words
+it has seen, as it would in a channel; "each with a new word" adds a word that it has not seen.
 """
 
 from __future__ import annotations
@@ -77,13 +76,13 @@ class Line:
 
 @dataclass(slots=True)
 class Class:
-    """Questions of one kind, and what their routes took."""
+    """Questions of one kind and how long routing them took."""
 
     what: str
     scene: Scene
     texts: Sequence[str]
     seldom: bool = False
-    """Takes part in every twentieth round only."""
+    """Runs in every twentieth round only."""
     wall_us: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
@@ -107,12 +106,12 @@ def scene(roster: Roster) -> Scene:
 
 
 def measure(rounds: int) -> list[Line]:
-    """All classes in turns: a slow moment of the machine touches all of them alike."""
+    """Runs all classes in turns, so that a slow moment of the machine affects all of them equally."""
     small = scene(Roster(Person(10 + i, name) for i, name in enumerate(PEOPLE)))
     crowd = [Person(10 + i, name) for i, name in enumerate(PEOPLE)]
     crowd += [Person(100 + i, f"user{i:04d} of the crowd", (f"nick_{i}",)) for i in range(5_000)]
     large = scene(Roster(crowd))
-    first = Class("the first question of a process", small, TIMED[7:8])
+    first = Class("first question of a process", small, TIMED[7:8])
     first.ask()
     fresh = Class("without, each with a new word", small, PLAIN)
     classes = [
@@ -132,9 +131,9 @@ def measure(rounds: int) -> list[Line]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=200, help="times each question is routed (default 200)")
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output instead of a table")
     options = parser.parse_args()
     lines = measure(options.rounds)
     if options.json:

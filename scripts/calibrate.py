@@ -1,13 +1,14 @@
-"""Where to draw the line between "found" and "nobody said that": the errors of each threshold on the IRC questions.
+"""Shows the errors of each threshold between "found" and "nobody said that", on the IRC questions.
 
     python -m scripts.calibrate --data DIR [--json] [--held-out]
 
-For each question over its buffer of 50: the evidence (share of the topic covered, plus half the cosine) of the best
-message when the topic is there, and of every topic from another channel that shares no stem with the buffer. Both
-with the speaker that is asked for and with anybody. A threshold t is `CHANNELMEM_SEMANTIC_THRESHOLD`: the cosine that
-50 messages without a word in common need; fewer need less (see `recall.needed`). No Redis: ranking alone, with
-the links as they are made at ingest. `--held-out` trains these anew for each channel without it (some minutes), since
-the shipped ones have seen the data; hit@1 by kind is shown too, and is the honest figure for channels never seen.
+For each question and its buffer of 50 messages it takes the best message's evidence (share of the topic covered, plus
+half the cosine), both for the question's own topic and for every topic from another channel that shares no stem with
+the buffer; once for the requested speaker's messages and once for everybody's. A threshold is a value of
+`CHANNELMEM_SEMANTIC_THRESHOLD`: the cosine required among 50 messages that share no word with the topic; fewer messages
+require less (see `recall.needed`). It needs no Redis: it ranks only, with links as made at ingest. `--held-out`
+retrains the linker without each channel in turn (a few minutes), since the shipped weights have seen the data; it makes
+the hit@1 figures an honest estimate for unseen channels.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from rich.progress import track
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.linking.linker import Networks
-from channelmem.recalling.candidates import linked
 from channelmem.recalling.ranking.line import stems
 from channelmem.recalling.ranking.rank import Pool, RankingQuery, order, rank
 from channelmem.recalling.recall import needed
+from channelmem.recalling.sources.pool import linked
 from channelmem.settings import Settings
 from channelmem.types import Message
 from scripts.eval_links import channels as annotated_channels
@@ -41,7 +42,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The strongest evidence for a topic among so many messages."""
+    """The strongest evidence for a topic among `compared` messages."""
 
     evidence: float
     compared: int
@@ -69,7 +70,7 @@ class View:
         ]
 
     def is_first(self, vector: Vectors) -> bool:
-        """Whether the message that was meant is the speaker's best."""
+        """Whether the intended message ranks first among the speaker's."""
         pool = Pool(self.messages, (self.vectors @ vector).astype(float))
         scores = rank(pool, RankingQuery(" ".join(self.row["topic"]), frozenset({self.speaker_id})))
         theirs = [i for i in order(pool, scores) if self.messages[i].author_id == self.speaker_id]
@@ -77,7 +78,7 @@ class View:
 
 
 def links_without(data: Path) -> dict[str, Networks]:
-    """Per channel, a linker's networks that never saw it."""
+    """For each channel, linker networks trained without it."""
     # Imported here because it loads torch, which nothing else in this script needs.
     from scripts.train_links import Recipe, lessons, train  # noqa: PLC0415
 
@@ -106,7 +107,7 @@ def _view(row: Row, talk: Talk, messages: Sequence[Message], vectors: Vectors) -
 
 
 async def measure(data: Path, embedder: Embedder, networks: Mapping[str, Networks]) -> tuple[list[Best], list[Row]]:
-    """The evidence for present and absent topics, and for each question whether its message came first."""
+    """The evidence for present and absent topics, and whether each question's message ranked first."""
     every = await views(data, embedder, networks)
     topics = sorted({" ".join(view.row["topic"]) for view in every})
     vectors = dict(zip(topics, await embedder.embed_messages(topics), strict=True))
@@ -125,14 +126,14 @@ async def measure(data: Path, embedder: Embedder, networks: Mapping[str, Network
 
 
 def hits(first: Sequence[Row]) -> dict[str, float]:
-    """hit@1 by kind, in per cent."""
+    """hit@1 by kind, in percent."""
     kinds = ("all", *dict.fromkeys(row["kind"] for row in first))
     some = {kind: [row["first"] for row in first if kind in ("all", row["kind"])] for kind in kinds}
     return {kind: round(100 * sum(right) / len(right), 1) for kind, right in some.items()}
 
 
 def errors(found: Sequence[Best]) -> list[dict[str, float]]:
-    """Per threshold: how often an absent topic is found and a present one is not, in per cent."""
+    """For each threshold, how often an absent topic is found and a present one is missed, in percent."""
     return [
         {
             "threshold": threshold,
@@ -153,9 +154,9 @@ def _wrong(threshold: float, some: Sequence[Best]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the evaluation data")
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+    parser.add_argument("--held-out", action="store_true", help="retrain the linker without each channel in turn")
     options = parser.parse_args()
     networks = links_without(options.data) if options.held_out else {}
     embedder = open_embedder(Settings())

@@ -1,11 +1,11 @@
-"""Reply links on annotated IRC: precision, recall, F1 over links and one-to-one overlap of the threads they make.
+"""Evaluates reply links on annotated IRC: precision, recall and F1 of links, and one-to-one overlap of threads.
 
     python -m scripts.eval_links --data DIR [--json] [--dump FILE] [--bench]
 
-A link is (message, what it answers); a message that starts something links to itself, as in Kummerfeld et al.
-(ACL 2019). One-to-one: the best pairing of predicted and annotated threads, share of messages in paired threads.
-The shipped weights have seen DIR if they were trained on it; `scripts.train_links --cross-validate` is the honest
-figure then. Other evaluations import `channels`, `messages`, `Score` and `score`.
+A link is (message, the message it answers); a message that starts a thread links to itself, as in Kummerfeld et al.
+(ACL 2019). One-to-one pairs predicted with annotated threads as well as possible and counts the messages in both. If
+the shipped weights were trained on DIR, use `scripts.train_links --cross-validate` for an honest figure. Other
+evaluations import `channels`, `messages`, `Score` and `score`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from channelmem.types import Message
 
 Row = dict[str, Any]
 Links = dict[int, int]
-"""Message number to the number of what it answers; to itself if it starts something."""
+"""Message number to the number of the message it answers, or to itself if it starts a thread."""
 FILES = ("irc_messages.jsonl", "irc_newdomains_messages.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Per cent, over all messages of the channels."""
+    """Percentages over all messages of the channels."""
 
     precision: float
     recall: float
@@ -56,7 +56,7 @@ def channels(path: Path) -> dict[str, list[Row]]:
 
 
 def messages(rows: Iterable[Row], channel_id: int = 1) -> list[Message]:
-    """The rows as the channel would deliver them: nobody has pressed reply, and mentions are plain text."""
+    """The rows as a channel would deliver them: without reply references, and with mentions as plain text."""
     people: dict[str, int] = {}
     return [
         Message(
@@ -73,7 +73,7 @@ def messages(rows: Iterable[Row], channel_id: int = 1) -> list[Message]:
 
 
 def answers(row: Row) -> frozenset[int]:
-    """What an annotated row answers; itself if nothing."""
+    """The messages that an annotated row answers; itself if none."""
     return frozenset(int(other.rpartition(":")[2]) for other in row["reply_to"]) or frozenset({row["n"]})
 
 
@@ -82,7 +82,7 @@ def annotated(rows: Iterable[Row]) -> list[Row]:
 
 
 def best_link(message_id: int, parents: tuple[tuple[int, float], ...]) -> int:
-    """The likeliest alternative; "starts something" has what the parents leave."""
+    """The likeliest alternative; "starts a thread" gets the probability that the parents leave."""
     if not parents:
         return message_id
     parent, chance = parents[0]
@@ -90,7 +90,7 @@ def best_link(message_id: int, parents: tuple[tuple[int, float], ...]) -> int:
 
 
 def score(predicted: Mapping[str, Links], gold: Mapping[str, list[Row]]) -> Score:
-    """All channels together, each message with the same weight."""
+    """Scores all channels together, with the same weight for each message."""
     right = given = wanted = paired = 0
     for channel, links in predicted.items():
         rows = annotated(gold[channel])
@@ -108,7 +108,7 @@ def _percent(share: float) -> float:
 
 
 def _threads(links: Links) -> dict[int, int]:
-    """The connected groups that links make: message to a name of its group."""
+    """The connected groups formed by the links: message to group."""
     leader: dict[int, int] = {}
 
     def find(message: int) -> int:
@@ -122,7 +122,7 @@ def _threads(links: Links) -> dict[int, int]:
 
 
 def _paired(predicted: Mapping[int, int], gold: Mapping[int, str]) -> int:
-    """How many messages the best one-to-one pairing of groups covers."""
+    """Number of messages covered by the best one-to-one pairing of groups."""
     overlap = Counter((predicted[message], thread) for message, thread in gold.items())
     ours = {name: at for at, name in enumerate(dict.fromkeys(name for name, _ in overlap))}
     theirs = {name: at for at, name in enumerate(dict.fromkeys(name for _, name in overlap))}
@@ -133,12 +133,12 @@ def _paired(predicted: Mapping[int, int], gold: Mapping[int, str]) -> int:
 
 
 def previous_message(rows: list[Row]) -> Links:
-    """The plainest guess: everybody answers the message before."""
+    """The simplest baseline: every message answers the previous one."""
     return {row["n"]: before["n"] for before, row in pairwise(rows) if "reply_to" in row}
 
 
 def linked(rows: list[Row], networks: Networks | None = None) -> Links:
-    """What the linker says as the messages come in."""
+    """The linker's predictions as the messages arrive."""
     linker = Linker(networks=networks)
     links: Links = {}
     for row, message in zip(rows, messages(rows), strict=True):
@@ -160,7 +160,7 @@ def evaluate(data: Path, link: Callable[[list[Row]], Links] = linked) -> dict[st
 
 
 def bench(data: Path, rounds: int = 5) -> dict[str, float]:
-    """Microseconds with a full window, per message the best of some rounds: what other programs take is left out."""
+    """Microseconds with a full window; the best of several rounds per message, to exclude other load."""
     best = np.min([_timed(data) for _ in range(rounds)], axis=0)
     first = _timed(data)
     return {
@@ -172,7 +172,7 @@ def bench(data: Path, rounds: int = 5) -> dict[str, float]:
 
 
 def _timed(data: Path) -> NDArray[np.float64]:
-    """A row per message: microseconds of `parents`, and of `parents` and `add` together."""
+    """One row per message: microseconds of `parents`, and of `parents` plus `add`."""
     spent: list[tuple[float, float]] = []
     for rows in channels(data / FILES[0]).values():
         linker = Linker()
@@ -188,7 +188,7 @@ def _timed(data: Path) -> NDArray[np.float64]:
 
 
 def dump(data: Path, path: Path) -> None:
-    """One JSON line per annotated message, so that anyone can score it: `id` and the predicted parent or null."""
+    """Writes one JSON line per annotated message: its `id` and the predicted parent, or null."""
     with path.open("w", encoding="utf-8") as out:
         files = [data / name for name in FILES if (data / name).exists()]
         for channel, rows in ((c, r) for file in files for c, r in channels(file).items()):
@@ -199,10 +199,10 @@ def dump(data: Path, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--dump", type=Path)
-    parser.add_argument("--bench", action="store_true")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the evaluation data")
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+    parser.add_argument("--dump", type=Path, metavar="FILE", help="write each predicted link as a JSON line")
+    parser.add_argument("--bench", action="store_true", help="also time the linker")
     options = parser.parse_args()
     found: dict[str, Any] = {
         "previous message": {name: asdict(s) for name, s in evaluate(options.data, previous_message).items()},

@@ -1,12 +1,12 @@
-"""How well questions are answered, through the real Memory and the real Redis, with a clock that replays the past.
+"""Evaluates answers on LoCoMo and IRC, through the real Memory and Redis with a replayed clock.
 
     python -m scripts.eval_recall --data DIR [--json] [--dump FILE] [--quick] [--only irc|locomo]
 
-LoCoMo: share of the evidence in the first 5, 10, 20 hits and MRR (the kind is forced to memory; topic, speakers and
-window are the router's own). IRC: is the first hit the message that was meant, over a buffer of 50; reply links as
-they were stored; absent topics; "what did I just say about T" by the author; each with what every ingredient
-brings, and the time of the ask path beside embedding the question and one PING in the same run.
-REDIS_URL is used if it is set, else an embedded server with a temporary directory. `--quick` leaves the ablations out.
+LoCoMo: share of the evidence in the first 5, 10 and 20 hits, and MRR (the kind is forced to memory; topic, speakers and
+window come from the router). IRC, over a buffer of 50: whether the first hit is the intended message, reply links as
+stored, absent topics, and the author asking "what did I just say about T". Each comes with ablations, and with the
+latency of `ask` next to embedding the question plus one PING in the same run. It uses REDIS_URL if set, else an
+embedded server in a temporary directory. `--quick` skips the ablations.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from channelmem.policy import Policy
 from channelmem.recalling.ranking.line import stems
 from channelmem.recalling.ranking.rank import SHIPPED, Weights
 from channelmem.recalling.ranking.speaker import SpeakerWeights
@@ -43,7 +44,7 @@ BUFFER = 50
 SOON_S = 1_800.0
 UNBOUNDED_MINUTES = 60.0 * 24 * 3_650
 ABLATED_EVERY = 6
-"""LoCoMo's ablations take every sixth question: they compare with each other, not with the table above."""
+"""LoCoMo's ablations use every sixth question, so compare them with each other, not with the full table."""
 
 _SAID = SpeakerWeights()
 _LINKLESS = replace(SHIPPED, parent=0.0, said=replace(_SAID, thread=0.0, parent_cosine=0.0))
@@ -70,7 +71,7 @@ WHOLE = "the whole question, names and all"
 
 @dataclass(slots=True)
 class Ranks:
-    """Ranks of what was wanted, by kind: the first is 0, None was not found."""
+    """Ranks of the wanted messages, by kind: 0 is first, None is not found."""
 
     by_kind: dict[str, list[int | None]] = field(default_factory=lambda: defaultdict(list))
 
@@ -166,14 +167,15 @@ class Evaluation:
 
     async def _ablated(self, on: Stage, asked: Question, answer: Answer) -> Any:
         """The hits of the same route with each ingredient taken away."""
+        policy = Policy.of_settings(on.settings)
         for label, weights in ABLATIONS.items():
-            recall = Recall(on.search, on.embedder, on.settings, clock=on.clock, weights=weights)
-            yield label, (await recall(asked, answer.route)).hits
-        recall = Recall(on.search, on.embedder, on.settings, clock=on.clock)
+            recall = Recall(on.search, on.embedder, clock=on.clock, weights=weights)
+            yield label, (await recall(asked, answer.route, policy)).hits
+        recall = Recall(on.search, on.embedder, clock=on.clock)
         # People without a name: nothing is taken out of the text, and their ids still count.
         people = tuple(Person(one.id, "") for one in answer.route.speakers)
         whole = replace(answer.route, topic=asked.text, mode=Mode.TOPIC, speakers=people)
-        yield WHOLE, (await recall(asked, whole)).hits
+        yield WHOLE, (await recall(asked, whole, policy)).hits
 
     # --- IRC ---
 
@@ -407,11 +409,11 @@ def show(report: dict[str, Any], console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--dump", type=Path)
-    parser.add_argument("--quick", action="store_true", help="without ablations")
-    parser.add_argument("--only", choices=("irc", "locomo"), help="one of the two")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the evaluation data")
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+    parser.add_argument("--dump", type=Path, metavar="FILE", help="write each result as a JSON line")
+    parser.add_argument("--quick", action="store_true", help="skip the ablations")
+    parser.add_argument("--only", choices=("irc", "locomo"), help="run only one of the two")
     options = parser.parse_args()
     console = Console(file=sys.stderr)
     columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

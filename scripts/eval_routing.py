@@ -1,4 +1,4 @@
-"""How often the router is right: accuracy per kind, of speakers and windows, a confusion table and every miss.
+"""Evaluates the router: accuracy by kind, speakers and windows, a confusion table, and every miss.
 
 python -m scripts.eval_routing --data DIR        reads DIR/routing_open.jsonl
 python -m scripts.eval_routing --file F --hide-misses
@@ -26,7 +26,7 @@ KINDS = ("channel", "memory", "none")
 
 
 Row = Mapping[str, Any]
-"""A line of a routing file; its fields are described where the files are."""
+"""A row of a routing file; tests/data/README.md describes its fields."""
 
 
 @dataclass(slots=True)
@@ -136,14 +136,14 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with routing_open.jsonl")
-    parser.add_argument("--file", type=Path, help="one file of such rows")
-    parser.add_argument("--hide-misses", action="store_true", help="figures only, for rows that nobody shall read")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--file", type=Path, help="a single file of routing rows")
+    parser.add_argument("--hide-misses", action="store_true", help="print figures only, to keep held-out rows unread")
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
     options = parser.parse_args()
     if not options.data and not options.file:
-        parser.error("give --data DIR or --file F")
+        parser.error("pass --data DIR or --file F")
     figures = judge(read(options.file or options.data / "routing_open.jsonl"))
     if options.json:
         hidden: dict[str, object] = {} if options.hide_misses else {"misses": figures.misses}

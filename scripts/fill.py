@@ -1,8 +1,8 @@
-"""Fills a store with vectors that lie as texts do: clusters of unequal size, not a uniform cloud.
+"""Fills a store with synthetic vectors that are clustered like text, in clusters of unequal size.
 
-In: how many messages. Out: the same messages in Redis, by the product's own scripts, and their vectors for an exact
-comparison. Uniform random vectors have no neighbours worth finding, and HNSW finds them badly; nothing like that is
-ever stored in a chat memory.
+In: the number of messages. Out: messages in Redis, written by the product's own scripts, and their vectors for an exact
+comparison. Uniform random vectors would mislead: they have no meaningful neighbours, HNSW finds them badly, and a chat
+memory never stores them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Vectors = NDArray[np.float32]
 
 
 class Cloud:
-    """A mixture of clusters on the unit sphere; members of one have a cosine of about 0.5, as MiniLM's topics have."""
+    """Clusters on the unit sphere; members of one have a cosine of about 0.5, like MiniLM vectors of one topic."""
 
     def __init__(self, seed: int = 1) -> None:
         self._dice = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def _unit(rows: NDArray[np.float64]) -> Vectors:
 async def fill(
     store: Store, vectors: Vectors, *, first_id: int, dtype: str = "float16", advance: Callable[[int], None]
 ) -> None:
-    """Stores one message per vector, ids from `first_id` on; channels go on where `first_id` - 1 left them."""
+    """Stores one message per vector with ids from `first_id`; channels continue where `first_id` - 1 ended."""
     for at in range(0, len(vectors), CHUNK):
         part = vectors[at : at + CHUNK]
         number = first_id + at
@@ -60,12 +60,12 @@ async def fill(
 
 
 def _spread(messages: list[Message]) -> list[Message]:
-    """One time in twelve the bot is addressed: the flag is part of every filter."""
+    """Addresses one message in twelve to the bot, since every filter includes that flag."""
     return [replace(message, addressed=message.id % 12 == 0) for message in messages]
 
 
 async def _embed(store: Store, vectors: Vectors, first_id: int, dtype: str) -> None:
-    """Commits the vectors as a worker would; the stream knows what the store calls its messages."""
+    """Commits the vectors as a worker would, using the message names on the stream."""
     buckets = store.buckets
     stream = buckets.keys(0).one("ingest")
     await command(buckets.redis, "XREADGROUP", "GROUP", GROUP, "bench", "COUNT", CHUNK, "STREAMS", stream, ">")

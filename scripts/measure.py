@@ -1,7 +1,7 @@
-"""What the benchmarks share: a Redis of their own, chat lines, timing in turns, and reports.
+"""Shared by the benchmarks. In: what to time. Out: a report of tables and ratios; also a private Redis and test texts.
 
-Ratios within one run are what counts. Whatever is compared runs in turns, a little of each per round, so that other
-load on the machine hits all of it about alike; medians and percentiles are taken over all rounds.
+Ratios within one run are what counts. Contestants take turns, a little of each per round, so that other load on the
+machine affects all of them about equally; medians and percentiles cover all rounds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Call = Callable[[], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A figure that must be reached."""
+    """A measured ratio and its target."""
 
     what: str
     measured: float
@@ -62,7 +62,7 @@ class Ratio:
 
 @dataclass(slots=True)
 class Report:
-    """Tables of figures, and the ratios that follow from them."""
+    """Tables of figures, and the ratios derived from them."""
 
     name: str
     tables: dict[str, list[dict[str, Cell]]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def machine() -> dict[str, Cell]:
 
 
 def show(console: Console, found: Mapping[str, Any]) -> None:
-    """The JSON of a report as tables."""
+    """Prints a report's JSON as tables."""
     about = found["machine"]
     console.print(f"\n[bold]{found['bench']}[/bold]: {about['cores']} cores, load average {about['load']}")
     for title, rows in found["tables"].items():
@@ -100,7 +100,7 @@ def show(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def show_ratios(console: Console, ratios: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(title="must reach", title_justify="left")
+    table = Table(title="targets", title_justify="left")
     for name in ("what", "target", "measured", ""):
         table.add_column(name, justify="left" if name in ("what", "") else "right")
     for ratio in ratios:
@@ -130,12 +130,12 @@ def run(measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, Re
 
 
 def wide_console() -> Console:
-    """Tables stay whole where output is not a terminal."""
+    """Keeps tables intact when the output is not a terminal."""
     return Console() if sys.stdout.isatty() else Console(width=120)
 
 
 def progress() -> Progress:
-    """A bar on standard error, whatever is printed on standard output."""
+    """A progress bar on stderr, so that stdout stays parseable."""
     parts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeElapsedColumn())
     return Progress(*parts, console=Console(file=sys.stderr), transient=True)
 
@@ -170,7 +170,7 @@ async def seconds(call: Call) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Milliseconds per call: by the clock, and of processor time of this process, which other load disturbs less."""
+    """Milliseconds per call: wall time, and this process's processor time, which other load disturbs less."""
 
     ms: list[float] = field(default_factory=list)
     cpu_ms: list[float] = field(default_factory=list)
@@ -184,8 +184,8 @@ class Taken:
 async def in_turns(
     ways: Mapping[str, Call], rounds: int, advance: Callable[[], object], *, times: int = 1
 ) -> dict[str, Taken]:
-    """Times `times` calls of each way per round, in an order shuffled so that nobody always follows the same
-    neighbour. One round before is not counted."""
+    """Times `times` calls of each way per round, in shuffled order so that none always follows the same neighbour.
+    The first round only warms up."""
     took = {name: Taken() for name in ways}
     names = list(ways)
     dice = random.Random(1)  # noqa: S311  (an order, no secret)
@@ -206,7 +206,7 @@ async def in_turns(
 
 @contextmanager
 def bench_settings(**changes: Any) -> Iterator[Settings]:
-    """Settings for a Redis that nobody else uses: REDIS_URL if set, else an embedded server in a temporary place."""
+    """Settings with a private key prefix: on REDIS_URL if set, else on an embedded server in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="channelmem-bench-", ignore_cleanup_errors=True) as folder:
         values: dict[str, Any] = {"data_dir": Path(folder), "embedded_grace_s": 0, "key_prefix": f"bench{os.getpid()}"}
         base = Settings(_env_file=None, **{**values, "redis_timeout_s": 60.0, **changes})
@@ -229,7 +229,7 @@ async def client(settings: Settings) -> AsyncIterator[Redis]:
 
 
 async def remove(settings: Settings) -> None:
-    """Takes away what a benchmark wrote under its prefix, index first: dropping that is quicker than unindexing."""
+    """Removes a benchmark's keys; drops the index first, which is faster than unindexing each key."""
     async with client(settings) as redis:
         for name in await redis.execute_command("FT._LIST"):  # type: ignore[no-untyped-call]
             if name.startswith(f"{settings.key_prefix}:".encode()):
@@ -270,7 +270,7 @@ NAMES = ("Ann", "Bob", "Carol", "Dmitri", "Eve", "Farid", "Grace", "Hiro")
 
 
 def chat_lines(count: int, seed: int = 1) -> list[str]:
-    """Distinct lines with about the lengths that chats have: a third are a few words, a few are long."""
+    """Distinct lines with chat-like lengths: a third have a few words, a few are long."""
     dice = random.Random(seed)  # noqa: S311  (test data)
     texts = []
     for number in range(count):
@@ -280,20 +280,20 @@ def chat_lines(count: int, seed: int = 1) -> list[str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The `text` of each line of a JSONL file."""
+    """The `text` field of each line of a JSONL file."""
     with path.open(encoding="utf-8") as rows:
         return [str(json.loads(row)["text"]) for row in rows]
 
 
 def lines_of(options: argparse.Namespace, count: int, seed: int = 1) -> list[str]:
-    """From --data where given (repeated as often as needed), else generated."""
+    """Lines from --data if given (repeated as needed), else generated ones."""
     if options.data is None:
         return chat_lines(count, seed)
     return list(itertools.islice(itertools.cycle(read_lines(options.data)), count))
 
 
 def conversation(texts: Sequence[str], *, first_id: int = 1, channel: int = 0) -> list[Message]:
-    """Messages of the last minutes, 50 to a channel; channels are numbered from `channel` on."""
+    """Recent messages, 50 per channel; channels are numbered from `channel`."""
     now = time.time()
     made = []
     for place, text in enumerate(texts):
@@ -307,12 +307,12 @@ def conversation(texts: Sequence[str], *, first_id: int = 1, channel: int = 0) -
 
 
 def subject_channel() -> list[str]:
-    """Fifty lines, each about a subject of its own: what the questions ask for."""
+    """Fifty lines, each about a different subject; `questions` asks about them."""
     return [SAYING[number % len(SAYING)].format(subject) for number, subject in enumerate(SUBJECTS)]
 
 
 def questions(channel: int) -> Iterator[Question]:
-    """Distinct questions without end, each with its answer in `subject_channel`."""
+    """Endless distinct questions, each answered in `subject_channel`."""
     for number in itertools.count():
         about = SUBJECTS[number % len(SUBJECTS)]
         other = SUBJECTS[(number + 1 + number // len(SUBJECTS)) % len(SUBJECTS)]

@@ -1,15 +1,15 @@
-"""The peers that channelmem is measured against, on the same Redis with the same model.
+"""The peers that bench_peers compares with channelmem, on the same Redis and with the same model.
 
-- `Redisvl`: `SemanticMessageHistory` of redisvl, one session per channel, sentence-transformers on torch;
-- `Literal`: the design as first written down: a RedisJSON document per message with its vector as an array of
-  numbers (FLOAT32 in an HNSW index), 30 minutes of life, the channel's oldest pruned, sentence-transformers on torch.
+- `Redisvl`: redisvl's `SemanticMessageHistory`, one session per channel, sentence-transformers on torch;
+- `Literal`: the original design: one RedisJSON document per message with its vector as an array of numbers (FLOAT32 in
+  an HNSW index), a 30-minute TTL, pruning of the channel's oldest messages, sentence-transformers on torch.
 
-Each lives in a process of its own (`Guest`), so that torch's threads, which spin while they wait, disturb nobody
-else's turn. torch gets the number of threads with which it is quicker at the moment: on a busy machine two of
-them can be ten times slower than one.
+Each runs in its own process (`Guest`), so that torch's threads, which spin while they wait, do not disturb the others'
+turns. torch gets the number of threads that is faster at the moment: on a busy machine two threads can be ten times
+slower than one.
 
-Both take vectors made beforehand (`given`) where only their memory is of interest; rates and latencies are always
-with their own embedding. Their models embed on the calling thread, as their authors do it.
+Both accept precomputed vectors (`given`) when only memory use matters; rates and latencies always include their own
+embedding. Their models embed on the calling thread, as their authors intended.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ DIMS = 384
 LIFE_S = 30 * 60
 KEPT = 50
 NEAR_ENOUGH = 0.7
-"""redisvl's distance; ours is a cosine of 0.3. Its own default of 0.3 finds next to nothing in a chat."""
+"""redisvl's distance threshold, a cosine of 0.3. Its default distance of 0.3 finds almost nothing in a chat."""
 
 Vector = NDArray[np.float32]
 T = TypeVar("T")
 
 
 class Model:
-    """sentence-transformers, loaded once for both; or the vectors that were given."""
+    """sentence-transformers, or precomputed vectors if given."""
 
     def __init__(self, path: str) -> None:
         self.vectorizer = HFTextVectorizer(model=path)
         self.given: Mapping[str, Vector] = {}
         self.ms_by_threads = {threads: self._median_ms(threads) for threads in (torch.get_num_threads(), 1)}
-        """One question on torch; the first is its default."""
+        """Milliseconds for one question on torch; the first entry is torch's default."""
         torch.set_num_threads(min(self.ms_by_threads, key=self.ms_by_threads.__getitem__))
 
     def _median_ms(self, threads: int) -> float:
@@ -71,12 +71,12 @@ class Model:
 
 
 class Redisvl:
-    """redisvl as its documentation uses it."""
+    """redisvl, used as its documentation shows."""
 
     def __init__(self, url: str, name: str, model: Model) -> None:
         self._real = SemanticMessageHistory(name, vectorizer=model.vectorizer, redis_url=url)
         looked_up = CustomVectorizer(embed=lambda text: model.embed(text).tolist())
-        # The same index: this one only writes what was embedded elsewhere.
+        # The same index; this instance only writes precomputed vectors.
         self._given = SemanticMessageHistory(name, vectorizer=looked_up, redis_url=url)
 
     def add(self, message: Message) -> None:
@@ -100,7 +100,7 @@ def _row(message: Message) -> dict[str, str]:
 
 
 class Literal:
-    """JSON documents, as the first design says."""
+    """JSON documents, as in the original design."""
 
     def __init__(self, url: str, name: str, model: Model) -> None:
         self._redis = Redis.from_url(url)
@@ -156,25 +156,25 @@ class Literal:
 
 
 class Guest:
-    """A peer in a process of its own; what it does is timed there."""
+    """A peer in its own process, which also does the timing."""
 
     def __init__(self, kind: type[Redisvl | Literal], url: str, name: str, model: str) -> None:
-        spawn = multiprocessing.get_context("spawn")  # a fork would bring the threads of our model along
+        spawn = multiprocessing.get_context("spawn")  # a fork would copy our model's state without its threads
         self._process = ProcessPoolExecutor(1, spawn, initializer=_move_in, initargs=(kind, url, name, model))
 
     async def threads(self) -> dict[int, float]:
-        """Milliseconds of one question, by torch's number of threads."""
+        """Milliseconds for one question, by torch's number of threads."""
         return await self._there(_threads)
 
     async def fill(self, messages: Sequence[Message], vectors: Mapping[str, Vector]) -> None:
         await self._there(_fill, messages, vectors)
 
     async def ask(self, questions: Sequence[Question]) -> tuple[Taken, int]:
-        """How long each took, and how many found something."""
+        """How long each question took, and how many found something."""
         return await self._there(_ask, questions)
 
     async def add(self, messages: Sequence[Message]) -> float:
-        """Seconds until all of them can be found."""
+        """Seconds until all of them are searchable."""
         return await self._there(_add, messages)
 
     async def leave(self) -> None:
@@ -186,7 +186,7 @@ class Guest:
 
 
 class _Home:
-    """What the process of a guest holds."""
+    """State of a guest's process."""
 
     model: Model
     peer: Redisvl | Literal

@@ -1,7 +1,9 @@
-"""Plays a conversation with the bot and writes docs/transcript.md: what people would see, word for word.
+"""Records a conversation with the bot. In: a scripted dialogue. Out: docs/transcript.md, word for word as users see it.
+
+    python -m scripts.record_transcript [--out FILE]
 
 Nothing is made up: the bot runs over real sockets against the tests' loopback Discord, with Redis and MiniLM as in
-production. `python -m scripts.record_transcript`
+production.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ PAGE = ROOT / "docs" / "transcript.md"
 HEAD = """# A conversation with the bot
 
 Written by `python -m scripts.record_transcript`, not by hand: discord.py against the tests' loopback Discord, real
-Redis, real MiniLM, no language model. Links to the quoted messages are shown as ↗; what is marked as private is seen
-by the asker only.
+Redis, real MiniLM, no language model. Links to the quoted messages are shown as ↗; only the asker sees replies marked
+as private.
 
 """
 
 
 class Recording:
-    """People speak, the bot answers, and every line is written down."""
+    """Lets people speak and the bot answer, and writes down every line."""
 
     def __init__(self, server: Loopback) -> None:
         world = server.world
@@ -55,7 +57,7 @@ class Recording:
         self.parts.append((title, []))
 
     def page(self) -> str:
-        """Headings, and below each its conversation as one quote of many paragraphs."""
+        """A heading per part, followed by its conversation as one block quote."""
         parts = (f"## {title}\n\n" + ">\n".join(map(_quote, lines)) for title, lines in self.parts)
         return HEAD + "\n".join(parts)
 
@@ -119,16 +121,16 @@ async def record() -> str:
 
 
 def _quote(text: str) -> str:
-    # Two spaces at its end keep a line from flowing into the next one in Markdown.
+    # In Markdown, two trailing spaces keep a line break.
     return "  \n".join(f"> {line}" for line in text.split("\n")) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=PAGE)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=PAGE, help="file to write (default docs/transcript.md)")
     page: Path = parser.parse_args().out
     page.write_text(asyncio.run(record()))
-    print(f"wrote {page}")
+    print(f"Wrote {page}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Recorded conversations through the real Memory: the data as messages, a clock that stands at their time, one server.
+"""Replays recorded conversations through the real Memory, with a clock set to their time.
 
-Enters: the evaluation folder. Leaves: `Talk`s (one channel each, with numbers for ids and the way back) and an open
-`Stage`: Memory, the Search over the same Redis, the embedder and the clock, all set for replaying.
+In: the evaluation folder. Out: `Talk`s (one channel each, with numeric ids and a mapping back) and an open `Stage`:
+Memory, a Search over the same Redis, the embedder and the clock, all ready for replay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIRST_ASKER = 1_000_000_000
 
 @dataclass(slots=True)
 class Clock:
-    """Stands where it is put."""
+    """A clock that the replay sets."""
 
     now: float = 0.0
 
@@ -51,7 +51,7 @@ class Talk:
     rows: tuple[Row, ...]
     messages: tuple[Message, ...]
     id_of: dict[str, int] = field(default_factory=dict)
-    """The data's id to ours."""
+    """Ids in the data to ids in the store."""
     name_of: dict[int, str] = field(default_factory=dict)
     author_of: dict[str, int] = field(default_factory=dict)
 
@@ -66,17 +66,17 @@ class Stage:
     clock: Clock
 
     async def hear(self, messages: Iterable[Message]) -> None:
-        """Messages arrive, at their own time, and are searchable when this returns."""
+        """Remembers messages at their own time; they are searchable when this returns."""
         heard = list(messages)
         for start in range(0, len(heard), 50):
             some = heard[start : start + 50]
             self.clock.now = some[-1].ts
             await self.memory.remember_many(some)
         if not await self.memory.flush(120):
-            raise RuntimeError("The messages were not embedded within two minutes.")
+            raise RuntimeError("The messages were not embedded within two minutes; check the load on this machine.")
 
     async def stored(self, talk: Talk, count: int) -> list[Message]:
-        """The newest messages as they are in Redis."""
+        """The newest messages, as stored in Redis."""
         return await self.search.newest(Query(GUILD, (talk.channel_id,), limit=count, source=Source.BUFFER))
 
 
@@ -86,7 +86,7 @@ def read(path: Path) -> list[Row]:
 
 
 def talks(path: Path, channel: str, first: int) -> list[Talk]:
-    """The channels of a file; `channel` names the field that tells them apart."""
+    """The channels of a file; `channel` is the field that distinguishes them."""
     by_name: dict[str, list[Row]] = {}
     for row in read(path):
         by_name.setdefault(row[channel], []).append(row)
@@ -116,13 +116,13 @@ def _talk(name: str, channel_id: int, rows: list[Row]) -> Talk:
 
 
 def _content(row: Row) -> str:
-    """What the Discord adapter makes of a message: an image with a description is readable."""
+    """The content that the Discord adapter would store: an image appears as its description."""
     image = f"[image: image.jpg ({row['image']})]" if row.get("image") else ""
     return " ".join(filter(None, (row["text"], image)))
 
 
 def question(talk: Talk, text: str, number: int, ts: float, *, kind: Kind | None = None, asker: str = "") -> Question:
-    """Asked by somebody who never said anything, or by `asker`. Everybody asks once: no question follows up another."""
+    """A question by a silent visitor, or by `asker`. Each visitor asks once, so no question is a follow-up."""
     asker_id = talk.author_of[asker.casefold()] if asker else FIRST_ASKER + number
     return Question(
         guild_id=GUILD,
@@ -139,8 +139,8 @@ def question(talk: Talk, text: str, number: int, ts: float, *, kind: Kind | None
 
 @asynccontextmanager
 async def stage(url: str, base: Settings, **changes: object) -> AsyncIterator[Stage]:
-    """A Memory with keys of its own on this Redis, which are gone when the block ends."""
-    # A busy machine must not turn into wrong answers: the timeout is generous.
+    """A Memory with its own keys on this Redis; the keys are removed when the block ends."""
+    # A generous timeout, so that a busy machine does not cause wrong answers.
     own = {"redis_url": SecretStr(url), "key_prefix": f"eval{uuid.uuid4().hex[:8]}", "redis_timeout_s": 60.0}
     values = own | changes
     settings = base.model_copy(update=values)

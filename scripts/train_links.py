@@ -1,11 +1,11 @@
-"""Train the reply linker: writes channelmem/linking/links.npz, or cross-validates by conversation.
+"""Trains the reply linker. In: annotated IRC. Out: channelmem/linking/links.npz, or cross-validation figures.
 
     python -m scripts.train_links --data DIR                     train on all annotated #ubuntu IRC, write the weights
-    python -m scripts.train_links --data DIR --cross-validate    leave one conversation out, in turn; writes nothing
+    python -m scripts.train_links --data DIR --cross-validate    leave out one conversation at a time; write nothing
 
-Each example is a choice among "starts something" and the last 50 messages; the loss is the likelihood of any annotated
-parent. A few minutes on one core. Data: Kummerfeld et al., A Large-Scale Corpus for Conversation Disentanglement,
-ACL 2019 (CC BY 4.0).
+Each example is a choice between "starts a thread" and the last 50 messages; training maximises the likelihood of the
+annotated parents. It takes a few minutes on one core. Data: Kummerfeld et al., A Large-Scale Corpus for Conversation
+Disentanglement, ACL 2019 (CC BY 4.0).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ATTRIBUTION = (
 
 
 Choice = tuple[Floats, list[bool]]
-"""A row of features per alternative, and which alternatives are right."""
+"""One row of features per alternative, and which alternatives are correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Choices of one size: rows (n, 51, features), which alternatives exist, and which are right."""
+    """Padded choices: rows (n, 51, features), which alternatives exist, and which are correct."""
 
     rows: Floats
     there: NDArray[np.bool_]
@@ -71,13 +71,13 @@ class Examples:
             rows[at, : len(features)] = features
             there[at, : len(features)] = True
             right[at, : len(features)] = correct
-        # What was answered may lie outside the window; such a choice teaches nothing.
+        # The parent may lie outside the window; such a choice teaches nothing.
         known = right.any(axis=1)
         return cls(rows[known], there[known], right[known])
 
 
 def lessons(conversations: Iterable[Sequence[Row]]) -> Examples:
-    """Everything there is to learn from these conversations."""
+    """All training examples of these conversations."""
     return Examples.of(choice for rows in conversations for choice in (*_choices(rows), *_harder_choices(rows)))
 
 
@@ -92,7 +92,7 @@ def _choices(rows: Sequence[Row]) -> Iterator[Choice]:
 
 
 def _harder_choices(rows: Sequence[Row]) -> Iterator[Choice]:
-    """The same once more as it looks in a young or quiet channel where people seldom name whom they answer."""
+    """The same choices as in a young or quiet channel, where people seldom name the person they answer."""
     chance = random.Random(len(rows))  # noqa: S311  (repeatable, not secret)
     said = [replace(m, content=_unaddressed(m.content)) if chance.random() < 0.5 else m for m in messages(rows)]
     for at, row in enumerate(rows):
@@ -112,7 +112,7 @@ _UNTRAINED = Networks(())
 
 
 def train(examples: Examples, recipe: Recipe, seeds: Iterable[int] | None = None) -> Networks:
-    """Several networks from different seeds; they are averaged when used."""
+    """Trains several networks from different seeds; inference averages them."""
     real = examples.rows[examples.there]
     mean, scale = real.mean(axis=0), 1 / (real.std(axis=0) + 1e-3)
     rows = torch.tensor((examples.rows - mean) * scale)
@@ -122,7 +122,7 @@ def train(examples: Examples, recipe: Recipe, seeds: Iterable[int] | None = None
         matrix = torch.stack([part.weight.T for part in parts]).detach().numpy()
         bias = torch.stack([part.bias[None] for part in parts]).detach().numpy()
         layers.append((matrix, bias))
-    # Folded into the first layer, the scaling costs nothing when used.
+    # Folded into the first layer, the scaling costs nothing at inference.
     matrix, bias = layers[0]
     layers[0] = (matrix * scale[:, None], bias - ((mean * scale) @ matrix)[:, None])
     return Networks(tuple(layers))
@@ -151,7 +151,7 @@ def _fit(rows: torch.Tensor, examples: Examples, recipe: Recipe, seed: int) -> l
 
 
 def save(networks: Networks, recipe: Recipe, path: Path) -> None:
-    """Half precision and no timestamps of ours: the same data and seed give the same numbers."""
+    """Saves in half precision and without timestamps, so the same data and seed give the same numbers."""
     about = {"features": FEATURES, "layers": len(networks.layers), "recipe": asdict(recipe), "data": ATTRIBUTION}
     arrays: dict[str, NDArray[Any]] = {
         f"matrix{i}": matrix.astype(np.float16) for i, (matrix, _) in enumerate(networks.layers)
@@ -163,7 +163,7 @@ def save(networks: Networks, recipe: Recipe, path: Path) -> None:
 
 
 def cross_validate(data: Path, recipe: Recipe) -> None:
-    """Each #ubuntu conversation by networks that never saw it; the new domains by networks that saw only #ubuntu."""
+    """Scores each #ubuntu conversation with networks trained without it, and new domains with #ubuntu networks."""
     ubuntu = channels(data / FILES[0])
     predicted: dict[str, Links] = {}
     harder: list[bool] = []
@@ -172,7 +172,7 @@ def cross_validate(data: Path, recipe: Recipe) -> None:
         predicted[channel] = linked(ubuntu[channel], networks)
         print(channel, score({channel: predicted[channel]}, ubuntu))
         harder += _hits(Examples.of(_harder_choices(ubuntu[channel])), networks)
-    print(f"young and quiet channels: right {100 * np.mean(harder):.1f} % of {len(harder)}")
+    print(f"young and quiet channels: {100 * np.mean(harder):.1f} % of {len(harder)} correct")
     print("#ubuntu", score(predicted, ubuntu))
     others = channels(data / FILES[1])
     networks = train(lessons(ubuntu.values()), recipe)
@@ -183,7 +183,7 @@ def cross_validate(data: Path, recipe: Recipe) -> None:
 
 
 def _hits(examples: Examples, networks: Networks) -> list[bool]:
-    """Whether the likeliest alternative is right, for each choice."""
+    """For each choice, whether the likeliest alternative is correct."""
     clues = np.pad(examples.rows, ((0, 0), (0, 0), (0, 1)), constant_values=1)
     choices = zip(clues, examples.there, examples.right, strict=True)
     return [bool(right[networks.chances(rows[there].T[None]).argmax()]) for rows, there, right in choices]
@@ -191,9 +191,9 @@ def _hits(examples: Examples, networks: Networks) -> list[bool]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cross-validate", action="store_true")
-    parser.add_argument("--out", type=Path, default=TARGET)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the evaluation data")
+    parser.add_argument("--cross-validate", action="store_true", help="leave out one conversation at a time")
+    parser.add_argument("--out", type=Path, default=TARGET, help="file for the weights (default: the shipped one)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     recipe = Recipe()
@@ -203,7 +203,7 @@ def main() -> None:
     rows = channels(options.data / FILES[0])
     seeds = track(range(recipe.nets), "train")
     save(train(lessons(rows.values()), recipe, seeds), recipe, options.out)
-    print(f"{options.out}: {options.out.stat().st_size:,} bytes")
+    print(f"Wrote {options.out} ({options.out.stat().st_size:,} bytes)")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Fit what `channelmem.recalling.said` adds to a line's score, on questions made from annotated IRC.
+"""Fits the weights of `channelmem.recalling.said`. In: questions generated from annotated IRC. Out: printed weights.
 
     python -m scripts.train_rank --data DIR                     fit on all channels and print the weights
-    python -m scripts.train_rank --data DIR --cross-validate    leave every fourth channel out, in turn
-    ... --annotated-links                                       with what people really answered: how much links cost
+    python -m scripts.train_rank --data DIR --cross-validate    leave out a quarter of the channels at a time
+    ... --annotated-links                                       use annotated links, to see what link errors cost
 
-For each annotated message of seven words or more: "what did its author say about T", over a buffer of 50 that ends 0
-to 44 messages later, with three kinds of T: a word of it that no other line of the author there has (kw), the same
-plus one or two words from elsewhere in its thread (kw+ctx), one or two words of the message it answers that are not
-in it (ctx). The given questions (irc_queries.jsonl) are never learned from; they are scored with weights from other
-channels. The likelihood of the right line among all of its author's is maximised. Links come from networks that never
-saw the channel, or else they would be trusted too much. Data: Kummerfeld et al., ACL 2019; Gouravajhala et al., ALTA
-2023 (CC BY 4.0).
+For each annotated message of at least seven words it asks "what did its author say about T", over a buffer of 50 that
+ends 0 to 44 messages later. T is one of three kinds: a word that none of the author's other lines there has (kw), that
+word plus one or two from elsewhere in the thread (kw+ctx), or one or two words of the answered message that are not in
+this one (ctx). The given questions (irc_queries.jsonl) are never trained on; they are scored with weights from other
+channels. Training maximises the likelihood of the right line among its author's lines. Links come from networks trained
+without the channel, since they would be trusted too much otherwise. Data: Kummerfeld et al., ACL 2019; Gouravajhala et
+al., ALTA 2023 (CC BY 4.0).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from rich.progress import track
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from channelmem.embedding.embed import Embedder, open_embedder
-from channelmem.recalling.candidates import linked
 from channelmem.recalling.ranking.line import STOP
 from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, rank
 from channelmem.recalling.ranking.speaker import SpeakerWeights
+from channelmem.recalling.sources.pool import linked
 from channelmem.settings import Settings
 from channelmem.types import Message
 from scripts.calibrate import links_without
@@ -43,12 +43,12 @@ from scripts.replay import Row, Talk, read, talks
 BUFFER, OLDEST, AGAIN, LEAST_WORDS, LEAST_LINES = 50, 44, 2, 7, 3
 FOLDS = 4
 SHARPNESS = 5.0
-"""Log odds for a covered topic. The larger, the more the formula has to say beside what is fitted."""
+"""Log odds for a covered topic. The larger it is, the more the formula counts relative to the fitted weights."""
 PULL = 1.0
-"""Towards zero, per standard deviation of a column."""
+"""Regularisation towards zero, per standard deviation of a column."""
 MOST = {"rarest": 0.3, "length": 0.3, "age": 0.2}
-"""What a made question tells about its making rather than about talk: it has few words and a long, rather new line.
-Without a limit the fit learns that, and topics as people phrase them suffer."""
+"""Upper limits for weights that reflect how questions are generated: few words, about a long and rather recent line.
+Without them the fit learns that bias, and topics as people phrase them suffer."""
 _COMMON = """
 able actually already always anyone anyway around asked back because believe better call called came change changed
 check click close come comes cool different done easy enough even everyone everything fine first found give good
@@ -68,7 +68,7 @@ NAMES = tuple(field.name for field in fields(SpeakerWeights))
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question over a buffer; places are those in the channel."""
+    """A question over a buffer; positions are positions in the channel."""
 
     channel: str
     kind: str
@@ -95,7 +95,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """The lines of the speaker: what the formula gives each, what each weight would add, and which is right."""
+    """The speaker's lines: the formula's score of each, what each weight would add, and which is right."""
 
     asked: Asked
     base: Floats
@@ -110,7 +110,7 @@ class Example:
 
 
 class Maker:
-    """Makes the questions of one channel."""
+    """Generates the questions of one channel."""
 
     def __init__(self, name: str, channel: Channel) -> None:
         self._name, self._channel, self._rows = name, channel, channel.talk.rows
@@ -132,7 +132,7 @@ class Maker:
                         yield Asked(self._name, kind, topic, gold, last - BUFFER + 1, last)
 
     def _topic(self, kind: str, gold: int, last: int, chance: random.Random) -> tuple[str, ...]:
-        """Words to ask with, or none if this message cannot be asked for in this way."""
+        """Words for the question, or none if the message cannot be asked about this way."""
         rows, author = self._rows, self._channel.messages[gold].author_id
         buffer = range(last - BUFFER + 1, last + 1)
         others = [at for at in buffer if at != gold and self._channel.messages[at].author_id == author]
@@ -143,7 +143,7 @@ class Maker:
         if kind == "kw":
             return (chance.choice(own),) if own else ()
         if kind == "ctx":
-            # Asked for by what it answers, it must be the author's only answer to that.
+            # If the question describes the answered message, this must be the author's only answer to it.
             if any(set(rows[at].get("reply_to", ())) & set(rows[gold]["reply_to"]) for at in others):
                 return ()
             elsewhere = [at for at in parents if self._channel.messages[at].author_id != author]
@@ -171,7 +171,7 @@ def given(data: Path, channels: Mapping[str, Channel]) -> Iterator[Asked]:
             yield Asked(row["channel"], row["kind"], tuple(row["topic"]), gold, first, last, given=True)
 
 
-# --- what is seen of them ---
+# --- features ---
 
 
 async def listen(data: Path, embedder: Embedder, *, annotated: bool) -> dict[str, Channel]:
@@ -195,7 +195,7 @@ def _links(talk: Talk, row: Row) -> tuple[tuple[int, float], ...]:
 
 
 def example(asked: Asked, channel: Channel, topic: NDArray[np.float32]) -> Example:
-    """The score is linear in the weights, so a column is what a weight of 1 adds."""
+    """The score is linear in the weights, so each column is what a weight of 1 adds."""
     messages = channel.messages[asked.first : asked.last + 1]
     pool = Pool(messages, (channel.vectors[asked.first : asked.last + 1] @ topic).astype(float))
     speaker = channel.messages[asked.gold].author_id
@@ -221,7 +221,7 @@ async def examples(data: Path, embedder: Embedder, *, annotated: bool) -> list[E
 
 
 def fit(some: Sequence[Example]) -> Floats:
-    """The weights under which the right lines are likeliest, none negative; each kind of question counts the same."""
+    """Non-negative weights that make the right lines likeliest; each kind of question counts the same."""
     counts = Counter(one.asked.kind for one in some)
     share = [1 / len(counts) / counts[one.asked.kind] for one in some]
     scale = np.concatenate([one.seen for one in some]).std(axis=0) + 1e-3
@@ -253,7 +253,7 @@ def cross_validated(some: Sequence[Example]) -> list[tuple[Example, bool]]:
 
 
 def show(label: str, results: Iterable[tuple[Example, bool]], ubuntu: frozenset[str]) -> None:
-    """hit@1 in per cent for each set of questions, all and by kind."""
+    """Prints hit@1 in percent for each set of questions, overall and by kind."""
     hits: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for one, hit in results:
         made = "made, #ubuntu" if one.asked.channel in ubuntu else "made, other channels"
@@ -266,9 +266,9 @@ def show(label: str, results: Iterable[tuple[Example, bool]], ubuntu: frozenset[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cross-validate", action="store_true")
-    parser.add_argument("--annotated-links", action="store_true")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the evaluation data")
+    parser.add_argument("--cross-validate", action="store_true", help="leave out a quarter of the channels at a time")
+    parser.add_argument("--annotated-links", action="store_true", help="use annotated instead of predicted links")
     options = parser.parse_args()
     embedder = open_embedder(Settings())
     try:

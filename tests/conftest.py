@@ -2,6 +2,7 @@
 
 One server per run (all xdist workers join it) and a key prefix of its own for every test. `own_server` is for
 tests that kill, restart or flush. `fake_embedder` is deterministic and quick, `embedder` is the real model.
+A run fails if one of its processes outlives it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import re
 import signal
 import subprocess
+import threading
 import time
 import uuid
 import zlib
@@ -26,6 +28,7 @@ import pytest
 import redis as sync_redis
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from numpy.typing import NDArray
+from processes import begin_run, end_group, leftovers, quiet_port
 from pydantic import SecretStr
 from redis.asyncio import Redis
 from testcontainers.core.container import DockerContainer
@@ -34,7 +37,7 @@ from channelmem.embedding.embed import Embedder, Group, open_embedder
 from channelmem.ingest.worker import Worker
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
-from channelmem.server.supervisor import ask, free_port
+from channelmem.server.supervisor import ask
 from channelmem.settings import Settings
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
@@ -46,6 +49,28 @@ CACHE_DIR = platformdirs.user_cache_path("channelmem")
 GUILD = 811_111_111_111_111_111
 CHANNEL = 922_222_222_222_222_222
 NOW = 1_800_000_000.0
+
+
+LEFT_BEHIND = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # xdist workers inherit the id of their controller
+        begin_run()
+
+
+@pytest.hookimpl(trylast=True)  # after xdist has ended its workers
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        # The shared server stops a moment after its last lease.
+        session.config.stash[LEFT_BEHIND] = leftovers(wait_s=20)
+        if session.config.stash[LEFT_BEHIND]:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for process in config.stash.get(LEFT_BEHIND, []):
+        terminalreporter.write_line(f"ERROR: this process outlived the test run: {process}", red=True)
 
 
 def message(number: int, text: str = "turtles are slow", **changes: Any) -> Message:
@@ -65,7 +90,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # The parent is shared by all xdist workers, so they join one server.
     base = tmp_path_factory.getbasetemp()
     root = base.parent if base.name.startswith("popen-") else base
-    with lease(Settings(_env_file=None, redis_url=None, data_dir=root / "redis")) as server:
+    with lease(Settings(_env_file=None, redis_url=None, data_dir=root / "redis", embedded_grace_s=0.5)) as server:
         yield server.url
 
 
@@ -204,27 +229,39 @@ class OwnServer:
     """A Redis process of one test: it can be killed, started again on the same data and port, and frozen."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = free_port()
+        self.port = quiet_port()
         self.url = f"redis://:own@127.0.0.1:{self.port}/0"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     def start(self) -> None:
         for candidate in candidates():
-            self._process = subprocess.Popen(
-                self._command(candidate), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder
-            )
+            self._launch(self._command(candidate))
             if self._answers():
                 return
             self.kill()
         raise RuntimeError("no server program runs here")
 
+    def _launch(self, command: list[str]) -> None:
+        with self._lock:  # a thread of a cancelled test may still be starting it when the test ends
+            assert not self._closed, "the test is over"
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, start_new_session=True
+            )
+
     def kill(self) -> None:
         """Like kill -9."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(20)
-            self._process = None
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            end_group(process)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self.kill()
 
     def freeze(self) -> None:
         """It keeps its connections and answers nothing."""
@@ -243,7 +280,7 @@ class OwnServer:
 
     def _answers(self) -> bool:
         deadline = time.monotonic() + 120  # a large index is built anew while the data is loaded
-        while self._process is not None and self._process.poll() is None and time.monotonic() < deadline:
+        while (process := self._process) is not None and process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
             time.sleep(0.02)
@@ -255,9 +292,11 @@ def own_server(tmp_path: Path) -> Iterator[OwnServer]:
     folder = tmp_path / "own-redis"
     folder.mkdir()
     server = OwnServer(folder)
-    server.start()
-    yield server
-    server.kill()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 def _docker_answers() -> bool:

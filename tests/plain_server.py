@@ -1,4 +1,4 @@
-"""A throw-away Redis without modules, for tests of what channelmem says to an unsuitable server."""
+"""A throw-away Redis without modules, for tests of what channelmem says about an unsuitable server."""
 
 from __future__ import annotations
 
@@ -8,34 +8,43 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from processes import quiet_port, started
+
 from channelmem.server.find import candidates
-from channelmem.server.supervisor import ask, free_port
+from channelmem.server.supervisor import ask
+
+PASSWORD = "plain"
+TRIES = 3
+"""Another process may take a port between choosing and using it."""
 
 
 @contextlib.contextmanager
 def plain_server(folder: Path, *, cluster: bool = False) -> Iterator[str]:
     """Yields its URL. The first installed server program that runs here, started without the search module."""
-    port, password = free_port(), "plain"
-    config = folder / "plain.conf"
-    config.write_text(f'bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave ""\ndir "{folder}"\n')
-    if cluster:
-        config.write_text(f"{config.read_text()}cluster-enabled yes\n")
-    for candidate in candidates():
-        process = subprocess.Popen([candidate.binary, config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            if _answers(process, port, password):
-                yield f"redis://:{password}@127.0.0.1:{port}/0"
+    log = folder / "plain.log"
+    for candidate in [one for one in candidates() for _ in range(TRIES)]:
+        port = quiet_port()
+        command = [str(candidate.binary), str(_config(folder, port, cluster=cluster))]
+        with log.open("a") as out, started(command, stdout=out, stderr=out) as process:
+            if _answers(process, port):
+                yield f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
                 return
-        finally:
-            process.terminate()
-            process.wait(20)
-    raise RuntimeError("no server program runs here")
+    raise RuntimeError(f"No server program runs here: {log.read_text()}")
 
 
-def _answers(process: subprocess.Popen[bytes], port: int, password: str) -> bool:
-    deadline = time.monotonic() + 10
+def _config(folder: Path, port: int, *, cluster: bool) -> Path:
+    lines = ["bind 127.0.0.1", f"port {port}", f"requirepass {PASSWORD}", 'save ""', f'dir "{folder}"']
+    if cluster:
+        lines += ["cluster-enabled yes", f"cluster-config-file nodes-{port}.conf"]
+    config = folder / "plain.conf"
+    config.write_text("\n".join(lines) + "\n")
+    return config
+
+
+def _answers(process: subprocess.Popen[str], port: int) -> bool:
+    deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if ask(port, password, "PING").startswith("+PONG"):
+        if ask(port, PASSWORD, "PING").startswith("+PONG"):
             return True
         time.sleep(0.02)
     return False

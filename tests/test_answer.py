@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from channelmem.routing.wants import with_wants
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
 from channelmem.telling.threads import Forest, build
 from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Window
@@ -45,7 +46,7 @@ def answer(
     forest: Forest | None = None,
     looked: Sequence[SourceReport] = (),
 ) -> str:
-    return answer_text(asked(text), route, hits, forest or Forest(), looked, now=NOW, tz=UTC)
+    return answer_text(asked(text), with_wants(route, text), hits, forest or Forest(), looked, now=NOW, tz=UTC)
 
 
 def test_the_asker_hears_you_said() -> None:
@@ -260,7 +261,7 @@ def test_all_sources_are_named_in_local_time_with_the_day_and_their_problems() -
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN,))
     text = answer_text(asked(), route, (), Forest(), looked, now=NOW, tz=ZoneInfo("Europe/Berlin"))
     assert text == (
-        "I have the last 50 messages, back to 08:30, and 1,204 messages of the archive, back to 10 January 09:00; "
+        "I have the last 50 messages, back to 08:30, and 1,204 messages in the archive, back to 10 January 09:00; "
         "Ann did not mention llamas. Discord did not answer in time."
     )
 
@@ -296,7 +297,7 @@ def test_an_empty_search_by_person_or_time_is_not_called_an_empty_memory() -> No
 
 def test_what_could_not_be_asked_is_not_called_empty() -> None:
     looked = [SourceReport(Source.BUFFER, problem="Redis does not answer.")]
-    assert answer(TOPIC, looked=looked) == "I could not look it up. Redis does not answer."
+    assert answer(TOPIC, looked=looked) == "I couldn't look it up. Redis does not answer."
 
 
 def test_a_problem_is_told_beside_what_was_found() -> None:

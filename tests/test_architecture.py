@@ -26,13 +26,13 @@ SAFE_DISPLAY = "channelmem.telling.quote"
 WINDOWS = {
     "cli/redis.py": {"server"},
     "cli/route.py": {"routing"},
-    "cli/doctor.py": {"doctor"},
-    "cli/inspect.py": {"inspect"},
+    "cli/doctor.py": {"ops"},
+    "cli/inspect.py": {"ops"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
     "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
-SPEAKS_REDIS = ("store/", "ingest/", "server/", "inspect.py", "doctor.py", "cli/")
+SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
 
 
 def modules(folder: str) -> dict[str, Path]:
@@ -100,3 +100,12 @@ def test_only_the_store_the_server_and_what_shows_them_speak_to_redis() -> None:
 def test_inference_leaves_the_event_loop_in_one_place_only() -> None:
     hopping = {name for name, path in modules("channelmem").items() if "ThreadPoolExecutor" in path.read_text()}
     assert hopping == {"embedding/embed.py"}
+
+
+def test_every_module_of_routing_and_recalling_has_tests_named_after_it_or_its_package() -> None:
+    named = {path.stem.removeprefix("test_") for path in (ROOT / "tests").glob("test_*.py")}
+    covered_by = {"routing": "route", "people": "people", "times": "times", "recalling": "recall", "ranking": "rank"}
+    for name in modules("channelmem"):
+        *packages, module = name.removesuffix(".py").split("/")
+        if packages[:1] in (["routing"], ["recalling"]) and module != "__init__":
+            assert named & {module, packages[-1], covered_by.get(packages[-1], "")}, f"no tests for {name}"

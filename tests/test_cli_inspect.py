@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from channelmem.cli import inspect as cli_inspect
-from channelmem.inspect import Row
+from channelmem.ops.inspect import Row
 from channelmem.types import Hit, Message
 
 TALK = "the bridge opens in may, or so they say in the office; " * 4

@@ -38,7 +38,7 @@ def test_a_written_span_becomes_seconds(text: str, seconds: float) -> None:
     "text", ["", "  ", "30", "soon", "-5m", "0s", "turtles", "99999999 weeks", "h" * 5_000, "1 2 3"]
 )
 def test_what_is_no_span_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration such as"):
+    with pytest.raises(ValueError, match="is not a duration such as"):
         parse(text)
 
 
@@ -52,7 +52,7 @@ def test_any_text_is_a_span_or_a_value_error(text: str) -> None:
     try:
         assert 0 < parse(text) <= LONGEST_S
     except ValueError as error:
-        assert "is no duration" in str(error)  # noqa: PT017  (either outcome is right; a third one is not)
+        assert "is not a duration" in str(error)  # noqa: PT017  (either outcome is right; a third one is not)
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ async def test_people_whose_messages_were_heard_are_known_while_redis_is_away(
     own_server.kill()
     answer = await frail.ask(MARK, "what did Ann say about Rome?")
     assert answer.route.speakers == (ANN,)
-    assert answer.text == "I could not look it up. Redis does not answer."
+    assert answer.text == "I couldn't look it up. Redis does not answer."
 
 
 async def test_members_are_not_told_where_redis_is(
@@ -210,7 +210,7 @@ async def test_members_are_not_told_where_redis_is(
     await frail.say(ANN, "the trip to Rome was lovely")
     own_server.kill()
     answer = await frail.ask(MARK, "did anyone mention Rome?")
-    assert answer.text == "I could not look it up. Redis does not answer."
+    assert answer.text == "I couldn't look it up. Redis does not answer."
     assert str(own_server.port) in caplog.text
 
 

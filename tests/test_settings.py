@@ -146,9 +146,9 @@ def test_config_notes_misspelt_settings_with_the_nearest_name_and_no_value(
     done = CliRunner().invoke(app, options)
     assert done.exit_code == 0
     assert done.stderr.splitlines() == [
-        "note: CHANNELMEM_DISCORD_TOKNE is no setting and is ignored; did you mean DISCORD_TOKEN?",
-        "note: CHANNELMEM_MAX_MESAGES is no setting and is ignored; did you mean CHANNELMEM_MAX_MESSAGES?",
-        "note: CHANNELMEM_ZZZ is no setting and is ignored",
+        "note: CHANNELMEM_DISCORD_TOKNE is not a setting and is ignored; did you mean DISCORD_TOKEN?",
+        "note: CHANNELMEM_MAX_MESAGES is not a setting and is ignored; did you mean CHANNELMEM_MAX_MESSAGES?",
+        "note: CHANNELMEM_ZZZ is not a setting and is ignored",
     ]
     assert "very-secret" not in done.output
     assert "4321" not in done.output

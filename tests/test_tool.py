@@ -109,7 +109,7 @@ async def test_null_and_empty_mean_nothing_given(looked: Looked) -> None:
         ({"limit": 101}, "limit"),
         ({"limit": "many"}, "limit"),
         ({"query": ["turtles"]}, "query"),
-        ({"since": "30"}, "since: '30' is no duration such as 24h, 2h 30m or 1 week"),
+        ({"since": "30"}, "since: '30' is not a duration such as 24h, 2h 30m or 1 week"),
         ({"since": "the dawn of time"}, "since"),
         ({"channel_id": 5}, "there is no argument 'channel_id', only query, limit, speaker, since"),
         ({"query": "x" * 501}, "query"),

@@ -1,4 +1,4 @@
-"""`python -m channelmem.cli`, for places where the console script is not on the path."""
+"""`python -m channelmem.cli`: the same as the console script, for when it is not on PATH."""
 
 from channelmem.cli import main
 

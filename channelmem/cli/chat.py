@@ -1,4 +1,7 @@
-"""`channelmem chat`: several people at one keyboard; a line that speaks to @bot is a question."""
+"""`channelmem chat`: try the memory in a terminal, with several people sharing one keyboard.
+
+In: typed lines, `name: text` to speak and `@bot ...` to ask. Out: answers; what was said stays in Redis.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,23 @@ T = TypeVar("T")
 
 GUILD, BOT = 2 << 22, Person(99, "bot")
 _CALLED = re.compile(r"@bot\b[ ,:]*", re.IGNORECASE)
-_LETTER = re.compile(r"[^\W\d_]")  # "12:30 lunch?" is said by nobody called 12
-HELP = """Write `name: text`, one line per person; after that plain `text` is by the same person.
-`mark: @bot what did I just say?` asks. /why explains the last answer, /clear forgets this chat, /help, /quit."""
+_LETTER = re.compile(r"[^\W\d_]")  # a name has a letter, so "12:30 lunch?" has no speaker
+HELP = """Type `mark: hello` to speak as mark; lines without a name belong to the last speaker.
+Type `@bot what did I just say?` to ask. /why explains the last answer, /clear forgets this chat, /help, /quit."""
 
 
 @app.command()
 def chat(
-    channel: Annotated[str, typer.Option(help="Name of the conversation; each is kept apart.")] = "chat",
-    name: Annotated[str, typer.Option(help="Who speaks when a line names nobody.")] = "me",
+    channel: Annotated[str, typer.Option(help="Conversation to continue; each has its own memory.")] = "chat",
+    name: Annotated[str, typer.Option(help="Speaker of lines that do not start with a name.")] = "me",
 ) -> None:
-    """Talk to the memory by hand. What is said is kept between runs, for as long as the settings allow."""
+    """Chat with the memory in this terminal. Messages survive between runs, as long as the settings keep them.
+
+    \b
+    Examples:
+      channelmem chat
+      channelmem chat --channel lunch --name Ann
+    """
     console = Console()
     with _loop_beside() as run:
         with ModelProgress(console) as progress:
@@ -43,14 +52,14 @@ def chat(
             memory = run(opening.__aenter__())
         try:
             status = run(memory.status(GUILD, _number(channel)))
-            console.print(f"{HELP}\n[dim]{status.messages} messages are still remembered from before.[/]")
+            console.print(f"{HELP}\n[dim]Messages remembered from earlier runs: {status.messages}.[/]")
             _converse(Conversation(memory, console, _number(channel), name), run)
         finally:
             run(opening.__aexit__(None, None, None))
 
 
 class Run:
-    """Runs a coroutine on a loop of another thread and waits for it."""
+    """Runs a coroutine on another thread's event loop and waits for its result."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -61,7 +70,7 @@ class Run:
 
 @contextmanager
 def _loop_beside() -> Iterator[Run]:
-    """The prompt blocks this thread, where Ctrl-C ends it; messages are embedded in the other one meanwhile."""
+    """The prompt blocks this thread, where Ctrl-C can interrupt it; the other thread keeps embedding messages."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="channelmem chat")
     thread.start()
@@ -87,7 +96,7 @@ def _converse(conversation: Conversation, run: Run) -> None:
 
 
 def _number(name: str) -> int:
-    """The same name gives the same id in every run."""
+    """A name maps to the same id in every run."""
     return int.from_bytes(hashlib.sha256(name.casefold().encode()).digest()[:7])
 
 
@@ -100,7 +109,7 @@ class Conversation:
         try:
             return self._console.input(f"[bold]{escape(self._name)}>[/] ").strip()
         except UnicodeDecodeError:
-            self._console.print("[yellow]That was no UTF-8 text.[/]")
+            self._console.print("[yellow]That line is not valid UTF-8; check the terminal's encoding.[/]")
             return ""
 
     async def take(self, line: str) -> None:
@@ -142,6 +151,6 @@ class Conversation:
 
     def _why(self) -> None:
         if self._last is None:
-            self._console.print("[dim]Nothing was asked yet.[/]")
+            self._console.print("[dim]Nothing asked yet; start a line with @bot to ask.[/]")
         else:
             explain(self._console, self._last)

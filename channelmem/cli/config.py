@@ -1,4 +1,7 @@
-"""`channelmem config`: the effective settings and where each came from, secrets masked."""
+"""`channelmem config`: shows the effective settings.
+
+In: the environment and `.env`. Out: each setting with its value and source, secrets masked, as a table or JSON.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,16 @@ app = typer.Typer()
 
 @app.command()
 def config(
-    as_json: Annotated[bool, typer.Option("--json", help="One object per setting, for programs.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the default.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object per setting.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Show only settings that are set explicitly.")] = False,
 ) -> None:
-    """Show the effective settings and where each came from (environment, .env or default); secrets are masked."""
+    """Show every setting, its value and its source (environment, .env or default). Secrets are masked.
+
+    \b
+    Examples:
+      channelmem config --changed
+      CHANNELMEM_MAX_MESSAGES=100 channelmem config --json
+    """
     settings = load_settings()
     origin = sources(settings)
     rows = [
@@ -33,7 +42,7 @@ def config(
         print(json.dumps(rows, indent=2))
     else:
         _print_table(rows)
-    # On stderr, so that programs which read the rows are not disturbed.
+    # On stderr, so that stdout stays parseable.
     for sentence in unknown(settings):
         Console(stderr=True).print(f"[yellow]note:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 

@@ -1,4 +1,7 @@
-"""`channelmem demo`: a conversation of our own, played live, then questions about it, with everything shown."""
+"""`channelmem demo`: plays a scripted conversation, then asks the memory about it.
+
+In: settings. Out: the conversation, and each answer with its route, hits, scores and timing (or JSON).
+"""
 
 from __future__ import annotations
 
@@ -56,12 +59,17 @@ class Asked:
 
 @app.command()
 def demo(
-    fast: Annotated[bool, typer.Option("--fast", help="No pauses.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Only the answers, as JSON, for programs.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Skip the pauses.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the answers, as JSON.")] = False,
 ) -> None:
-    """Play a short conversation, then ask the memory about it: route, hits with scores, answer and time for each.
+    """Play a short conversation, then ask the memory about it and show route, hits, scores and timing.
 
-    Needs no token, no key and no Docker. The first run exports the embedding model, which takes some seconds.
+    Needs no token, API key or Docker. The first run exports the embedding model, which takes a few seconds.
+
+    \b
+    Examples:
+      channelmem demo
+      channelmem demo --json
     """
     settings = load_settings()
     console = Console(quiet=as_json)
@@ -71,7 +79,7 @@ def demo(
 
 
 async def _play(settings: Settings, console: Console, pause_s: float) -> list[Asked]:
-    # A channel of its own for each run, removed at the end: the demo leaves nothing in anybody's memory.
+    # Each run uses its own channel and removes it afterwards, so the demo leaves nothing behind.
     channel_id = CHANNEL + time.time_ns()
     with ModelProgress(console) as progress:
         opening = Memory.open(settings, progress=progress)
@@ -87,7 +95,7 @@ async def _play(settings: Settings, console: Console, pause_s: float) -> list[As
 
 
 async def _converse(memory: Memory, console: Console, channel_id: int, pause_s: float) -> None:
-    console.print(Panel("A channel where nobody talks to the bot", style="bold", width=84))
+    console.print(Panel("A channel where nobody is talking to the bot", style="bold", width=84))
     now = time.time()
     for n, (minutes, who, text) in enumerate(CONVERSATION, 1):
         console.print(f"  [dim]{minutes:>2} min ago[/]  [bold]{who:<6}[/] {escape(text)}", soft_wrap=True)
@@ -124,11 +132,11 @@ def _row(asked: Asked) -> dict[str, object]:
 
 def _next_steps() -> Panel:
     return Panel(
-        "channelmem chat         talk to it yourself, several people at one keyboard\n"
-        "channelmem doctor       is everything well on this machine?\n"
-        "channelmem bot          the Discord bot (set DISCORD_TOKEN first)\n"
-        "channelmem redis start  keep the server running; then\n"
-        "channelmem redis url    is the address for RedisInsight or redis-cli",
-        title="What to try next",
+        "channelmem chat         try it yourself, with several people at one keyboard\n"
+        "channelmem doctor       check this machine's setup\n"
+        "channelmem bot          run the Discord bot (set DISCORD_TOKEN first)\n"
+        "channelmem redis start  keep the embedded server running\n"
+        "channelmem redis url    print its URL for RedisInsight or redis-cli",
+        title="Next steps",
         width=84,
     )

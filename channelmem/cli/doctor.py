@@ -1,4 +1,7 @@
-"""`channelmem doctor`: one line per part of the machine; exit status 1 if any of them is bad."""
+"""`channelmem doctor`: checks the setup.
+
+In: settings. Out: one line (or JSON object) per check; exit status 1 if any check fails.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from channelmem.doctor import (
+from channelmem.ops.doctor import (
     Check,
     Health,
     check_discord,
@@ -29,10 +32,18 @@ MARK = {Health.OK: "[green]OK  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD:
 
 @app.command()
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="One object per check, for programs.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what is bad.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object per check.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failed checks only.")] = False,
 ) -> None:
-    """Check server, index, model, token, intents, clock, disk and memory; say what is wrong and how to mend it."""
+    """Check server, index, model, Discord token, clock, disk and memory, and say how to fix what is wrong.
+
+    Exits with status 1 if a check fails.
+
+    \b
+    Examples:
+      channelmem doctor
+      channelmem doctor --quiet && channelmem bot
+    """
     console, found = Console(), []
     for check in _checks(load_settings()):
         found.append(check)
@@ -46,7 +57,7 @@ def doctor(
 
 
 def _checks(settings: Settings) -> Iterator[Check]:
-    yield Check("settings", Health.OK, "read")
+    yield Check("settings", Health.OK, "loaded")
     yield from check_names(settings)
     yield from check_settings_and_server(settings)
     yield check_model(settings)

@@ -1,4 +1,7 @@
-"""`channelmem inspect`: a channel's buffer as a table, and what lies near one of its messages."""
+"""`channelmem inspect`: shows what Redis holds for people who debug a memory.
+
+In: a channel id, or none. Out: a table or JSON of channels, of a channel's messages, or of a message's neighbours.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rich.table import Table
 from channelmem.cli.show import to_json
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
-from channelmem.inspect import Row, open_inspector
+from channelmem.ops.inspect import Row, open_inspector
 from channelmem.settings import load_settings
 from channelmem.types import Hit, Source
 
@@ -27,30 +30,46 @@ FOLDED = {"author", "text", "lives", "messages", "pending"}
 
 @app.command()
 def inspect(
-    channel: Annotated[int | None, typer.Argument(help="Channel id; without it all channels are listed.")] = None,
-    near: Annotated[int | None, typer.Option(help="Message id: show what lies nearest to its vector.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows at most.")] = 50,
-    archive: Annotated[bool, typer.Option("--archive", help="All that lives, not only the buffer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    channel: Annotated[int | None, typer.Argument(help="Channel id. Omit it to list all channels.")] = None,
+    near: Annotated[int | None, typer.Option(help="Message id: list the messages nearest to it by vector.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rows.")] = 50,
+    archive: Annotated[bool, typer.Option("--archive", help="Include archived messages, not only the buffer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show a buffer: age, author, text, pending or embedded, time to live. RedisInsight cannot decode the vectors."""
+    """Show what Redis stores: channels, a channel's messages with age, state and time to live, or near neighbours.
+
+    \b
+    Examples:
+      channelmem inspect
+      channelmem inspect 922222222222222222 --archive
+      channelmem inspect 922222222222222222 --near 1428000000000000001
+    """
     if near is not None and channel is None:
-        raise typer.BadParameter("--near needs a channel.")
+        raise typer.BadParameter("--near needs a channel; put its id before --near.")
     source = Source.ARCHIVE if archive else Source.BUFFER
     rows = asyncio.run(_rows(channel, near, limit, source))
     if near is not None and not rows:
-        raise ChannelmemError(f"Message {near} is not stored in channel {channel}, or still waits for its vector.")
+        raise ChannelmemError(
+            f"Message {near} is not stored in channel {channel} or has no vector yet; "
+            f"`channelmem inspect {channel} --archive` lists the ids."
+        )
     if as_json:
         print(to_json(rows, indent=2))
         return
     if not rows:
-        Console().print("Nothing is stored there.")
+        Console().print(_nothing(channel), highlight=False, soft_wrap=True)
         return
     Console().print(_table(rows))
 
 
+def _nothing(channel: int | None) -> str:
+    if channel is None:
+        return "Nothing is stored yet."
+    return f"Nothing is stored in channel {channel}; run `channelmem inspect` to list all channels."
+
+
 def _table(rows: list[dict[str, Any]]) -> Table:
-    """Ids are whole at any width, since people copy them; the columns that can be folded take what room is left."""
+    """Ids are never wrapped, since people copy them; foldable columns share the remaining width."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in rows[0]:
         width = max(len(str(row[name])) for row in rows) if name in IDS else None

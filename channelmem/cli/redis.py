@@ -1,4 +1,7 @@
-"""`channelmem redis`: the embedded server for people: start, stop, status, cli, url."""
+"""`channelmem redis`: runs and inspects the embedded server (start, stop, status, url, cli).
+
+In: settings. Out: plain sentences or JSON on stdout; exit status 1 if no server is running where one is needed.
+"""
 
 from __future__ import annotations
 
@@ -20,40 +23,63 @@ from channelmem.server import lease as server
 from channelmem.server.find import redis_cli
 from channelmem.settings import Settings, load_settings
 
-app = typer.Typer(no_args_is_help=True, help="Run and look at the embedded Redis server.")
+HELP = """Run and inspect the embedded Redis server.
+
+\b
+Examples:
+  channelmem redis start
+  channelmem redis cli FT._LIST
+"""
+app = typer.Typer(no_args_is_help=True, help=HELP)
 
 NOTHING_RUNS = "The embedded server is not running; start it with `channelmem redis start`."
 
 
 @app.command()
 def start() -> None:
-    """Start the embedded server and keep it until `channelmem redis stop`."""
+    """Start the embedded server and keep it running until `channelmem redis stop`.
+
+    \b
+    Example:
+      channelmem redis start && channelmem redis url
+    """
     settings = load_settings()
     _note_redis_url(settings)
     running = server.pin(settings)
     print(f"Running on 127.0.0.1:{running.port} (pid {running.pid}), data in {running.data_dir}.")
-    print("`channelmem redis url` prints the address with its password; `channelmem redis stop` ends it.")
+    print("Get its URL (with password) with `channelmem redis url`; stop it with `channelmem redis stop`.")
 
 
 @app.command()
 def stop(
-    force: Annotated[bool, typer.Option("--force", help="Stop it even while other processes use it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Stop it even if other processes are using it.")] = False,
 ) -> None:
-    """Stop the embedded server; its data stays."""
+    """Stop the embedded server. Its data is kept.
+
+    \b
+    Examples:
+      channelmem redis stop
+      channelmem redis stop --force
+    """
     settings = load_settings()
     others = server.users(settings)
     if others and not force:
         server.unpin(settings)
         raise ServerError(
-            f"The embedded server is in use by {_who(others)}; it stops by itself when they end, "
-            "or at once with `channelmem redis stop --force`."
+            f"The embedded server is in use by {_who(others)}; it stops when they exit, "
+            "or immediately with `channelmem redis stop --force`."
         )
-    print("Stopped; the data stays." if server.stop(settings) else "The embedded server was not running.")
+    print("Stopped; the data is kept." if server.stop(settings) else "The embedded server was not running.")
 
 
 @app.command()
-def status(as_json: Annotated[bool, typer.Option("--json", help="For programs; no password in it.")] = False) -> None:
-    """Say whether the embedded server runs and who uses it; exit status 1 if it does not run."""
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, without the password.")] = False) -> None:
+    """Show whether the embedded server is running and which processes use it; exits with 1 if it is not running.
+
+    \b
+    Example:
+      channelmem redis status --json
+    """
     settings = load_settings()
     running = server.running(settings)
     report = _report(settings, running)
@@ -69,7 +95,12 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="For programs; n
 
 @app.command()
 def url() -> None:
-    """Print the address with its password, as redis-cli -u and RedisInsight take it."""
+    """Print the server's URL, including the password, for redis-cli -u or RedisInsight.
+
+    \b
+    Example:
+      redis-cli -u "$(channelmem redis url)" INFO
+    """
     settings = load_settings()
     if settings.redis_url is not None:
         print(settings.redis_url.get_secret_value())
@@ -79,9 +110,17 @@ def url() -> None:
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def cli(
-    arguments: Annotated[list[str] | None, typer.Argument(help="A command such as FT._LIST; none: a prompt.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Redis command, such as FT._LIST. Omit it for a prompt.")
+    ] = None,
 ) -> None:
-    """Talk to the server: redis-cli where one works, else a small prompt of our own."""
+    """Run a Redis command or open a prompt, using redis-cli if one works here and a built-in client otherwise.
+
+    \b
+    Examples:
+      channelmem redis cli
+      channelmem redis cli FT._LIST
+    """
     settings = load_settings()
     address = _address(settings)
     program = next((path for path in redis_cli() if _works(path)), None)
@@ -93,7 +132,7 @@ def cli(
         _prompt(client)
 
 
-# --- what the commands say ---
+# --- output ---
 
 
 def _running(settings: Settings) -> server.Server:
@@ -104,7 +143,7 @@ def _running(settings: Settings) -> server.Server:
 
 
 def _address(settings: Settings) -> str:
-    """Where a server answers; one without the search module is still worth a look."""
+    """The URL of a server that answers; one without the search module is accepted, since people want to look at it."""
     address = settings.redis_url.get_secret_value() if settings.redis_url else _running(settings).url
     with suppress(RedisUnsuitableError):
         server.check_server(address, timeout_s=settings.redis_timeout_s)
@@ -113,7 +152,9 @@ def _address(settings: Settings) -> str:
 
 def _note_redis_url(settings: Settings) -> None:
     if settings.redis_url is not None:
-        typer.echo("Note: REDIS_URL is set, so channelmem itself uses that server, not this one.", err=True)
+        typer.echo(
+            "Note: REDIS_URL is set, so channelmem uses that server instead; unset it to use this one.", err=True
+        )
 
 
 def _report(settings: Settings, running: server.Server | None) -> dict[str, object]:
@@ -136,7 +177,7 @@ def _report(settings: Settings, running: server.Server | None) -> dict[str, obje
 
 def _shown(value: object) -> str:
     if isinstance(value, list):
-        return "; ".join(f"{user['pid']} {user['command']}" for user in value) or "nobody"
+        return "; ".join(f"{user['pid']} {user['command']}" for user in value) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -144,11 +185,11 @@ def _who(others: Iterable[server.User]) -> str:
     return ", ".join(f"process {user.pid} ({user.command})" for user in others)
 
 
-# --- redis-cli, or what stands in for it ---
+# --- redis-cli, or the built-in client ---
 
 
 def _works(program: Path) -> bool:
-    """The wheel's client is linked to a library that many machines lack."""
+    """The wheel's client needs a library that many machines lack."""
     try:
         return subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0  # noqa: S603  (found by us)
     except OSError:
@@ -156,7 +197,7 @@ def _works(program: Path) -> bool:
 
 
 def _run(program: Path, address: str, arguments: list[str]) -> int:
-    """The password goes through the environment: a command line is readable by every user of the machine."""
+    """Passes the password in the environment, since every user of the machine can read a command line."""
     options = redis.connection.parse_url(address)  # type: ignore[no-untyped-call]  # redis-py's gap
     command = [str(program), "-h", str(options.get("host", "127.0.0.1")), "-p", str(options.get("port", 6379))]
     if "path" in options:
@@ -171,7 +212,7 @@ def _run(program: Path, address: str, arguments: list[str]) -> int:
 
 
 def _prompt(client: redis.Redis) -> None:
-    print("No redis-cli works here, so this is a small prompt of channelmem's own; an empty line or Ctrl-D ends it.")
+    print("redis-cli is not available, so this is a built-in prompt; press Enter on an empty line or Ctrl-D to leave.")
     while True:
         try:
             line = input("redis> ").strip()
@@ -189,17 +230,17 @@ def _prompt(client: redis.Redis) -> None:
 
 
 def _say(client: redis.Redis, words: list[str]) -> int:
-    """Prints a reply as redis-cli does, numbered lists and all; 1 for an error."""
+    """Prints the reply in redis-cli's format; returns 1 for an error."""
     try:
         print(_formatted(_reply(client, words)))
-    except redis.RedisError as error:  # a refusal, or a server that went away while the prompt was open
+    except redis.RedisError as error:  # rejected, or the server went away while the prompt was open
         print(f"(error) {error}")
         return 1
     return 0
 
 
 def _reply(client: redis.Redis, words: list[str]) -> object:
-    """Below redis-py's parsers, which would turn replies into Python's idea of them."""
+    """Bypasses redis-py's parsers, which would convert the reply to Python types."""
     connection = client.connection_pool.get_connection()
     try:
         connection.send_command(*words)  # type: ignore[no-untyped-call]  # redis-py's gap

@@ -1,6 +1,6 @@
-"""`channelmem reindex`: what was stored with another model or another shape of the index is brought to the settings.
+"""`channelmem reindex`: rebuilds vectors and index after the model or index settings changed.
 
-The old vectors and the old index serve until the new ones are ready.
+In: settings and the stored messages. Out: new vectors and a new index; the old ones serve until those are ready.
 """
 
 from __future__ import annotations
@@ -26,23 +26,31 @@ app = typer.Typer()
 
 @app.command()
 def reindex() -> None:
-    """Bring what is stored to the settings: vectors of the model that they name, an index of the kind that they name
-    (CHANNELMEM_INDEX_ALGORITHM, CHANNELMEM_HNSW_*). The old ones serve meanwhile; interrupted, it goes on where it
-    stopped."""
+    """Re-embed stored messages and rebuild the index to match the current settings.
+
+    Run it after changing CHANNELMEM_EMBEDDING_* (model or precision),
+    CHANNELMEM_INDEX_ALGORITHM or CHANNELMEM_HNSW_*. The old index answers
+    questions meanwhile, and an interrupted run resumes where it stopped.
+
+    \b
+    Examples:
+      channelmem reindex
+      CHANNELMEM_INDEX_ALGORITHM=flat channelmem reindex
+    """
     settings, console = load_settings(), Console()
     with connect_url(settings) as url:
         check_server(url, timeout_s=settings.redis_timeout_s)
         done, built = asyncio.run(_reindex(url, settings, console))
-    anew = done.embedded + done.given_up
-    console.print(f"{done.embedded} messages were embedded anew." if anew else "Every vector is of this model already.")
+    attempted = done.embedded + done.given_up
+    console.print(f"Re-embedded {done.embedded} messages." if attempted else "All vectors already match this model.")
     if done.given_up:
-        console.print(f"The model failed on {done.given_up} more: they are found by their words and time only.")
-    if built and not anew:
-        console.print(f"The index was built anew: {shape(settings)}.")
+        console.print(f"The model failed on {done.given_up} more; they stay searchable by text and time only.")
+    if built and not attempted:
+        console.print(f"Rebuilt the index: {shape(settings)}.")
 
 
 async def _reindex(url: str, settings: Settings, console: Console) -> tuple[Done, bool]:
-    """What was done with the vectors, and whether an index was built."""
+    """Returns what happened to the vectors, and whether an index was built."""
     redis = connect(url, settings)
     with ModelProgress(console) as exporting:
         embedder = open_embedder(settings, exporting)

@@ -1,4 +1,7 @@
-"""`channelmem route`: what the router makes of a question, without Redis, model or network."""
+"""`channelmem route`: shows how the router reads a question; needs no Redis, model or network.
+
+In: a question, or JSON rows on stdin. Out: its route (kind, mode, speakers, window, topic, why) as a table or JSON.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ from channelmem.types import Person, Route
 app = typer.Typer()
 
 BOT = Person(1, "bot")
-NO_ROW = 'This is no JSON object with a text in its field q, such as {"q": "what did Ann say?"}.'
+NO_ROW = 'Expected a JSON object with a string "q", such as {"q": "what did Ann say?"}.'
 _ASKER_ID = 2
 _FIRST_ID = 10
-_LATEST = 1e11  # the year 5138: a larger number was meant as milliseconds
+_LATEST = 1e11  # the year 5138: a larger number is probably milliseconds
 
 
 class Row(TypedDict):
@@ -48,25 +51,36 @@ class Row(TypedDict):
 
 @app.command()
 def route(
-    question: Annotated[str, typer.Argument(help="The question, as it would be asked in a channel.")] = "",
-    asker: Annotated[str, typer.Option(help="Who asks.")] = "me",
-    roster: Annotated[str, typer.Option(help="People known in the channel, separated by commas.")] = "",
-    now: Annotated[str, typer.Option(help="When it is asked, such as 2026-03-18T15:30:00Z; default: now.")] = "",
-    tz: Annotated[str, typer.Option(help="Time zone for words such as 'this morning'; default: the setting.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    question: Annotated[str, typer.Argument(help="The question, as asked in a channel.")] = "",
+    asker: Annotated[str, typer.Option(help="Name of the person asking.")] = "me",
+    roster: Annotated[str, typer.Option(help="Names of the channel's people, separated by commas.")] = "",
+    now: Annotated[str, typer.Option(help="Time of asking, such as 2026-03-18T15:30:00Z (default: now).")] = "",
+    tz: Annotated[
+        str, typer.Option(help="Time zone for phrases like 'this morning' (default: CHANNELMEM_TIMEZONE).")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Read rows {q, asker, roster, now, tz}; the options fill what a row lacks.")
+        bool,
+        typer.Option(
+            "--jsonl", help="Read JSON rows {q, asker, roster, now, tz} from stdin; options are the defaults."
+        ),
     ] = False,
 ) -> None:
-    """Show which memory a question wants, whose words, from when and about what, and why."""
+    """Show how a question is routed: which memory, whose messages, which time span, which topic, and why.
+
+    \b
+    Examples:
+      channelmem route "what did Ann say yesterday?" --roster Ann,Bob
+      echo '{"q": "catch me up"}' | channelmem route --jsonl
+    """
     given = {"asker": asker, "roster": roster, "now": now, "tz": tz}
     if jsonl:
         if question:
-            raise typer.BadParameter("--jsonl reads its questions from standard input; leave this one out.")
+            raise typer.BadParameter("--jsonl reads questions from stdin; remove the QUESTION argument.")
         _rows(given)
         return
     if not question.strip():
-        raise ChannelmemError('Give a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
+        raise ChannelmemError('Pass a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
     scene = scene_of(given, load_settings())
     row = as_row(question, decide(question, scene), scene)
     if as_json:
@@ -76,11 +90,11 @@ def route(
 
 
 def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
-    """The scene of a row; what it leaves out comes from the settings and the clock."""
+    """The scene of a row; missing fields come from the settings and the clock."""
     people = [Person(_FIRST_ID + i, name) for i, name in enumerate(_names(row.get("roster")))]
     name = row.get("asker") or "me"
     if not isinstance(name, str):
-        raise ChannelmemError(f'{name!r} is no name of an asker such as "Ann".')
+        raise ChannelmemError(f'{name!r} is not a valid asker; use a name such as "Ann".')
     asker = next((person for person in people if person.name.casefold() == name.casefold()), Person(_ASKER_ID, name))
     return Scene(
         asker=asker,
@@ -93,7 +107,7 @@ def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
 
 
 def as_row(question: str, found: Route, scene: Scene) -> Row:
-    """The route in the words of the evaluation files."""
+    """The route in the format of the evaluation files."""
     names = {scene.asker: "@asker", BOT: "@bot"}
     return Row(
         q=question,
@@ -112,7 +126,7 @@ def _names(roster: object) -> list[str]:
         roster = [name.strip() for name in roster.split(",") if name.strip()]
     names = [] if roster is None else roster
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ChannelmemError(f'{roster!r} is no roster such as ["Ann", "Bob"] or "Ann,Bob".')
+        raise ChannelmemError(f'{roster!r} is not a valid roster; use names such as ["Ann", "Bob"] or "Ann,Bob".')
     return names
 
 
@@ -120,12 +134,12 @@ def _moment(value: object) -> float:
     if value is None or value == "":
         return time.time()
     try:
-        # True is a number to Python, and "True" no time.
+        # Python counts True as a number; as a time it is a mistake.
         moment = float(value) if isinstance(value, int | float) and value is not True else _timestamp(str(value))
     except (ValueError, OverflowError):
         moment = -1.0
     if not 0 <= moment < _LATEST:
-        raise ChannelmemError(f"{value!r} is no time such as 2026-03-18T15:30:00Z.")
+        raise ChannelmemError(f"{value!r} is not a valid time; use one such as 2026-03-18T15:30:00Z.")
     return moment
 
 
@@ -138,7 +152,7 @@ def _zone(name: str) -> str:
     try:
         zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ChannelmemError(f"{name!r} is no time zone name such as Europe/Berlin.") from error
+        raise ChannelmemError(f"{name!r} is not a time zone name such as Europe/Berlin.") from error
     return name
 
 
@@ -158,7 +172,7 @@ def _lines() -> Iterator[str]:
     try:
         yield from sys.stdin
     except UnicodeDecodeError as error:
-        raise ChannelmemError("Standard input is no UTF-8 text; convert it first, such as with iconv.") from error
+        raise ChannelmemError("Standard input is not valid UTF-8; convert it first, for example with iconv.") from error
 
 
 def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Row:

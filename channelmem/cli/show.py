@@ -1,4 +1,7 @@
-"""How the commands show things: the model's first export as a progress bar, an answer's route, hits and time, JSON."""
+"""Output shared by the commands.
+
+In: an answer, a route, or the progress of a model export. Out: rich text on a console, or JSON text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from channelmem.types import Answer, Route
 
 
 class ModelProgress:
-    """Called by the embedder with (stage, fraction); shows nothing if the model was ready."""
+    """A progress bar for the first model export; the embedder calls it with (stage, fraction), or not if cached."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
@@ -35,8 +38,7 @@ class ModelProgress:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """JSON that standard output can take: readable, or escaped where it lacks a character (half of an emoji, or a
-    terminal that knows ASCII alone)."""
+    """JSON that stdout can encode: readable if possible, else ASCII-escaped (lone surrogates, ASCII terminals)."""
     readable = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         readable.encode(sys.stdout.encoding or "utf-8")
@@ -46,7 +48,7 @@ def to_json(value: object, indent: int | None = None) -> str:
 
 
 def describe(route: Route) -> str:
-    """A route in one line: kind, mode, whose words, about what."""
+    """A route in one line: kind, mode, speakers, topic."""
     parts = [route.kind.value]
     if route.sources:
         parts.append(route.mode.value)
@@ -58,7 +60,7 @@ def describe(route: Route) -> str:
 
 
 def explain(console: Console, answer: Answer) -> None:
-    """Route and why, what was found with scores, what was tried, and where the time went."""
+    """Prints the route and its reasons, the best hits with scores, the sources tried, and the timing."""
     why = "; ".join(answer.route.why)
     _aside(console, "route", f"{describe(answer.route)} — because {why}")
     for hit in answer.hits[:3]:
@@ -70,7 +72,7 @@ def explain(console: Console, answer: Answer) -> None:
     _aside(
         console,
         "time",
-        f"{ms.total:.1f} ms, of which route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f}",
+        f"{ms.total:.1f} ms (route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f})",
     )
 
 

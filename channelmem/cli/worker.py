@@ -1,7 +1,7 @@
-"""`channelmem worker`: embeds messages in a process of its own, beside the bot's or instead of it.
+"""`channelmem worker`: embeds messages in a separate process, in addition to the bot or instead of it.
 
-It lives as long as it can work: an absent Redis is waited for; a broken model, or an index that was rebuilt for another
-one, ends it with status 1. So its life is its health.
+In: the ingest streams in Redis. Out: vectors on the stored messages. It waits for Redis to come back after an outage,
+and exits with status 1 if the model breaks or the index was rebuilt for another model, so a supervisor can rely on it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,17 @@ app = typer.Typer()
 
 @app.command()
 def worker(
-    until_done: Annotated[bool, typer.Option("--until-done", help="End when nothing waits any more.")] = False,
+    until_done: Annotated[bool, typer.Option("--until-done", help="Exit once no message is waiting.")] = False,
 ) -> None:
-    """Embed messages that wait for their vector, until SIGTERM or Ctrl-C.
+    """Embed waiting messages until SIGTERM or Ctrl-C.
 
-    Any number of workers share the work. Set CHANNELMEM_EMBED_IN_PROCESS=false for the bot to leave it all to them.
+    Run as many workers as you like; they share the work.
+    With CHANNELMEM_EMBED_IN_PROCESS=false the bot leaves it all to them.
+
+    \b
+    Examples:
+      channelmem worker
+      channelmem worker --until-done
     """
     settings, console = load_settings(), Console(stderr=True)
     with connect_url(settings) as url:
@@ -55,12 +61,12 @@ async def _open(url: str, settings: Settings, embedder: Embedder, console: Conso
 
 async def _work(store: Store, worker: Worker, console: Console, *, until_done: bool) -> None:
     def stop() -> None:
-        console.print("Finishing what was begun; the rest is handed over.")
+        console.print("Stopping: finishing the current batch and handing over the rest.")
         worker.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
-    console.print(f"Embedding; {await store.pending()} messages wait. Ctrl-C ends it.")
+    console.print(f"Embedding; {await store.pending()} messages waiting. Press Ctrl-C to stop.")
     working = asyncio.create_task(worker.run())
     try:
         if until_done:

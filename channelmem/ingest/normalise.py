@@ -9,7 +9,8 @@ import unicodedata
 from dataclasses import replace
 from functools import cache
 
-from channelmem.store.documents import clean
+from channelmem.policy import Policy
+from channelmem.store.documents import cleaned
 from channelmem.types import Message
 
 log = logging.getLogger(__name__)
@@ -22,22 +23,30 @@ _JOINER = "\u200d"
 _INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width; str.strip keeps them
 
 
-def normalise(message: Message, max_chars: int) -> Message | None:
-    """The message with clean names and clean, cut text; None without visible text or a valid time and ids."""
+def normalise(message: Message, policy: Policy) -> Message | None:
+    """The message with clean names and clean, cut text; None if the policy remembers nothing, or without visible text
+    or a valid time and ids."""
+    if not policy.enabled:
+        return None
     if not (0 <= message.ts <= LAST_TS and 0 <= message.revision <= LAST_TS):  # NaN compares as False
         _warn_once("Ignoring messages whose time is not in epoch seconds (logged once)")
         return None
     if not all(map(_is_id, (message.id, message.channel_id, message.guild_id, message.author_id))):
         _warn_once("Ignoring messages with an id that is negative or exceeds 64 bits (logged once)")
         return None
-    content, author, *names = map(clean, (message.content, message.author, *message.aliases))
-    content, aliases = cut(content.strip(), max_chars), tuple(names)
+    content, author, *aliases = cleaned(message.content, message.author, *message.aliases)
+    content = cut(content.strip(), policy.max_content_chars)
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
     reply_to = message.reply_to if message.reply_to is None or _is_id(message.reply_to) else None
-    if (content, author, aliases, reply_to) == (message.content, message.author, message.aliases, message.reply_to):
+    if (content, author, tuple(aliases), reply_to) == (
+        message.content,
+        message.author,
+        message.aliases,
+        message.reply_to,
+    ):
         return message
-    return replace(message, content=content, author=author, aliases=aliases, reply_to=reply_to)
+    return replace(message, content=content, author=author, aliases=tuple(aliases), reply_to=reply_to)
 
 
 def _is_id(number: int) -> bool:

@@ -1,23 +1,28 @@
-"""Implicit replies: which earlier message of the channel does a message answer, if any?
+"""Implicit replies: which earlier message of its channel does a message answer, if any?
 
-Enters: the messages of one channel in order. Leaves: for a message, up to three probable parents with their
-probabilities; what is missing to 1 is the chance that it starts something new. An explicit reply is certain.
+Enters: the messages of one channel in order (`Linker`), or of all channels (`ChannelLinkers`). Leaves: for each message
+up to three probable parents with their probabilities; what is missing to 1 is the chance that it starts something new.
+An explicit reply is certain.
 
-Nothing is learned while running and no embedding is needed: who is addressed, who answered whom, time, authorship and
-words in common (`past`) speak for or against each candidate, and a small averaged network (`links.npz`, made by
-scripts/train_links.py) turns these `clues` into a distribution. Only what came before a message is ever looked at.
+Nothing is learned at run time and no embedding is needed. Who is addressed, who answered whom, time, authorship and
+words in common (`window`) speak for or against each candidate; a small averaged network (`links.npz`, made by
+scripts/train_links.py) turns these `features` into a distribution. It only looks at what came before a message.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
 import numpy as np
+from cachetools import LRUCache
 
 from channelmem.linking.features import FEATURES, SPAN, Floats, LinkInput, absent, tabulate
 from channelmem.linking.turn import Turn, read
@@ -25,6 +30,8 @@ from channelmem.linking.window import TurnWindow
 from channelmem.types import Message, Person
 
 PARENTS: Final = 3
+CHANNELS: Final = 2_000
+"""Channels whose linkers are kept; the one heard least recently goes first."""
 TOGETHER: Final = 8
 """Messages that are weighed at once; of more the numbers no longer stay in the nearer caches."""
 
@@ -192,6 +199,91 @@ class Linker:
             first_here = not self._past.has(message.author_id)
             self._fresh = read(message, self._past.names, replied, first_here=first_here)
         return self._fresh
+
+
+Place = tuple[int, int]
+"""Guild and channel."""
+Load = Callable[[int, int], Awaitable[Iterable[Message]]]
+"""The newest messages of a channel."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A channel's linker, and the door to it: those who come while it is loaded enter in the order they came."""
+
+    door: asyncio.Lock = field(default_factory=asyncio.Lock)
+    linker: Linker | None = None
+    earlier: Linker | None = None
+    """For pages that are fetched later: messages older than everything the linker still knows."""
+
+    def hear(self, message: Message) -> LinkInput:
+        assert self.linker is not None, "loaded before anybody enters"  # noqa: S101  (types)
+        if not (self.linker.is_full and self.linker.begins_after(message)):
+            return self.linker.hear(message)
+        if self.earlier is None or self.earlier.begins_after(message):
+            self.earlier = Linker()
+        return self.earlier.hear(message)
+
+    def linkers(self) -> list[Linker]:
+        return [linker for linker in (self.linker, self.earlier) if linker is not None]
+
+
+class ChannelLinkers:
+    """The linkers of the channels that this process hears; a channel's first message loads its linker."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._slots: LRUCache[Place, _Slot] = LRUCache(CHANNELS)
+
+    async def link(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with what they probably answer. Waits only for the first message of a channel, in order."""
+        seen: list[LinkInput] = []
+        for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
+            slot = await self._slot(place)
+            seen.extend([slot.hear(message) for message in some])
+        return [replace(message, parents=parents) for message, parents in zip(messages, guess(seen), strict=True)]
+
+    async def relink(self, message: Message) -> Message:
+        """The same for an edit: its new words may answer something else."""
+        slot = await self._slot((message.guild_id, message.channel_id))
+        for linker in slot.linkers():
+            linker.edit(message)
+        knowing = next((linker for linker in slot.linkers() if message.id in linker), slot.linkers()[0])
+        return replace(message, parents=knowing.parents(message))
+
+    def authors(self, guild_id: int, channel_id: int) -> list[Person]:
+        """Whose messages passed through this process; of several names of one person the newest comes last."""
+        slot = self._slots.get((guild_id, channel_id))
+        older_first = reversed(slot.linkers()) if slot else ()
+        return [person for linker in older_first for person in linker.authors()]
+
+    def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
+        ids, slot = list(ids), self._slots.get((guild_id, channel_id))
+        for linker in slot.linkers() if slot else ():
+            linker.drop(ids)
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._slots.pop((guild_id, channel_id), None)
+
+    def drop_guild(self, guild_id: int) -> None:
+        for place in [place for place in self._slots if place[0] == guild_id]:
+            del self._slots[place]
+
+    def drop_author(self, author_id: int) -> None:
+        for slot in self._slots.values():
+            for linker in slot.linkers():
+                linker.drop_author(author_id)
+
+    async def _slot(self, place: Place) -> _Slot:
+        """The channel's slot, with its linker loaded."""
+        slot = self._slots.get(place)
+        if slot is None:
+            slot = self._slots[place] = _Slot()
+        # The lock is fair: nobody overtakes those who wait, not even in the moment after the linker came.
+        async with slot.door:
+            if slot.linker is None:
+                slot.linker = Linker(await self._load(*place))
+        return slot
 
 
 def guess(seen: Sequence[LinkInput], networks: Networks | None = None) -> list[Parents]:

@@ -20,6 +20,7 @@ from channelmem.routing.times.spans import Clue
 from channelmem.routing.times.when import TimeMatch
 from channelmem.routing.tokens import has_payload, read, unaddressed
 from channelmem.routing.topic import topic
+from channelmem.routing.wants import with_wants
 from channelmem.routing.weigh import NAMES
 from channelmem.types import Kind, Mode, Person, Route, Source, Window
 
@@ -57,7 +58,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     line = spell(tokens, scene)
     if not line.letters:
         return _none("nothing is asked")
-    return _decided(line, scene, force)
+    return with_wants(_decided(line, scene, force), text)
 
 
 def _none(why: str) -> Route:

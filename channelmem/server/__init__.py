@@ -1,1 +1,1 @@
-"""The embedded Redis: found, started, supervised and stopped. Its front is `lease`."""
+"""The embedded Redis: finds, starts, supervises and stops it. The entry point is `lease`."""

@@ -1,6 +1,6 @@
-"""Is this Redis one that channelmem can use? In: a URL. Out: `ServerInfo`, or an error that says what to do.
+"""Checks that channelmem can use a Redis. In: a URL. Out: `ServerInfo`, or an error that says how to fix it.
 
-Asked by `Memory.open` and `channelmem doctor`, of the embedded server and of the one behind REDIS_URL alike.
+`Memory.open` and `channelmem doctor` run it on the embedded server and on REDIS_URL alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitabl
 
 # FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
 SEARCH_NEEDED = (2, 10, 0)
-NEEDED = "channelmem needs RediSearch 2.10 or newer, that is Redis Stack 7.4 or Redis 8"
+NEEDED = "channelmem needs RediSearch 2.10 or newer (Redis Stack 7.4 or Redis 8)"
 FIX = "run `docker compose up -d redis`, or unset REDIS_URL to use the embedded server"
 
 
@@ -32,7 +32,7 @@ class ServerInfo:
 
 
 def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
-    """Raises RedisUnavailableError or RedisUnsuitableError, each one sentence with the fix."""
+    """Raises ConfigError, RedisUnavailableError or RedisUnsuitableError; each is one sentence that names the fix."""
     try:
         with redis.Redis.from_url(
             redis_url,
@@ -40,13 +40,13 @@ def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
         ) as client:
-            # INFO names the modules too, and unlike MODULE LIST is open to users without admin rights.
+            # INFO lists the modules too and, unlike MODULE LIST, needs no admin rights.
             info = {**client.info("server"), **client.info("modules")}
     except ValueError as error:
-        # The parser's own words may quote a part of the password.
+        # The parser's message may quote part of the password.
         raise ConfigError(
-            "REDIS_URL is no Redis address; write it like redis://:password@host:6379/0 (or rediss://, unix://), "
-            "with special characters of the password percent-encoded."
+            "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://) "
+            "and percent-encode special characters in the password."
         ) from error
     except exceptions.RedisError as error:
         raise _unavailable(error, redis_url) from error
@@ -63,16 +63,16 @@ def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
     search = modules.get("search")
     if "cluster" in (info.get("redis_mode"), info.get("server_mode")):  # as Redis and as Valkey call it
         raise RedisUnsuitableError(
-            f"The server at {where} belongs to a Redis cluster, which channelmem does not support yet; "
-            "give REDIS_URL a server that runs alone."
+            f"The server at {where} is part of a Redis cluster, which channelmem does not support; "
+            "point REDIS_URL at a standalone server."
         )
     if search is None:
         raise RedisUnsuitableError(
-            f"The server at {where} is {name} {version} without the search module, and {NEEDED}; {FIX}."
+            f"The server at {where} is {name} {version} without the search module, but {NEEDED}; {FIX}."
         )
     if search < _number(SEARCH_NEEDED):
         raise RedisUnsuitableError(
-            f"The server at {where} is {name} {version} with RediSearch {_dotted(search)}, and {NEEDED}; {FIX}."
+            f"The server at {where} is {name} {version} with RediSearch {_dotted(search)}, but {NEEDED}; {FIX}."
         )
     json_version = modules.get("rejson")
     return ServerInfo(name, version, _dotted(search), None if json_version is None else _dotted(json_version))
@@ -81,17 +81,17 @@ def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
 def _unavailable(error: exceptions.RedisError, redis_url: str) -> RedisUnavailableError:
     where, text = _where(redis_url), str(error).rstrip(".")
     if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text or "WRONGPASS" in text:
-        why = "refuses the user or password; correct them in REDIS_URL (redis://user:password@host:port)"
+        why = "rejects the user or password; correct them in REDIS_URL (redis://user:password@host:port)"
     elif isinstance(error, exceptions.BusyLoadingError):
         why = "is still loading its data; try again in a moment"
     elif isinstance(error, exceptions.NoPermissionError):
-        why = "does not let this user run INFO; grant it with `ACL SETUSER <user> +info`"
+        why = "does not allow this user to run INFO; grant it with `ACL SETUSER <user> +info`"
     elif isinstance(error, exceptions.ResponseError):
-        why = f"refuses the connection ({text}); correct REDIS_URL"
+        why = f"rejects the connection ({text}); correct REDIS_URL"
     elif "SSL" in text or (redis_url.startswith("rediss") and isinstance(error, exceptions.TimeoutError)):
         why = (
-            f"does not agree with this client on TLS ({text}); use redis:// if it speaks plain TCP, "
-            "else rediss:// with a certificate that this machine trusts"
+            f"does not complete a TLS handshake ({text}); use redis:// if it speaks plain TCP, "
+            "or rediss:// with a certificate that this machine trusts"
         )
     else:
         why = f"does not answer ({text}); start it, correct REDIS_URL, or unset it to use the embedded server"
@@ -99,7 +99,7 @@ def _unavailable(error: exceptions.RedisError, redis_url: str) -> RedisUnavailab
 
 
 def _where(redis_url: str) -> str:
-    """Host and port, never the password."""
+    """Host and port, without the password."""
     parts = urlsplit(redis_url)
     return parts.netloc.rpartition("@")[2] or parts.path
 

@@ -1,7 +1,7 @@
-"""Finds what an embedded server can be made of. In: installed packages and PATH. Out: candidates, best first.
+"""Finds programs for the embedded server. In: installed packages and PATH. Out: candidates, best first.
 
-A candidate is a server program and the two modules to load into it. Whether it runs on this machine (the wheel's
-server wants OpenSSL 1.1, for one) shows only when it is started, so nothing is tried here.
+A candidate is a server program plus the two modules to load. This module only looks; whether a candidate runs here
+(the wheel's server needs OpenSSL 1.1, for example) shows when the supervisor starts it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def candidates() -> tuple[Candidate, ...]:
 
 
 def redis_cli() -> tuple[Path, ...]:
-    """Command-line clients, best first; the wheel's may not run here."""
+    """Command-line clients, best first. The wheel's may not run on this machine."""
     found = (
         _program("redis-cli"),
         _program("valkey-cli"),
@@ -63,7 +63,7 @@ def _program(name: str) -> Path | None:
 
 
 def _system_stack() -> tuple[Path | None, tuple[Path, ...]]:
-    """The program of that name is a script with its own configuration; what it starts lies beside it."""
+    """redis-stack-server is a script with its own configuration; the server it starts lies next to it."""
     script = _program("redis-stack-server")
     if script is None:
         return None, ()

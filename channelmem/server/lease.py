@@ -1,9 +1,9 @@
-"""The embedded Redis: joins the running server of this data directory or starts one. Out: a URL, held by a lease.
+"""Leases the embedded Redis. In: settings. Out: a URL that works for as long as the lease is held.
 
-`lease(settings)` is the whole of it. A lease is a shared file lock, so it ends with its process however that
-ends; a detached supervisor (supervisor.py, which draws the locks) stops the server after the last one.
-Order in every start: start.lock, then the lease, then look whether a server is there. The lease comes before the
-look, because from then on the supervisor can no longer decide that nobody is left.
+`lease(settings)` joins the data directory's running server or starts one. A lease is a shared file lock, so it ends
+with its process, however that process dies; a detached supervisor (supervisor.py lists the locks) stops the server
+after the last lease. Every start takes start.lock, then the lease, then looks for a server: once the lease is held,
+the supervisor cannot decide that nobody is left.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ __all__ = ["Server", "ServerInfo", "check_server", "connect_url", "lease", "redi
 
 log = logging.getLogger(__name__)
 
-JOIN_S = 120.0  # another process may be loading a large append-only file
+JOIN_S = 120.0  # another process may still be loading a large append-only file
 REVIVE_S = 5.0
 STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running embedded server. `url` carries the password."""
+    """A running embedded server. `url` includes the password."""
 
     url: str
     pid: int
@@ -69,9 +69,9 @@ class User:
 
 @contextlib.contextmanager
 def lease(settings: Settings) -> Iterator[Server]:
-    """Starts the embedded server or joins it; it runs at least until the block, or this process, ends.
+    """Starts or joins the embedded server, which then runs at least until the block or this process ends.
 
-    Blocks: about half a second for a start, a few milliseconds for a join.
+    Blocks for about half a second to start, a few milliseconds to join.
     """
     root = _prepare(settings)
     fd, server = _join(settings, root)
@@ -86,7 +86,7 @@ def lease(settings: Settings) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def connect_url(settings: Settings) -> Iterator[str]:
-    """The URL to use: the configured Redis, else the embedded one under a lease."""
+    """Yields REDIS_URL if set, else the URL of a leased embedded server."""
     if settings.redis_url is not None:
         yield settings.redis_url.get_secret_value()
         return
@@ -95,18 +95,18 @@ def connect_url(settings: Settings) -> Iterator[str]:
 
 
 def redis_url(settings: Settings) -> str:
-    """The same for scripts: the lease lasts until this process ends."""
+    """Like `connect_url`, for scripts: the lease lasts until this process ends."""
     return _until_exit.enter_context(connect_url(settings))
 
 
 def running(settings: Settings) -> Server | None:
-    """The embedded server of this data directory if it runs; never starts one."""
+    """The data directory's server, or None if it is not running; never starts one."""
     root = _root(settings)
     return _server(root) if locked(root / "supervisor.lock") else None
 
 
 def users(settings: Settings) -> tuple[User, ...]:
-    """Who holds a lease. Read from the kernel's list of open files, which cannot be stale."""
+    """Processes that hold a lease, read from the kernel's open-file table, which is never stale."""
     root = _root(settings)
     server = running(settings)
     return tuple(
@@ -117,14 +117,14 @@ def users(settings: Settings) -> tuple[User, ...]:
 
 
 def pin(settings: Settings) -> Server:
-    """Starts the server, or keeps the running one, until `stop`."""
+    """Starts the server if needed and keeps it running until `stop`."""
     with lease(settings) as server:
         (server.data_dir / "pinned").touch(mode=0o600)
         return server
 
 
 def unpin(settings: Settings) -> None:
-    """From now on the server stops with its last user again."""
+    """Lets the server stop with its last user again."""
     (_root(settings) / "pinned").unlink(missing_ok=True)
 
 
@@ -133,7 +133,7 @@ def pinned(settings: Settings) -> bool:
 
 
 def stop(settings: Settings) -> bool:
-    """Stops the server whoever uses it; False if none ran. Its users do not bring it back, a new lease does."""
+    """Stops the server even if it is in use; False if none was running. Only a new lease starts it again."""
     root = _root(settings)
     if not root.exists():
         return False
@@ -153,14 +153,14 @@ atexit.register(_until_exit.close)
 
 
 def _root(settings: Settings) -> Path:
-    """Resolved, since it is compared with what the kernel says processes have open."""
+    """Resolved, because it is compared with the kernel's paths of open files."""
     return settings.data_dir.expanduser().resolve() / "redis"
 
 
 def _prepare(settings: Settings) -> Path:
-    """The server's own directory, private even where the data directory is not ours alone."""
+    """Creates the server's directory, private even if the data directory is shared."""
     if sys.platform == "win32":
-        raise ServerError(f"The embedded server needs Linux or macOS; {ELSEWHERE}.")
+        raise ServerError(f"The embedded server runs on Linux and macOS only; {ELSEWHERE}.")
     root = _root(settings)
     try:
         root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -190,12 +190,12 @@ def _starting(root: Path) -> Iterator[None]:
     except Timeout as error:
         raise ServerError(
             f"Another channelmem process has been starting the embedded server for {JOIN_S:.0f} s; "
-            f"look at {root / 'server.log'}, end that process and try again."
+            f"check {root / 'server.log'}, stop that process and try again."
         ) from error
 
 
 def _take_lease(root: Path) -> int:
-    """Waits while the supervisor holds the lock exclusively, that is, while it stops the server."""
+    """Waits while the supervisor holds the lock exclusively, which it does to stop the server."""
     fd = os.open(root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + JOIN_S
     while True:
@@ -205,7 +205,7 @@ def _take_lease(root: Path) -> int:
             if time.monotonic() > deadline:
                 os.close(fd)
                 raise ServerError(
-                    f"The embedded server does not finish stopping; look at {root / 'server.log'}."
+                    f"The embedded server is stuck while stopping; check {root / 'server.log'} and end its process."
                 ) from None
             time.sleep(0.02)
         else:
@@ -222,7 +222,7 @@ def _ensure(settings: Settings, root: Path) -> Server:
             _spawn(settings, root)
         if (server := _answering(root)) is not None:
             return server
-    raise ServerError(f"The embedded server dies as soon as it has started; look at {root / 'server.log'}.")
+    raise ServerError(f"The embedded server crashes right after starting; check {root / 'server.log'} for the cause.")
 
 
 def _spawn(settings: Settings, root: Path) -> None:
@@ -248,11 +248,11 @@ def _spawn(settings: Settings, root: Path) -> None:
         raise ServerError(tried_sentence(outcome["tried"], settings, root))
     if outcome.get("errno"):
         raise ServerError(os_sentence(OSError(outcome["errno"], outcome["why"]), root))
-    raise ServerError(f"The embedded server did not start ({outcome['why']}); look at {root / 'server.log'}.")
+    raise ServerError(f"The embedded server did not start ({outcome['why']}); check {root / 'server.log'}.")
 
 
 def _answering(root: Path) -> Server | None:
-    """None if the supervisor turns out to be dying; one that lives may be bringing back a crashed server."""
+    """None if the supervisor is exiting; a live one may be restarting a crashed server, so wait for it."""
     deadline = time.monotonic() + supervisor.ANSWER_S
     while time.monotonic() < deadline:
         state, server = supervisor.read_state(root), _server(root)
@@ -265,7 +265,7 @@ def _answering(root: Path) -> Server | None:
         time.sleep(0.05)
     raise ServerError(
         f"The embedded server in {root} does not answer; run `channelmem redis stop --force` and try again, "
-        f"its log is {root / 'server.log'}."
+        f"or check {root / 'server.log'}."
     )
 
 
@@ -285,7 +285,7 @@ def _server(root: Path) -> Server | None:
 
 
 def _end_orphans(root: Path) -> None:
-    """A server whose supervisor was killed: on Linux it is already stopping, elsewhere it must be told."""
+    """Ends a server whose supervisor was killed: on Linux it is already stopping, elsewhere it needs a signal."""
     path = root / "server.lock"
     with contextlib.suppress(ServerError):
         await_unlocked(path, 1.0)
@@ -314,7 +314,7 @@ def _watch(settings: Settings, root: Path) -> None:
 
 
 def _revive_when_dead(settings: Settings, root: Path) -> None:
-    """Sleeps in the kernel until the supervisor is gone; then, if it is still wanted here, starts another."""
+    """Blocks in the kernel until the supervisor dies; then starts another if this process still holds a lease."""
     while True:
         try:
             await_death(root / "supervisor.lock")

@@ -1,6 +1,7 @@
-"""Looks at the embedded server's file locks: held or not, by whom. What each means: supervisor.py.
+"""Reads the embedded server's file locks. In: a lock file. Out: whether it is held, and by which processes.
 
-Nothing here trusts a recorded pid: pids are reused, the kernel's lock and open-file tables are not stale.
+supervisor.py explains each lock. Nothing here trusts a recorded pid: pids are reused, while the kernel's lock and
+open-file tables are never stale.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if sys.platform != "win32":
 
 
 def locked(path: Path) -> bool:
-    """Whether somebody holds it exclusively."""
+    """Whether another process holds it exclusively."""
     try:
         fd = os.open(path, os.O_RDWR)
     except (FileNotFoundError, NotADirectoryError):
@@ -41,12 +42,13 @@ def await_unlocked(path: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while locked(path):
         if time.monotonic() > deadline:
-            raise ServerError(f"The embedded server does not stop; look at {path.with_name('server.log')}.")
+            log = path.with_name("server.log")
+            raise ServerError(f"The embedded server does not stop; check {log} and end its process.")
         time.sleep(0.02)
 
 
 def having_open(path: Path) -> list[psutil.Process]:
-    """Processes of this user that have the file open, this one excepted."""
+    """Other processes of this user that have the file open."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

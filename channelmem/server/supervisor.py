@@ -1,17 +1,17 @@
-"""Owns one embedded server: starts it, restarts it after a crash, stops it when nobody uses it any more.
+"""Supervises one embedded server: starts it, restarts it after a crash, stops it when its last user leaves.
 
-In: one JSON request on stdin (`Request`). Out: one JSON line on stdout (ready, or what was tried and failed),
-then `state.json` in the server's directory, kept current. Run by path with `python -I -S`, so it may import
-nothing but the standard library: it idles for days next to the bot and should cost next to nothing.
+In: one JSON request on stdin (root, port, grace_s, candidates). Out: one JSON line on stdout (ready, or what was
+tried and why it failed), then an up-to-date `state.json` in the server's directory. It runs by path with
+`python -I -S` and imports only the standard library: it idles for days next to the bot and should cost almost nothing.
 
-Everything rests on file locks, since the kernel drops them however a process dies and pids get reused:
+All coordination uses file locks, since the kernel drops them however a process dies, and pids get reused:
 
-lease.lock       shared by every user; when this process gets it exclusively, nobody is left
-supervisor.lock  exclusive here; users block on it in a thread and so learn at once that we died
+lease.lock       shared by every user; if this process gets it exclusively, nobody is left
+supervisor.lock  exclusive here; users block on it in a thread, so they notice our death at once
 server.lock      exclusive here and inherited by the server: held while a server of this directory is alive
 
 On Linux the server gets SIGTERM when this process dies, so it cannot be orphaned; elsewhere the next start
-ends whoever still holds server.lock.
+ends whichever process still holds server.lock.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from pathlib import Path
 from typing import Any
 
 POLL_S = 0.2
-ANSWER_S = 20.0  # without any reply; a server that loads its data says so and may take as long as it needs
-EXIT_S = 60.0  # for the last fsync; then SIGKILL, since the append-only file is safe to cut
+ANSWER_S = 20.0  # without any reply; a server that is loading its data says so and may take longer
+EXIT_S = 60.0  # for the last fsync; then SIGKILL, which the append-only file survives
 BACKOFF_S = (0.1, 10.0)
-STEADY_S = 60.0  # a server that ran this long starts the back-off anew
+STEADY_S = 60.0  # after running this long, a crash starts the back-off from the beginning
 LOG_BYTES = 4_000_000
 IN_USE = "Address already in use"
 
 
 class StartFailedError(Exception):
-    """No candidate came up; `tried` holds one entry each."""
+    """No candidate started; `tried` has one entry for each."""
 
     def __init__(self, tried: list[dict[str, str]]) -> None:
         super().__init__("no candidate started")
@@ -65,7 +65,7 @@ class Supervisor:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with (
-            # The lease outermost: a newcomer who gets it after our shutdown finds no other lock held.
+            # The lease is outermost: whoever gets it after our shutdown finds the other locks free.
             opened(self.root / "lease.lock") as lease,
             held(self.root / "supervisor.lock"),
             held(self.root / "server.lock") as self.server_fd,
@@ -85,7 +85,7 @@ class Supervisor:
     def _start_first_that_works(self) -> None:
         tried: list[dict[str, str]] = []
         last = self.state.get("binary")
-        # The one that wrote the data comes first: Redis and Valkey do not read each other's files.
+        # The program that wrote the data comes first: Redis and Valkey cannot read each other's files.
         for candidate in sorted(self.request["candidates"], key=lambda c: c["binary"] != last):
             why = self._start_on_some_port(candidate)
             if why is None:
@@ -97,7 +97,7 @@ class Supervisor:
 
     def _start_on_some_port(self, candidate: dict[str, Any]) -> str | None:
         fixed = self.request["port"]
-        # The last port first: clients that were connected, and a saved RedisInsight connection, find it again.
+        # The last port comes first, so that connected clients and saved RedisInsight connections keep working.
         ports = [fixed] if fixed else [self.state.get("port") or free_port(), free_port(), free_port()]
         why: str | None = None
         for port in ports:
@@ -108,8 +108,8 @@ class Supervisor:
         return why
 
     def _start(self, candidate: dict[str, Any]) -> str | None:
-        """None once the server answers a search command, else what it said before it went."""
-        if taken(self.state["port"]):  # asked first, so that no stranger on that port is ever sent the password
+        """None once the server answers a search command, else its last output."""
+        if taken(self.state["port"]):  # checked first, so that the password never goes to a stranger on that port
             return IN_USE
         config = self.root / "redis.conf"
         write_private(config, config_text(self.root, candidate["modules"], self.state))
@@ -139,7 +139,7 @@ class Supervisor:
         deadline = time.monotonic() + ANSWER_S
         while time.monotonic() < deadline and not self.stopping:
             if process.poll() is not None:
-                return f"it ended with status {process.returncode}"
+                return f"it exited with status {process.returncode}"
             reply = ask(self.state["port"], self.state["password"], "FT._LIST")
             if reply.startswith("*"):
                 return None
@@ -153,7 +153,7 @@ class Supervisor:
     # --- running ---
 
     def _supervise(self, lease: int) -> None:
-        """Returns when it is time to stop, with the lease locked if that is because nobody is left."""
+        """Returns when it is time to stop; holds the lease exclusively if the reason is that nobody is left."""
         idle_since: float | None = None
         started, backoff = time.monotonic(), BACKOFF_S[0]
         while not self.stopping and not (self.root / "stop-requested").exists():
@@ -179,7 +179,7 @@ class Supervisor:
         except OSError as error:
             why = str(error)
         if why is not None:
-            sys.stderr.write(f"channelmem: the server did not come back, trying again: {why.splitlines()[0]}\n")
+            sys.stderr.write(f"channelmem: restarting the server failed, retrying: {why.splitlines()[0]}\n")
 
     def _stop(self) -> None:
         if self.process is None or self.process.poll() is not None:
@@ -193,7 +193,7 @@ class Supervisor:
 
 
 def config_text(root: Path, modules: list[str], state: dict[str, Any]) -> str:
-    """The password is here and nowhere on a command line, where every user of the machine could read it."""
+    """Holds the password, which must not be on a command line, where every user of the machine can read it."""
     lines = [
         "bind 127.0.0.1",
         f"port {state['port']}",
@@ -204,7 +204,7 @@ def config_text(root: Path, modules: list[str], state: dict[str, Any]) -> str:
         "appendfsync everysec",
         'save ""',
         "maxmemory-policy noeviction",
-        # A message with its FLOAT16 vector is one compact block then: 220 bytes less, and 30 % less time to read 50.
+        # Keeps a message with its FLOAT16 vector in one listpack: 220 bytes smaller, and 30 % faster to read 50.
         "hash-max-listpack-value 1024",
         *(f"loadmodule {quoted(module)}" for module in modules),
     ]
@@ -217,7 +217,7 @@ def quoted(path: Path | str) -> str:
 
 
 def ask(port: int, password: str, command: str) -> str:
-    """The reply to one inline command, or an empty text when nothing answers."""
+    """The reply to one inline command, or an empty string if nothing answers."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(f"AUTH {password}\r\n{command}\r\nQUIT\r\n".encode())
@@ -255,7 +255,7 @@ def read_state(root: Path) -> dict[str, Any]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Whole or not at all, and never readable by others, not even for a moment."""
+    """Writes atomically, and never readable by others, not even for a moment."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -282,7 +282,7 @@ def opened(path: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[int]:
-    """Locked for the block. Users look at these locks for an instant (shared): one refusal means nothing yet."""
+    """Locked for the block. Users take these locks (shared) for an instant to test them, so retry for a while."""
     with opened(path) as fd:
         deadline = time.monotonic() + ANSWER_S
         while not try_lock(fd):
@@ -299,14 +299,14 @@ def _end_with(parent: int) -> Any:
 
     def between_fork_and_exec() -> None:
         libc.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:  # it died before the call above took effect
+        if os.getppid() != parent:  # the parent died before the call above took effect
             os._exit(1)
 
     return between_fork_and_exec
 
 
 def report(outcome: dict[str, Any]) -> None:
-    """The starter may have been killed while it waited; the server then stops for want of a lease."""
+    """Tells the starter, if it is still there; if not, the server stops because nobody holds a lease."""
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(outcome))
         sys.stdout.flush()
@@ -318,7 +318,7 @@ def report(outcome: dict[str, Any]) -> None:
 def main() -> None:
     request = json.loads(sys.stdin.read())
     if os.fork():
-        os._exit(0)  # the starter reaps this half at once; the other belongs to init and leaves no zombie
+        os._exit(0)  # the starter reaps this process at once; init adopts the child, so no zombie remains
     os.umask(0o077)
     os.chdir("/")
     root = Path(request["root"])
@@ -330,7 +330,7 @@ def main() -> None:
         os.dup2(out, sys.stderr.fileno())
         os.close(out)
         Supervisor(root, request).run()
-    except StartFailedError as error:  # by now no lock is held, so the next start need not wait for our end
+    except StartFailedError as error:  # no lock is held by now, so the next start need not wait for this process
         report({"ok": False, "tried": error.tried})
     except OSError as error:
         report({"ok": False, "errno": error.errno, "why": str(error)})

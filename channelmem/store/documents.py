@@ -37,6 +37,10 @@ def clean(text: str) -> str:
     return text
 
 
+def cleaned(*texts: str) -> list[str]:
+    return [clean(text) for text in texts]
+
+
 def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]:
     """The ten values of an `add` event. The limits of the message's policy travel with it."""
     about = pack(message)

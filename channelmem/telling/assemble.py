@@ -16,9 +16,8 @@ from typing import Final
 
 from channelmem.durations import human_age
 from channelmem.telling.budget import Block, Draft, Row, Section, fit, overflows
-from channelmem.telling.quote import MINOR_S, ago, cut, escape_xml, flatten, marker, named
+from channelmem.telling.quote import MINOR_S, ago, cut, escape_xml, flatten, marker, named, relevance
 from channelmem.telling.references import inline
-from channelmem.telling.relevance import label as relevance
 from channelmem.telling.threads import Forest, Names, label
 from channelmem.types import Hit, Message, Mode, Person, Question, Route, Thread
 

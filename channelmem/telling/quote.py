@@ -1,4 +1,7 @@
-"""People's words, names and times, made safe to show. Enters any text or span, leaves one line of nothing but that.
+"""People's words, names and times as an answer or a context shows them, made safe.
+
+Enters: any text, span of time or hit. Leaves: one line of nothing but that, how relevant a hit is, or, in a
+`Phrasing`, how one answer refers to people, times and words.
 
 What a person wrote must never act: not as a line of its own (a section, a system note, somebody else's
 message), not as a ping, not as formatting that swallows the rest of an answer, and not through characters
@@ -12,12 +15,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Final
 
 import regex  # type: ignore[import-untyped]  # (it carries no types; re knows neither \X nor \p)
 
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S, WEEK_S
+from channelmem.types import Hit, Message, Person, Question, Route
 
 ELLIPSIS: Final = "…"
 SOMEONE: Final = "someone"
@@ -54,6 +60,16 @@ HUGE_S: Final = DAY_S
 
 _JUST_NOW_S: Final = 10
 _UNITS: Final = (("week", WEEK_S, 2 * WEEK_S), ("day", DAY_S, DAY_S), ("hour", HOUR_S, HOUR_S))
+
+HIGHLY_SIMILAR: Final = 0.55
+SIMILAR: Final = 0.30
+"""Cosines from which a hit is called highly relevant, or relevant."""
+STRONG_EVIDENCE: Final = 0.75
+EVIDENCE: Final = 0.50
+_BESIDE_THE_BEST: Final = 0.6
+_PRONOUNS: Final = frozenset({"you", "i", "me", "we", "nobody"})
+
+JumpUrl = Callable[[Message], str]
 
 
 def flatten(text: str) -> str:
@@ -186,3 +202,96 @@ def counted(count: int, noun: str) -> str:
 
 def _is_now(seconds: float) -> bool:
     return not math.isfinite(seconds) or seconds < _JUST_NOW_S
+
+
+def evidence(hit: Hit) -> float:
+    """The share of the topic's words that the message covers, plus half the cosine."""
+    return min(hit.text_score or 0.0, 1.0) + 0.5 * max(hit.similarity or 0.0, 0.0)
+
+
+def relevance(hit: Hit) -> str:
+    """ "[highly relevant]", "[relevant]" or nothing."""
+    similarity = hit.similarity or 0.0
+    if similarity >= HIGHLY_SIMILAR or evidence(hit) >= STRONG_EVIDENCE:
+        return "[highly relevant]"
+    return "[relevant]" if similarity >= SIMILAR or evidence(hit) >= EVIDENCE else ""
+
+
+def worth_quoting(hits: Sequence[Hit]) -> list[Hit]:
+    """The first, and those after it that come near the best: the rest would only blur an answer."""
+    found = [evidence(hit) for hit in hits]
+    least = _BESIDE_THE_BEST * max(found, default=0.0)
+    return [hit for at, hit in enumerate(hits) if not at or found[at] >= least]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasing:
+    """How one answer refers to people, times and words."""
+
+    question: Question
+    route: Route
+    now: float
+    tz: tzinfo
+    jump_url: JumpUrl | None
+    people: dict[int, str]
+    namesakes: frozenset[str]
+    """Names, case-folded, that several of the people mentioned have."""
+
+    def who(self, message: Message) -> str:
+        if message.own:
+            return "I"
+        if message.author_id == self.question.asker_id:
+            return "You"
+        return self.called(message.author_id, message.author)
+
+    def called(self, person_id: int, shown: str) -> str:
+        known = name(shown)
+        apart = f"#{person_id % 10_000:04}" if known.casefold() in self.namesakes else ""
+        # Somebody who goes by "You" must not speak for the asker.
+        return f"a member called {known}{apart}" if known.casefold() in _PRONOUNS else f"{known}{apart}"
+
+    def speaker(self, person: Person) -> str:
+        """Somebody whose words the question wants."""
+        if person.id == self.question.asker_id:
+            return "you"
+        return "I" if person.id and person.id == self.question.bot.id else self.called(person.id, person.name)
+
+    def quote(self, message: Message, chars: int) -> str:
+        url = self.jump_url(message) if self.jump_url else ""
+        words = quoted(message.content, chars, self.people)
+        return f"{words} {url}" if url else words
+
+    def when(self, message: Message) -> str:
+        return ago(self.now - message.ts)
+
+    def bullet(self, message: Message, chars: int, lead: str = "") -> str:
+        """A line of a list: who, when and their words."""
+        return f"- {lead}{self.who(message)}, {self.when(message)}: {self.quote(message, chars)}"
+
+    def topic(self) -> str:
+        return safe(cut(flatten(named(self.route.topic, self.people)), 60))
+
+    def by(self) -> str:
+        """ "by Ann and you"."""
+        owners = [self.speaker(person) for person in self.route.speakers]
+        return f"by {listed([{'I': 'me'}.get(owner, owner) for owner in owners])}"
+
+
+def namesakes(question: Question, route: Route, messages: Iterable[Message]) -> frozenset[str]:
+    """Names that more than one of these people have; the asker is "you", and the bot "I"."""
+    told = {(message.author_id, message.author) for message in messages if not message.own}
+    told |= {(person.id, person.name) for person in route.speakers}
+    owners: dict[str, set[int]] = {}
+    for person_id, shown in told:
+        if person_id not in {question.asker_id, question.bot.id}:
+            owners.setdefault(name(shown).casefold(), set()).add(person_id)
+    return frozenset(shown for shown, ids in owners.items() if len(ids) > 1)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "Ann, Bob and Carol"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def lower_you(who: str, *, start: bool = False) -> str:
+    return "you" if who == "You" and not start else who

@@ -94,7 +94,7 @@ def forms(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def signs(text: str) -> tuple[str, ...]:
+def emoji_of(text: str) -> tuple[str, ...]:
     """The emoji of a text that has no word worth looking for, each once; empty for any other text."""
     if text.isascii() or stems(text):
         return ()

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import LineFeatures, read, signs, stem, stems, tells
+from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, stem, stems, tells
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
 from channelmem.types import Message, Window
@@ -39,6 +39,7 @@ _TIME: Final = re.compile(
 _AMOUNT: Final = re.compile(
     r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|once|twice|couple|several)\b", re.IGNORECASE
 )
+_LINK: Final = re.compile(r"https?://", re.IGNORECASE)
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
 _MONTHS: Final = tuple(map(stem, _MONTH_NAMES.split()))
 SESSION_S: Final = 3_600.0
@@ -78,7 +79,7 @@ class Weights:
     fragment: float = 0.2
     """A message of fewer than three words quotes badly."""
     answer_kind: float = 0.1
-    """"When" finds a time, "how many" an amount."""
+    """ "When" finds a time, "how many" an amount, "which link" a link."""
     relative: float = 0.3
     """How far coverage is measured against the best candidate instead of the whole topic."""
     said: SpeakerWeights | None = SpeakerWeights()  # noqa: RUF009  (frozen)
@@ -99,6 +100,7 @@ class RankingQuery:
     """Not somebody's words, but what they tell."""
     wants_time: bool = False
     wants_amount: bool = False
+    wants_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
     topic = tuple(dict.fromkeys(stems(ask.topic)))
     lines = [read(message.content) for message in pool.messages]
     present, literal = _present(lines, ask.topic, topic)
-    if emoji := signs(ask.topic):
+    if emoji := emoji_of(ask.topic):
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
     found = TopicWords(present, literal, _rarity(pool, topic, present))
@@ -309,7 +311,7 @@ def _situation(
         score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
     if ask.window != Window():
         score += [weights.window if ask.window.contains(message.ts) else 0.0 for message in messages]
-    for wanted, pattern in ((ask.wants_time, _TIME), (ask.wants_amount, _AMOUNT)):
+    for wanted, pattern in ((ask.wants_time, _TIME), (ask.wants_amount, _AMOUNT), (ask.wants_link, _LINK)):
         if wanted:
             score += [weights.answer_kind if tells(message.content, pattern) else 0.0 for message in messages]
     return score

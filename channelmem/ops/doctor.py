@@ -1,6 +1,6 @@
-"""Is everything well on this machine? In: settings. Out: one `Check` per part, each with the way to mend it.
+"""Checks the setup for `channelmem doctor`. In: settings. Out: one `Check` per part, with the fix if it fails.
 
-Every check stands alone: one that fails never hides the others.
+Checks are independent: a failed one never hides the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from channelmem.settings import Settings, unknown, variable
 from channelmem.store.keys import keys_of
 
 API = "https://discord.com/api/v10"
-MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted, or granted without review to a small bot
+MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review to a small bot
 CLOCK_DRIFT_S = 2.0
 DISK_FREE = 500 * 2**20
 MEMORY_FREE = 300 * 2**20
@@ -47,13 +47,13 @@ class Check:
 
 
 def check_names(settings: Settings) -> Iterator[Check]:
-    """A misspelt setting stops nothing, so it is a note; but nobody would notice it otherwise."""
+    """A misspelt setting breaks nothing, so it is only a note, but nobody would notice it otherwise."""
     for sentence in unknown(settings):
         yield Check("settings", Health.NOTE, sentence)
 
 
 def check_settings_and_server(settings: Settings) -> Iterator[Check]:
-    """Server, index and clock need a connection; without one, only the reason is worth a line."""
+    """Index, clock and memory need a connection; without one, only the reason is reported."""
     with contextlib.ExitStack() as stack:
         try:
             url = stack.enter_context(connect_url(settings))
@@ -82,12 +82,12 @@ def _index(client: redis.Redis, settings: Settings) -> Check:
     keys = keys_of(settings.key_prefix, 0)
     meta = {_text(name): _text(value) for name, value in client.hgetall(keys.one("meta")).items()}
     if not meta:
-        return Check("index", Health.NOTE, "none yet; the first message makes it")
+        return Check("index", Health.NOTE, "none yet; the first message creates it")
     if meta["buckets"] != str(settings.buckets):
-        return Check("index", Health.BAD, f"made with CHANNELMEM_BUCKETS={meta['buckets']}; set that again")
+        return Check("index", Health.BAD, f"built with CHANNELMEM_BUCKETS={meta['buckets']}; set it back to that")
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
-        return Check("index", Health.BAD, f"made with {meta['model']}, not {wanted}; run: channelmem reindex")
+        return Check("index", Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`")
     index: Any = client.ft(keys.one("idx"))
     info = index.info()
     return Check("index", Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)")
@@ -98,12 +98,14 @@ def _text(value: bytes | str) -> str:
 
 
 def _clock(client: redis.Redis, _settings: Settings) -> Check:
+    before = time.time()
     seconds, micros = client.time()
-    drift = abs(time.time() - (seconds + micros / 1e6))
+    theirs, after = seconds + micros / 1e6, time.time()
+    drift = max(0.0, before - theirs, theirs - after)  # a slow round trip is not drift
     if drift > CLOCK_DRIFT_S:
-        says = f"this machine and Redis disagree by {drift:.0f} s, so ages are wrong; turn on time synchronisation"
+        says = f"differs from Redis by {drift:.0f} s, so ages are wrong; turn on time synchronisation on both machines"
         return Check("clock", Health.BAD, says)
-    return Check("clock", Health.OK, f"agrees with Redis to {drift * 1000:.0f} ms")
+    return Check("clock", Health.OK, f"within {drift * 1000:.0f} ms of Redis")
 
 
 def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
@@ -125,10 +127,10 @@ def check_model(settings: Settings) -> Check:
     except ChannelmemError as error:
         return Check("model", Health.BAD, str(error))
     if settings.embedding_backend == "torch":
-        return Check("model", Health.OK, f"{name}, run by sentence-transformers on torch")
+        return Check("model", Health.OK, f"{name}, running on torch")
     if model is None:
-        return Check("model", Health.NOTE, f"{name} is not exported yet, or damaged; the next start exports it")
-    return Check("model", Health.OK, f"{name}, exported and whole")
+        return Check("model", Health.NOTE, f"{name} is not exported yet or is damaged; the next start exports it")
+    return Check("model", Health.OK, f"{name}, exported and intact")
 
 
 def check_machine(settings: Settings) -> Iterator[Check]:
@@ -136,30 +138,30 @@ def check_machine(settings: Settings) -> Iterator[Check]:
     yield _disk("disk (cache)", settings.cache_dir, variable("cache_dir"))
     free = psutil.virtual_memory().available
     enough = free >= MEMORY_FREE
-    says = f"{_mb(free)} free" + ("" if enough else f"; {_mb(MEMORY_FREE)} are needed: close something")
+    says = f"{_mb(free)} free" + ("" if enough else f"; channelmem needs {_mb(MEMORY_FREE)}: close another program")
     yield Check("memory", Health.OK if enough else Health.BAD, says)
 
 
 def _disk(name: str, folder: Path, setting: str) -> Check:
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        # Made and removed at once: permissions alone do not tell (root may write /proc, and still make nothing there).
+        # Try it: permissions alone do not tell (root may write to /proc, yet cannot create anything there).
         with tempfile.TemporaryDirectory(dir=existing):
             free = shutil.disk_usage(existing).free
     except OSError as error:
         return Check(name, Health.BAD, _unusable(folder, setting, error))
     enough = free >= DISK_FREE
-    says = f"{_mb(free)} free in {folder}" + ("" if enough else f"; {_mb(DISK_FREE)} are needed: free some space")
+    says = f"{_mb(free)} free in {folder}" + ("" if enough else f"; channelmem needs {_mb(DISK_FREE)}: free some space")
     return Check(name, Health.OK if enough else Health.BAD, says)
 
 
 def _unusable(folder: Path, setting: str, error: OSError) -> str:
-    wrong = "is not writable" if os.path.lexists(folder) else "cannot be made"
-    return f"{folder} {wrong} ({error.strerror}); set {setting} to a directory that you may write to"
+    wrong = "is not writable" if os.path.lexists(folder) else "cannot be created"
+    return f"{folder} {wrong} ({error.strerror}); set {setting} to a writable directory"
 
 
 async def check_discord(settings: Settings) -> Iterator[Check]:
-    """Token and message-content intent, by one request to Discord where a token is set."""
+    """Checks the token and the message-content intent with one request to Discord, if a token is set."""
     if settings.discord_token is None:
         says = "DISCORD_TOKEN is not set; only the bot needs it (Developer Portal -> your application -> Bot)"
         return iter([Check("token", Health.NOTE, says)])
@@ -172,21 +174,21 @@ async def check_discord(settings: Settings) -> Iterator[Check]:
         ):
             status, body = reply.status, await reply.json() if reply.ok else {}
     except (aiohttp.ClientError, TimeoutError) as error:
-        says = f"Discord could not be reached to check it ({type(error).__name__}); look at the network or the proxy"
+        says = f"could not reach Discord to check it ({type(error).__name__}); check the network and the proxy"
         return iter([Check("token", Health.BAD, says)])
     return iter(_judge_token(status, int(body.get("flags", 0))))
 
 
 def _judge_token(status: int, flags: int) -> list[Check]:
     if status == 401:
-        says = "Discord refuses DISCORD_TOKEN; reset it in the Developer Portal -> Bot and copy it again"
+        says = "Discord rejects DISCORD_TOKEN; reset it under Developer Portal -> Bot and copy it again"
         return [Check("token", Health.BAD, says)]
     if status != 200:
-        return [Check("token", Health.BAD, f"Discord answered {status} when asked about the token; try again later")]
+        return [Check("token", Health.BAD, f"Discord answered HTTP {status} to the token check; try again later")]
     if flags & MESSAGE_CONTENT:
-        intent = Check("intents", Health.OK, "message content is granted")
+        intent = Check("intents", Health.OK, "message content is enabled")
     else:
-        says = "the message-content intent is off; switch on Developer Portal -> Bot -> Message Content Intent"
+        says = "the message-content intent is off; enable Developer Portal -> Bot -> Message Content Intent"
         intent = Check("intents", Health.BAD, says)
     return [Check("token", Health.OK, "accepted by Discord"), intent]
 

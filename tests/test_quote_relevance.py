@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.telling.relevance import evidence, label, worth_quoting
+from channelmem.telling.quote import evidence, relevance, worth_quoting
 from channelmem.types import Hit, Message
 
 
@@ -26,7 +26,7 @@ def hit(similarity: float | None, words: float | None = None) -> Hit:
     ],
 )
 def test_labels_need_nearness_or_the_topics_words(found: Hit, expected: str) -> None:
-    assert label(found) == expected
+    assert relevance(found) == expected
 
 
 def test_a_raw_text_score_beyond_one_counts_as_all_words() -> None:

@@ -1,6 +1,6 @@
-"""A look into the buffers for people: RedisInsight shows the keys, but cannot decode FLOAT16 vectors.
+"""Reads the store for `channelmem inspect`, since RedisInsight cannot decode FLOAT16 vectors.
 
-In: a channel. Out: its messages with their state, and a message's nearest neighbours by its own vector.
+In: a channel. Out: its messages with their state, and a message's nearest neighbours by vector.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from channelmem.types import Hit, Message, Source
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message of a channel as it lies in Redis."""
+    """One message of a channel, as stored in Redis."""
 
     message: Message
     embedded: bool
@@ -43,7 +43,7 @@ class Listed:
 
 
 class Inspector:
-    """Reads only; needs neither the model nor its name."""
+    """Read-only; needs neither the model nor its name."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
@@ -81,7 +81,7 @@ class Inspector:
         ]
 
     async def near(self, guild_id: int, channel_id: int, message_id: int, limit: int) -> list[Hit] | None:
-        """Nearest messages of the channel, the message itself first; None while it has no vector."""
+        """The channel's nearest messages, the message itself first; None if it has no vector yet."""
         bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
         key = bucket.keys.message(guild_id, channel_id, message_id)
         blob: Any = await answered(self._buckets.redis.hget(key, bucket.vector_field))
@@ -97,7 +97,7 @@ class Inspector:
 
 @asynccontextmanager
 async def open_inspector(settings: Settings) -> AsyncIterator[Inspector | None]:
-    """Opens what is there, under the model that it was made with; None if nothing was ever stored."""
+    """Opens the existing index with the model it was built for; None if nothing was ever stored."""
     with connect_url(settings) as url:
         check_server(url, timeout_s=settings.redis_timeout_s)
         redis = connect(url, settings)

@@ -1,0 +1,51 @@
+"""What this process itself keeps of messages and people, and how it goes when they go.
+
+Enters: a removal. Leaves: nothing of what it removes: linkers, rosters, follow-ups and the caches of texts drop it
+before the removal is sent and once more after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from channelmem.follow_ups import FollowUps
+from channelmem.linking.linker import ChannelLinkers
+from channelmem.recalling.ranking import line
+from channelmem.rosters import Rosters
+from channelmem.store import documents
+
+T = TypeVar("T")
+
+
+class LocalCopies:
+    def __init__(self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps) -> None:
+        self._linkers, self._rosters, self._follow_ups = linkers, rosters, follow_ups
+
+    def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
+        self._rosters.note_removal()
+        self._linkers.drop(guild_id, channel_id, ids)
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        for copies in (self._linkers, self._rosters, self._follow_ups):
+            copies.drop_channel(guild_id, channel_id)
+
+    def drop_guild(self, guild_id: int) -> None:
+        for copies in (self._linkers, self._rosters, self._follow_ups):
+            copies.drop_guild(guild_id)
+
+    def drop_author(self, author_id: int) -> None:
+        self._linkers.drop_author(author_id)
+        self._rosters.drop_everybody()
+        self._follow_ups.drop_author(author_id)
+
+
+async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
+    """A removal of which nothing stays in this process: `drop` runs twice, so it takes what was read meanwhile."""
+    drop()
+    try:
+        return await removal
+    finally:
+        drop()
+        documents.forget_read()
+        line.forget_read()

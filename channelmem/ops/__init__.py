@@ -1,0 +1,1 @@
+"""What operators look at: `doctor` checks the machine, `inspect` reads what Redis holds."""

@@ -1,0 +1,181 @@
+"""What all sources of candidates share: what is asked of them, and how it comes back.
+
+Enters: a `Lookup` (the question as recall asks it). Leaves: a `Gathered`: a `Pool` in channel order and what was looked
+at. The pool holds the neighbours too, since a message may be found by the words of another: nothing is narrowed to the
+speaker here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.embedding.embed import FAILURES, Embedder
+from channelmem.linking.linker import Linker, Networks, guess
+from channelmem.policy import Policy
+from channelmem.recalling.ranking.line import emoji_of, words
+from channelmem.recalling.ranking.rank import Floats, Pool, RankingQuery
+from channelmem.store.search import BufferView, Query, Search
+from channelmem.types import Hit, Message, Question, Route, Source, SourceReport, Window
+
+CANDIDATES = 250
+"""How many the index is asked for by meaning, and how many by words; LoCoMo's recall stops growing there."""
+EMBED_PENDING = 64
+"""How many messages that still wait for their vector one question embeds itself, at most."""
+
+Vector = NDArray[np.float32]
+Topic = asyncio.Future[Vector]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A question on its way through the sources."""
+
+    question: Question
+    route: Route
+    policy: Policy
+    query: RankingQuery
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys((self.question.channel_id, *self.question.readable_channel_ids)))
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    pool: Pool
+    report: SourceReport
+    view: BufferView | None = None
+    """Where the pool is one: it was read without waiting for the model, so its cosines are still to be computed."""
+
+
+class CandidateSource(Protocol):
+    """The buffer, the archive or the platform's history."""
+
+    async def newest(self, lookup: Lookup, limit: int) -> tuple[list[Message], SourceReport]:
+        """Newest first, within speaker and window."""
+
+    async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
+        """Candidates for a topic, which is awaited as late as possible: the channel is read while the model works."""
+
+
+class Cosines:
+    """The cosines of messages to a topic."""
+
+    def __init__(self, embedder: Embedder, wait_s: float) -> None:
+        self._embedder, self._wait_s = embedder, wait_s
+
+    async def of(self, messages: Sequence[Message], vector: Vector | None) -> Floats:
+        """For messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
+        cosines = np.full(len(messages), np.nan)
+        if not messages or vector is None:
+            return cosines
+        newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
+        try:
+            async with asyncio.timeout(self._wait_s):
+                cosines[newest] = await self._embedder.embed_messages([messages[i].content for i in newest]) @ vector
+        except (TimeoutError, *FAILURES):
+            # Their words still count; waiting longer would make everybody's question slow. A text that the model
+            # fails on never gets its vector (the worker says which), and must not fail every question near it.
+            pass
+        return cosines
+
+    async def gathered(self, gathered: Gathered, topic: Topic) -> Floats:
+        """For what a source gathered; here at the latest the model is waited for."""
+        if gathered.view is None:
+            return gathered.pool.cosines
+        messages, vector = gathered.view.messages, await vector_of(topic)
+        if vector is None:
+            return gathered.pool.cosines
+        cosines: Floats = (gathered.view.vectors @ vector).astype(float)
+        if late := np.flatnonzero(np.isnan(cosines)).tolist():
+            cosines[late] = await self.of([messages[place] for place in late], vector)
+        return cosines
+
+
+def stored_query(lookup: Lookup, source: Source) -> Query:
+    """What every question asks of the store: its channels, and whether what was said to the bot counts."""
+    return Query(lookup.question.guild_id, lookup.channels, flagged=lookup.route.to_bot, source=source)
+
+
+async def newest_stored(
+    search: Search, lookup: Lookup, limit: int, source: Source
+) -> tuple[list[Message], SourceReport]:
+    """Newest first, within speaker and window, and what that says of the source."""
+    query = replace(
+        stored_query(lookup, source),
+        window=lookup.route.window,
+        author_ids=tuple(person.id for person in lookup.route.speakers),
+        limit=limit + 2,  # the question may be among them, and one more tells that there are more
+    )
+    newest = [message for message in await search.newest(query) if message.id != lookup.question.id]
+    return newest[:limit], SourceReport(source, len(newest), min((one.ts for one in newest), default=None))
+
+
+async def indexed_pool(
+    hits: Sequence[Hit], pending: Sequence[Message], vector: Vector | None, cosines: Cosines
+) -> Pool:
+    """Hits of the index, and what is visible but still waits for its vector."""
+    cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
+    late = [one for one in pending if one.id not in cosine]
+    cosine |= dict(zip((one.id for one in late), (await cosines.of(late, vector)).tolist(), strict=True))
+    return pool_of({one.id: one for one in (*(hit.message for hit in hits), *late)}, cosine)
+
+
+async def vector_of(topic: Topic) -> Vector | None:
+    """None where the model fails on the question: its words still count. What models raise has nothing in common."""
+    if not topic.done():
+        await asyncio.wait((topic,))
+    error = topic.exception()
+    if isinstance(error, Exception):
+        log.warning("The embedding model failed; answering from words alone: %s", error)
+        return None
+    return topic.result()
+
+
+def asked_for(topic: str) -> tuple[str, ...]:
+    """What the full-text index is asked for."""
+    return words(topic) or emoji_of(topic)
+
+
+def flagged(message: Message) -> bool:
+    """Said to or by the bot: left out unless the question is about that."""
+    return message.own or message.addressed
+
+
+def linked(messages: Iterable[Message], networks: Networks | None = None) -> list[Message]:
+    """Messages that came without links, with what they probably answer."""
+    linker = Linker(networks=networks)
+    in_order = sorted(messages, key=lambda one: (one.ts, one.id))
+    found = guess([linker.hear(message) for message in in_order], networks)
+    return [replace(message, parents=parents) for message, parents in zip(in_order, found, strict=True)]
+
+
+def pool_of(known: Mapping[int, Message], cosine: Mapping[int, float]) -> Pool:
+    """A pool in channel order; NaN where no cosine is known."""
+    messages = sorted(known.values(), key=lambda one: (one.channel_id, one.ts, one.id))
+    return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
+
+
+def wanted(messages: Sequence[Message], lookup: Lookup) -> list[bool]:
+    """Which messages may be a hit: by the speakers (anybody if none is named) and within the window where these bind,
+    not the question itself, and of what was said to the bot only what was asked for."""
+    route, to_bot, question_id = lookup.route, lookup.route.to_bot, lookup.question.id
+    speakers = {person.id for person in route.speakers} if route.binds else ()
+    window = route.window if route.binds else Window()
+    always = window == Window()
+    return [
+        (to_bot or not (one.own or one.addressed))
+        and one.id != question_id
+        and (not speakers or one.author_id in speakers)
+        and (always or window.contains(one.ts))
+        for one in messages
+    ]

@@ -1,0 +1,129 @@
+"""Who is known in each channel, and when they last spoke: what the router recognises names by.
+
+Enters: messages as they pass, and questions. Leaves: a `KnownPeople` for a question. Everything here is bounded and can
+be read again from Redis, or from the platform's history, so nothing is lost with the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.policy import Policy
+from channelmem.routing.people.roster import Roster
+from channelmem.store.documents import RosterEntry
+from channelmem.store.store import Store
+from channelmem.types import History, Message, Person, Question
+
+CHANNELS = 2_000
+"""Channels kept at a time; the one used least recently goes first."""
+REFRESH_S = 30.0
+"""Other processes hear people too; their names reach this one within this time."""
+READS = 2
+"""A roster that was read while something was removed is read again, up to this many times; then it serves one question
+and is not kept."""
+
+Place = tuple[int, int]
+"""Guild and channel."""
+HeardHere = Callable[[int, int], Iterable[Person]]
+"""The authors of a channel whose messages passed through this process."""
+
+
+@dataclass(slots=True)
+class KnownPeople:
+    """The people of a channel, and when they last spoke (to people, not to the bot)."""
+
+    seen: dict[int, Person] = field(default_factory=dict)
+    spoke: dict[int, float] = field(default_factory=dict)
+    read_at: float = 0.0
+    made: Roster | None = None
+    """Made from `seen` when a question needs it."""
+
+    @property
+    def roster(self) -> Roster:
+        if self.made is None:
+            self.made = Roster(self.seen.values())
+        return self.made
+
+    def hear(self, message: Message) -> None:
+        person = Person(message.author_id, message.author, message.aliases)
+        if self.seen.get(person.id) != person:
+            self.seen[person.id] = person
+            self.made = None
+        if not message.addressed:
+            self.spoke[person.id] = max(message.ts, self.spoke.get(person.id, message.ts))
+
+
+class Rosters:
+    def __init__(self, store: Store, history: History | None, heard_here: HeardHere) -> None:
+        self._store, self._history, self._heard_here = store, history, heard_here
+        self._channels: LRUCache[Place, KnownPeople] = LRUCache(CHANNELS)
+        self._removals = 0
+        """A roster that was read before a removal and arrives after it is not kept."""
+
+    def hear(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            people = self._channels.get((message.guild_id, message.channel_id))
+            if people is not None and not message.own:
+                people.hear(message)
+
+    async def of(self, question: Question) -> KnownPeople:
+        """The people of the question's channel, mostly from this process's own memory."""
+        place = (question.guild_id, question.channel_id)
+        people = self._channels.get(place)
+        if people is not None and time.monotonic() - people.read_at < REFRESH_S:
+            return people
+        try:
+            entries, current = await self._read(question)
+        except RedisUnavailableError:
+            return people or KnownPeople({person.id: person for person in self._heard_here(*place)})
+        fresh = KnownPeople({one.person.id: one.person for one in entries}, read_at=time.monotonic())
+        # What was said to the bot does not count as speaking, the question itself least of all.
+        fresh.spoke = {one.person.id: one.last_ts for one in entries if one.last_ts < question.ts}
+        fresh.spoke |= people.spoke if people else {}
+        if current:
+            self._channels[place] = fresh
+        return fresh
+
+    def is_unknown(self, question: Question) -> bool:
+        """Whether nobody is known in this channel and the platform could tell."""
+        people = self._channels.get((question.guild_id, question.channel_id))
+        return self._history is not None and not question.is_dm and not (people and people.seen)
+
+    async def from_history(self, question: Question, policy: Policy) -> KnownPeople:
+        """For a channel that is not known yet: the people who spoke last, by the platform's history."""
+        assert self._history is not None, "asked for only where is_unknown says so"  # noqa: S101  (types)
+        past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
+        spoken = [message for message in past.messages if not message.own]
+        return KnownPeople({one.author_id: Person(one.author_id, one.author, one.aliases) for one in spoken})
+
+    def note_removal(self) -> None:
+        """Something was removed: rosters that are being read right now may still hold it."""
+        self._removals += 1
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self.note_removal()
+        self._channels.pop((guild_id, channel_id), None)
+
+    def drop_guild(self, guild_id: int) -> None:
+        self.note_removal()
+        for place in [place for place in self._channels if place[0] == guild_id]:
+            del self._channels[place]
+
+    def drop_everybody(self) -> None:
+        """Somebody was forgotten, who may be known in any channel."""
+        self.note_removal()
+        self._channels.clear()
+
+    async def _read(self, question: Question) -> tuple[list[RosterEntry], bool]:
+        """Who spoke in the channel, and whether nothing was removed while that was read."""
+        for _ in range(READS):
+            removals = self._removals
+            entries = await self._store.channels.roster(question.guild_id, question.channel_id)
+            if removals == self._removals:
+                return entries, True
+        return entries, False

@@ -1,0 +1,52 @@
+"""What the answer to a question has to be, read once here for every later stage.
+
+Enters: the question's text and its route so far. Leaves: the route with `wants`, `saying` and `binds`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from channelmem.types import Kind, Mode, Route, Wants
+
+_LEAD: Final = r"\W*(?:and |so |but |hey |ok |okay )*"
+_WHO: Final = re.compile(_LEAD + r"who(?:'s|se)?\b", re.IGNORECASE)
+_WHETHER: Final = re.compile(
+    _LEAD + r"(?:did(?:n't)?|has(?:n't)?|have(?:n't)?|was|were|is|are)\b.*"
+    r"\b(?:mention|talk|bring up|brought up|discuss|post|speak|spoken|ask(?:ed)? about"
+    r"|(?:say|said|saying|write|wrote|written) (?:any|some)thing)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SAYING: Final = re.compile(
+    r"\b(?:sa(?:y|id|ys|ying)|mention(?:s|ed|ing)?|t(?:ell|old|elling)|talk(?:s|ed|ing)?|ask(?:s|ed|ing)?|messages?"
+    r"|suggest(?:s|ed|ing)?)\b",
+    re.IGNORECASE,
+)
+# Deeds that leave a message behind. They name who did it, but do not bind: "what did Ann write in her diary?"
+_POSTING: Final = re.compile(r"\b(?:bring|brought|post|wr[io]te|spoke|speak|discuss|link|shar)", re.IGNORECASE)
+_WHEN: Final = re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year|time))\b", re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old)\b", re.IGNORECASE)
+_LINK: Final = re.compile(r"\b(?:links?|urls?)\b", re.IGNORECASE)
+_BY_WORDS: Final = (
+    (Wants.WHO, _WHO.match),
+    (Wants.WHETHER, _WHETHER.match),
+    (Wants.WHEN, _WHEN.search),
+    (Wants.AMOUNT, _AMOUNT.search),
+    (Wants.LINK, _LINK.search),
+)
+
+
+def with_wants(route: Route, text: str) -> Route:
+    """The route with what the text wants. A follow-up such as "and Bob?" comes with the `saying` it leans on."""
+    said = route.saying or _SAYING.search(text) is not None
+    binds = route.kind is Kind.CHANNEL or said
+    wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
+    return replace(route, wants=wants, saying=said or _POSTING.search(text) is not None, binds=binds)
+
+
+def _wanted(route: Route, text: str) -> Wants | None:
+    if route.mode is Mode.RECAP:
+        return Wants.RECAP
+    return next((wants for wants, matches in _BY_WORDS if matches(text)), None)

@@ -1,0 +1,63 @@
+"""The honest no: what was looked at, and that nothing in it answers the question.
+
+Enters: a phrasing and the reports of the sources. Leaves: one sentence that claims nothing beyond them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from channelmem.telling.quote import Phrasing, counted, listed
+from channelmem.types import Source, SourceReport
+
+
+def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
+    asked = [source for source in reports if not source.problem]
+    if reports and not asked:
+        return "I couldn't look it up."
+    seen = [_seen(source, phrasing) for source in _distinct(asked)]
+    if not seen:
+        # A search by person or time that met nothing says nothing about other people or times.
+        narrowed = [phrasing.by()] if phrasing.route.speakers else []
+        narrowed += ["from that time"] if phrasing.route.window.start is not None else []
+        return f"I have no messages {' '.join(narrowed) or 'here yet'}."
+    return f"I have {', and '.join(seen)}; {_nobody(phrasing)}."
+
+
+def clock_time(ts: float, phrasing: Phrasing) -> str:
+    """The time of day, with the day where it is not today's."""
+    then, today = datetime.fromtimestamp(ts, phrasing.tz), datetime.fromtimestamp(phrasing.now, phrasing.tz).date()
+    if then.date() == today:
+        return f"{then:%H:%M}"
+    if then.date() == today - timedelta(days=1):
+        return f"yesterday {then:%H:%M}"
+    return f"{then.day} {then:%B %H:%M}" if then.year == today.year else f"{then.day} {then:%B %Y}"
+
+
+def _distinct(reports: Sequence[SourceReport]) -> list[SourceReport]:
+    """Near to far; an archive that goes no further than the buffer is not worth a mention."""
+    kept: list[SourceReport] = []
+    for source in sorted((one for one in reports if one.count), key=lambda one: list(Source).index(one.source)):
+        if all(source.count > other.count for other in kept):
+            kept.append(source)
+    return kept
+
+
+def _seen(report: SourceReport, phrasing: Phrasing) -> str:
+    back = f", back to {clock_time(report.oldest_ts, phrasing)}" if report.oldest_ts is not None else ""
+    count = f"{report.count:,}"
+    if report.source is Source.BUFFER:
+        return f"the last {count} messages{back}" if report.count > 1 else f"the last message{back}"
+    if report.source is Source.ARCHIVE:
+        return f"{counted(report.count, 'message')} in the archive{back}"
+    return f"{counted(report.count, 'message')} of the channel's history{back}"
+
+
+def _nobody(phrasing: Phrasing) -> str:
+    speakers = [phrasing.speaker(person) for person in phrasing.route.speakers]
+    if not phrasing.route.topic:
+        who = f"{listed(speakers)} said nothing" if speakers else "nobody said anything"
+        return f"{who} in that time" if phrasing.route.window.start is not None else who
+    who = f"{listed(speakers)} did not mention" if speakers else "nobody mentioned"
+    return f"{who} {phrasing.topic()}"
