@@ -103,7 +103,7 @@ def settings(redis_url: str, tmp_path: Path) -> Iterator[Settings]:
 
 def make_settings(url: str, data_dir: Path, **changes: object) -> Settings:
     """Settings that no environment or .env of the developer can change."""
-    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, **changes}
+    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, "redis_timeout_s": 60.0, **changes}
     return Settings(_env_file=None, redis_url=SecretStr(url), **values)  # type: ignore[arg-type]
 
 

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
@@ -38,8 +39,8 @@ from channelmem.types import Message, Outcome, Source
 
 T = TypeVar("T")
 CAP = 6
-BUFFER_S = 600.0
-ARCHIVE_S = 2400.0
+BUFFER_S = 12_000.0
+ARCHIVE_S = 48_000.0
 NUMBERS = st.integers(1, 14)
 WORDS = st.sampled_from(["turtles", "cats", "bicycles", "rain", "tea"])
 
@@ -122,7 +123,7 @@ class Histories(RuleBasedStateMachine):
         self.run(self.open())
 
     def run(self, work: Awaitable[T]) -> T:
-        return self.loop.run_until_complete(asyncio.wait_for(work, 20))
+        return self.loop.run_until_complete(asyncio.wait_for(work, LIMIT_S))
 
     async def open(self) -> None:
         self.store = await open_store(self.redis, self.settings, self.clock)
@@ -133,9 +134,9 @@ class Histories(RuleBasedStateMachine):
         self.run(self.redis.aclose())
 
     def sent(self, number: int, text: str, revision: int) -> Message:
-        # The time of a message follows from its id, as with snowflakes; two ids share a second. Whatever is visible
-        # has five seconds left at least: Redis counts them in real time.
-        return message(number, text, ts=NOW - 395 + number // 2 * 60.0, revision=float(revision))
+        # The time of a message follows from its id, as with snowflakes; two ids share a moment. Whatever is visible has
+        # at least 100 seconds left, more than a history takes: Redis expires documents in real time.
+        return message(number, text, ts=NOW - 7_900 + number // 2 * 1_200.0, revision=float(revision))
 
     @rule(number=NUMBERS, text=WORDS)
     def add(self, number: int, text: str) -> None:
@@ -183,7 +184,7 @@ class Histories(RuleBasedStateMachine):
         self.run(self.store.delete_guild(GUILD))
         self.model.clear()
 
-    @rule(seconds=st.sampled_from([30.0, 200.0, 700.0]))
+    @rule(seconds=st.sampled_from([600.0, 4_000.0, 14_000.0]))
     def time_passes(self, seconds: float) -> None:
         self.clock.now += seconds
         self.model.now += seconds
@@ -206,7 +207,7 @@ class Histories(RuleBasedStateMachine):
 
     async def embed_all(self) -> None:
         task = asyncio.create_task(Worker(self.store, self.embedder, claim_idle_s=0.001).run())
-        assert await self.store.flush(10)
+        assert await self.store.flush(LIMIT_S)
         await cancel_all([task])
 
     @rule(count=st.integers(1, 5))

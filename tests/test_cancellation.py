@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
+from waiting import LIMIT_S, until_true
 
 from channelmem.store.cancellation import cancel_all
 
@@ -27,17 +28,19 @@ class Stubborn:
 async def test_a_task_that_swallows_a_cancellation_is_cancelled_again() -> None:
     task = asyncio.create_task(Stubborn(2).run())
     await asyncio.sleep(0)
-    await asyncio.wait_for(cancel_all([task]), 10)
+    await asyncio.wait_for(cancel_all([task]), LIMIT_S)
     assert task.cancelled()
 
 
 async def test_an_ender_that_is_cancelled_leaves_nobody_behind() -> None:
-    task = asyncio.create_task(Stubborn(3).run())
+    stubborn = Stubborn(3)
+    task = asyncio.create_task(stubborn.run())
+    await asyncio.sleep(0)
     ender = asyncio.create_task(cancel_all([task]))
-    await asyncio.sleep(0.01)
+    await until_true(lambda: stubborn.left < 3)
     ender.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(ender, 10)
+        await asyncio.wait_for(ender, LIMIT_S)
     assert task.cancelled()
 
 

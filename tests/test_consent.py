@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
+from waiting import LIMIT_S, until
 
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
@@ -44,7 +45,7 @@ async def test_who_opts_out_is_neither_shown_nor_stored_until_they_opt_in(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([message(1), bobs(2)])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await store.consent.opt_out(6)
     assert await store.consent.opted_out(6)
     assert not await store.consent.opted_out(5)
@@ -85,7 +86,7 @@ async def test_who_is_forgotten_vanishes_at_once_and_for_good(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis, settings: Settings
 ) -> None:
     await store.add([message(number) if number % 2 else bobs(number) for number in range(1, 101)])
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
     await store.consent.forget(6)
     assert await visible(search, fake_embedder) == {5}
     await store.swept()
@@ -141,10 +142,14 @@ async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, set
     await store._sweeper.stop()
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 1
     other = await open_store(redis, settings, clock)
-    await asyncio.wait_for(other.swept(), 20)
+    await asyncio.wait_for(other.swept(), LIMIT_S)
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 0
     assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
     await other.close()
+
+
+async def is_empty(redis: Redis, key: str) -> bool:
+    return await redis.scard(key) == 0
 
 
 async def test_a_memory_goes_on_with_removals_that_were_left(
@@ -153,9 +158,9 @@ async def test_a_memory_goes_on_with_removals_that_were_left(
     await store.add([bobs(number) for number in range(1, 61)])
     await store.consent.forget(6)
     await store._sweeper.stop()
-    async with Memory.open(settings, embedder=fake_embedder, clock=clock), asyncio.timeout(20):
-        while await redis.scard(store.buckets.keys(0).one("forgetting")):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    jobs = store.buckets.keys(0).one("forgetting")
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock):
+        await until(lambda: is_empty(redis, jobs))
     assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
 
 

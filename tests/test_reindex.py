@@ -10,6 +10,7 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
+from waiting import LIMIT_S
 
 from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import Done, reindex
@@ -42,7 +43,7 @@ async def open_other(redis: Redis, settings: Settings, clock: Clock) -> Store:
 
 async def fill(store: Store, count: int) -> None:
     await store.add([message(number, f"word{number} turtles") for number in range(1, count + 1)])
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
 
 
 async def test_another_model_is_refused_with_the_command_that_helps(
@@ -137,7 +138,7 @@ async def test_messages_stored_during_the_reindex_are_embedded_by_the_new_model(
     await new.add([message(2)])
     running = Worker(new, OtherEmbedder())
     task = asyncio.create_task(running.run())
-    assert await new.flush(10)
+    assert await new.flush(LIMIT_S)
     running.stop()
     await task
     found = await Search(new.buckets).nearest(Query(GUILD, (CHANNEL,), vector=OtherEmbedder().vector("turtles")))

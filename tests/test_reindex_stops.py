@@ -14,6 +14,7 @@ from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settin
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 from typer.testing import CliRunner
+from waiting import LIMIT_S
 
 from channelmem.cli import reindex as cli
 from channelmem.errors import ModelError, RedisUnavailableError
@@ -50,7 +51,7 @@ async def open_for(redis: Redis, settings: Settings, embedder: FakeEmbedder, clo
 
 async def embed(store: Store, embedder: FakeEmbedder) -> None:
     task = asyncio.create_task(Worker(store, embedder).run())
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([task])
 
 
@@ -223,7 +224,7 @@ async def test_a_model_that_fails_on_everything_ends_the_reindex_and_the_old_one
     store: Store, worker: Worker, search: Search, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await store.add([message(1), message(2, "word2")])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     with pytest.raises(ModelError, match="everything"):
         await reindex(redis, settings, BrokenModel())
     query = Query(GUILD, (CHANNEL,), vector=FakeEmbedder().vector("word2"), source=Source.ARCHIVE)

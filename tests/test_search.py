@@ -22,6 +22,7 @@ from conftest import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
@@ -51,7 +52,7 @@ TALK = [
 @pytest.fixture
 async def talk(store: Store, worker: Worker) -> Store:
     await store.add(TALK)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     return store
 
 
@@ -289,7 +290,7 @@ async def test_removed_messages_do_not_take_the_places_of_live_ones(
 ) -> None:
     await store.add([message(number, "turtles") for number in range(1, 301)])
     await store.add([message(number, "turtles and cats") for number in range(301, 311)])
-    assert await store.flush(30)
+    assert await store.flush(LIMIT_S)
     store._sweeper.wake = lambda: None  # type: ignore[method-assign]  # the leftovers stay
     await store.delete(GUILD, CHANNEL, range(1, 301))
     near = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), words=("turtles",), limit=10)

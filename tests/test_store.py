@@ -14,6 +14,7 @@ from plain_server import plain_server
 from redis.asyncio import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from stored import ARCHIVE, BUFFER, contents, ids
+from waiting import LIMIT_S
 
 from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.ingest.worker import Worker
@@ -45,7 +46,7 @@ async def test_a_message_is_visible_at_once_and_searchable_when_embedded(
     sent = [message(1), message(2, "cats are fast")]
     assert await store.add(sent) == [Outcome.STORED, Outcome.STORED]
     assert await ids(search) == [2, 1]
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     for source in (Source.BUFFER, Source.ARCHIVE):
         vector = fake_embedder.vector("turtles")
         found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=source))
@@ -104,9 +105,9 @@ async def test_an_edit_replaces_text_and_vector(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([message(1), message(2, "cats")])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await store.edit(message(1, "bicycles", revision=NOW)) is Outcome.STORED
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await contents(search) == ["cats", "bicycles"]
     for source in (Source.BUFFER, Source.ARCHIVE):
         query = Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("bicycles"), source=source)

@@ -13,6 +13,7 @@ from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message
 from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from redis.asyncio import Redis
+from waiting import LIMIT_S, until
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder
 from channelmem.errors import ModelError, RedisUnavailableError
@@ -45,17 +46,11 @@ async def taken(store: Store, redis: Redis) -> int:
     return int(summary["pending"])
 
 
-async def until(condition: object, within_s: float = 10) -> None:
-    async with asyncio.timeout(within_s):
-        while not await condition():  # type: ignore[operator]  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
 async def test_every_message_gets_its_vector_and_leaves_the_stream(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis
 ) -> None:
     await store.add([message(number) for number in range(1, 201)])
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
     assert await without_vector(search, fake_embedder) == []
     assert fake_embedder.embedded == 200
     assert await redis.xlen(store.buckets.keys(0).one("ingest")) == 0
@@ -77,7 +72,7 @@ async def test_a_worker_killed_between_store_and_embed_loses_nothing(
     await cancel_all([victim])
     fake_embedder.gate.set()
     other = asyncio.create_task(Worker(store, fake_embedder, name="heir", claim_idle_s=0.05).run())
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([other])
     assert await without_vector(search, fake_embedder) == []
 
@@ -92,12 +87,12 @@ async def test_a_graceful_stop_hands_over_at_once(
     await until(lambda: _is_more_than(store, redis, 10 * EMBEDDING))
     stopping.stop()
     fake_embedder.gate.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, LIMIT_S)
     assert fake_embedder.embedded == 10 * EMBEDDING  # what was being embedded is finished, the rest is not begun
     assert await store.pending() == 40 - 10 * EMBEDDING
     heir = Worker(store, fake_embedder, name="heir", claim_idle_s=600)  # would wait ten minutes for a dead one
     other = asyncio.create_task(heir.run())
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert heir.progress.claimed > 0
     await cancel_all([other])
     assert await without_vector(search, fake_embedder) == []
@@ -114,7 +109,7 @@ async def test_an_idle_worker_leaves_the_group_when_it_stops(
     task = asyncio.create_task(worker.run())
     await until(lambda: _has(store, redis, "idle"))
     worker.stop()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LIMIT_S)
     assert await consumers(store, redis) == []
 
 
@@ -126,9 +121,13 @@ async def test_consumers_of_killed_workers_leave_the_group_unless_they_hold_some
         await redis.xgroup_createconsumer(stream, GROUP, name)
     await store.add([message(1)])
     await redis.xreadgroup(GROUP, "holding", {stream: ">"}, count=1)
-    monkeypatch.setattr(worker_module, "DISMISS_S", 0.4)  # as if an hour had passed
+    monkeypatch.setattr(worker_module, "DISMISS_S", 0.1)  # as if an hour had passed
     monkeypatch.setattr(worker_module, "DISMISS_EVERY_S", 0)
-    await asyncio.sleep(0.5)
+
+    async def idle() -> bool:
+        return all(one["idle"] >= 100 for one in await redis.xinfo_consumers(stream, GROUP))
+
+    await until(idle)
     task = asyncio.create_task(Worker(store, fake_embedder, name="alive", claim_idle_s=600).run())
 
     async def tidy() -> bool:
@@ -163,7 +162,7 @@ async def test_several_workers_share_the_work_and_embed_nothing_twice(store: Sto
     tasks = [asyncio.create_task(Worker(store, one, batch=8).run()) for one in embedders]
     for at in range(0, 300, 20):
         await store.add([message(number) for number in range(at, at + 20)])
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
     await cancel_all(tasks)
     assert sum(one.embedded for one in embedders) == 300
     assert await without_vector(search, embedders[0]) == []
@@ -179,7 +178,7 @@ async def test_a_message_removed_or_edited_while_it_is_embedded_keeps_no_old_vec
     await store.delete(GUILD, CHANNEL, [1])
     await store.edit(message(2, "bicycles", revision=1.0))
     fake_embedder.gate.set()
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([task])
     for source in (Source.BUFFER, Source.ARCHIVE):
         query = replace(BUFFER, vector=fake_embedder.vector("bicycles"), source=source)
@@ -195,7 +194,7 @@ async def test_what_was_embedded_without_a_worker_is_not_embedded_again(
     assert await store.commit([(message(1), fake_embedder.vector(message(1).content))]) == 1
     assert await store.commit([(message(1), fake_embedder.vector(message(1).content))]) == 0
     task = asyncio.create_task(Worker(store, fake_embedder).run())
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([task])
     assert fake_embedder.embedded == 1
 
@@ -204,7 +203,7 @@ async def test_a_lost_stream_and_group_are_made_again_and_refilled(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis
 ) -> None:
     await store.add([message(1)])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     fake_embedder.gate.clear()
     await store.add([message(number) for number in range(2, 12)])
     await redis.delete(store.buckets.keys(0).one("ingest"))
@@ -214,7 +213,7 @@ async def test_a_lost_stream_and_group_are_made_again_and_refilled(
         return await without_vector(search, fake_embedder) == []
 
     await until(complete)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
 
 
 async def test_messages_that_fell_off_the_stream_are_found_when_a_worker_starts(
@@ -239,7 +238,7 @@ class BrokenEmbedder(FakeEmbedder):
 async def test_a_broken_model_ends_the_worker_with_its_own_error(store: Store, redis: Redis) -> None:
     await store.add([message(1)])
     with pytest.raises(ModelError, match="gone"):
-        await asyncio.wait_for(Worker(store, BrokenEmbedder()).run(), 10)
+        await asyncio.wait_for(Worker(store, BrokenEmbedder()).run(), LIMIT_S)
     assert await store.pending() == 1
 
 
@@ -255,7 +254,7 @@ class BreakingEmbedder(FakeEmbedder):
 async def test_a_broken_model_leaves_no_task_behind(store: Store) -> None:
     await store.add([message(number, "never" if number >= 10 else "at once") for number in range(30)])
     with pytest.raises(ModelError, match="gone"):
-        await asyncio.wait_for(Worker(store, BreakingEmbedder(), batch=10).run(), 10)
+        await asyncio.wait_for(Worker(store, BreakingEmbedder(), batch=10).run(), LIMIT_S)
     assert not [task for task in asyncio.all_tasks() if "Worker." in repr(task.get_coro())]
 
 
@@ -296,9 +295,9 @@ async def test_a_text_that_the_model_fails_on_is_given_up_alone(
     embedder = make()
     worker = Worker(store, embedder)
     task = asyncio.create_task(worker.run())
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
     await until(lambda: _is_checked(worker))
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
     assert not task.done()
     await cancel_all([task])
     embedder.close()
@@ -315,7 +314,7 @@ async def test_a_question_near_a_text_that_was_given_up_is_answered(store: Store
     memory = Memory(store, embedder)
     task = asyncio.create_task(Worker(store, embedder).run())
     await memory.remember_many([message(1, "a poison"), message(2, "turtles are slow")])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     question = Question(GUILD, CHANNEL, 9, 7, "Bob", "what did Ann say about turtles?", store.buckets.clock())
     answer = await memory.ask(question)
     await cancel_all([task])
@@ -329,9 +328,9 @@ async def _is_checked(worker: Worker) -> bool:
 async def test_a_text_that_was_given_up_is_tried_again_when_it_was_edited(store: Store, search: Search) -> None:
     task = asyncio.create_task(Worker(store, PickyEmbedder()).run())
     await store.add([message(1, "poison"), message(2)])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await store.edit(message(1, "an apple", revision=1.0))
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([task])
     assert await without_vector(search, FakeEmbedder()) == []
 
@@ -364,7 +363,7 @@ async def test_what_a_failed_commit_dropped_is_found_behind_what_is_still_in_han
     task = asyncio.create_task(Worker(store, embedder, batch=4, claim_idle_s=600).run())
     await until(lambda: _waiting(store, 4))
     embedder.gate.set()
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([task])
 
 
@@ -379,7 +378,7 @@ async def test_buckets_that_nobody_used_yet_hold_up_nobody(
     store, worker = Store(buckets), Worker(Store(buckets), fake_embedder)
     task = asyncio.create_task(worker.run())
     await store.add([message(1)])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert worker.progress.errors == 0
     await cancel_all([task])
     await store.close()
@@ -390,7 +389,7 @@ async def test_a_buckets_streams_are_all_read(redis: Redis, settings, clock, fak
     store = await Store.open(redis, changed, dims=32, identity="fake-hash-32", clock=clock)
     await store.add([message(number, guild_id=number << 22) for number in range(1, 13)])
     task = asyncio.create_task(Worker(store, fake_embedder).run())
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert fake_embedder.embedded == 12
     await cancel_all([task])
     await store.close()
@@ -402,7 +401,7 @@ async def test_a_message_that_expires_before_it_is_embedded_is_not_pending_for_e
     await store.add([message(1), message(2)])
     await redis.delete(store.buckets.keys(0).message(GUILD, CHANNEL, 1))  # as Redis does when its time has come
     task = asyncio.create_task(Worker(store, fake_embedder).run())
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await cancel_all([task])
     assert (await store.channels.status(GUILD, CHANNEL)).pending == 0
     assert fake_embedder.embedded == 1
