@@ -146,33 +146,6 @@ async def test_an_edited_message_is_pending_again(store: Store, search: Search, 
     assert hit.similarity is None
 
 
-# --- what a channel holds ---
-
-
-async def test_status_says_what_a_channel_holds(store: Store, clock: Clock) -> None:
-    assert (await store.channels.status(GUILD, CHANNEL)).messages == 0
-    await store.add([message(1), message(2), message(3, channel_id=8)])
-    status = await store.channels.status(GUILD, CHANNEL)
-    assert (status.messages, status.pending, status.archive, status.paused) == (2, 2, True, False)
-    assert (status.oldest_ts, status.newest_ts) == (message(1).ts, message(2).ts)
-    assert await store.channels.last_seen(GUILD, CHANNEL) == 2
-    assert await store.channels.last_seen(GUILD, 12345) is None
-
-
-async def test_the_roster_knows_names_aliases_and_the_last_word(store: Store) -> None:
-    await store.add(
-        [
-            message(3, author="Ann B", aliases=("ann", "annie")),
-            message(1, author="Old name"),
-            message(2, author_id=6, author="Bob"),
-            message(4, author_id=99, author="bot", own=True),
-        ]
-    )
-    ann, bob = await store.channels.roster(GUILD, CHANNEL)
-    assert (ann.person.name, ann.person.aliases, ann.last_ts) == ("Ann B", ("ann", "annie"), message(3).ts)
-    assert (bob.person.id, bob.person.name) == (6, "Bob")
-
-
 # --- many at once ---
 
 
@@ -210,13 +183,6 @@ async def test_a_guild_left_between_messages_of_one_batch_is_known_again_by_the_
     assert await ids(search) == [2]
     assert await store.delete_guild(GUILD) == 1  # which finds the channel by the guild's list
     assert await ids(search) == []
-
-
-async def test_the_roster_keeps_the_last_word_of_a_batch_and_of_those_before(store: Store) -> None:
-    await store.add([message(5, author="Ann")])
-    await store.add([message(4, author="Ann before"), message(9, addressed=True), message(7, author="Ann now")])
-    (ann,) = await store.channels.roster(GUILD, CHANNEL)
-    assert (ann.person.name, ann.last_ts) == ("Ann now", message(7).ts)
 
 
 async def test_concurrent_messages_share_round_trips(

@@ -1,6 +1,6 @@
 -- Prepended to every script, after `base` and the key names (keys.py).
--- One rule decides what is visible: a message is in its channel's ZSET, is not older than the channel's lifetime, and is
--- not by somebody who opted out. Documents outside that rule are leftovers that wait to be unlinked.
+-- One rule decides what is visible: a message is in its channel's ZSET, is not older than the channel's lifetime, and
+-- is not by somebody who opted out. Documents outside that rule are leftovers that wait to be unlinked.
 
 local DIRECT = 8 -- documents unlinked on the spot; more would block Redis (about 1 ms each in a large index)
 

@@ -9,7 +9,8 @@ local function limits_of(text)
   local limits = known_limits[text]
   if not limits then
     local n, buffer_s, archive_s, archive = string.match(text, '^(%S+) (%S+) (%S+) (%d)$')
-    limits = { n = tonumber(n), buffer_s = tonumber(buffer_s), archive_s = tonumber(archive_s), archive = archive == '1' }
+    limits = { n = tonumber(n), buffer_s = tonumber(buffer_s), archive_s = tonumber(archive_s) }
+    limits.archive = archive == '1'
     known_limits[text] = limits
   end
   return limits
@@ -28,8 +29,8 @@ local function opted_out(guild, author)
       or redis.call('SISMEMBER', OPTOUT, guild .. ':' .. author) == 1
 end
 
--- A document's time to live: never longer than a lifetime from now, whatever the clock did; with jitter, so that a burst
--- does not expire all at once.
+-- A document's time to live: never longer than a lifetime from now, whatever the clock did; with jitter, so that a
+-- burst does not expire all at once.
 local function longest_jitter_s(life_s) return math.min(60, life_s * 0.02) end
 local function ttl_ms(ts, id, life_s)
   local left_s = life_s - math.max(0, NOW - ts)

@@ -1,4 +1,4 @@
--- The texts that must still be embedded. ARGV: version of the vector field, then per message '<channel>:<id>', revision.
+-- Texts still to be embedded. ARGV: version of the vector field, then per message '<channel>:<id>', revision.
 -- Returns per message its text, or nil if nothing is left to do.
 
 local field = 'vec' .. ARGV[1]
