@@ -49,7 +49,7 @@ PERMANENT = [
     ],
 )
 def test_commands_are_packed_as_redis_py_packs_them(settings: Settings, url: str, kind: type[Connection]) -> None:
-    connection = connect(url, settings).connection_pool.make_connection()
+    connection = connect(url, settings).connection_pool.make_connection()  # type: ignore[no-untyped-call]
     assert isinstance(connection, kind)
     arguments = ("EVALSHA", "5f6c", 1, "cm:{0}:", 2**63, 1.5, "schön 🐢", b"\x00\xff", "")
     assert b"".join(connection.pack_command(*arguments)) == b"".join(Connection().pack_command(*arguments))

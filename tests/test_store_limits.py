@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
@@ -32,7 +33,7 @@ def under(store: Store, limits: Limits) -> Policy:
     return replace(store.buckets.policy, limits=limits)
 
 
-def in_both(numbers: Sequence[int], **changes: float) -> list[Message]:
+def in_both(numbers: Sequence[int], **changes: Any) -> list[Message]:
     """The same messages in two channels, taking turns."""
     return [message(number, channel_id=place, **changes) for number in numbers for place in (CHANNEL, OTHER)]
 

@@ -225,12 +225,13 @@ class Search:
     ) -> tuple[list[Any], int]:
         """Per channel a flat list of id and fields of its newest messages, and how many people opted out."""
         pipe = self._buckets.redis.pipeline(transaction=False)
-        pipe.scard(bucket.keys.one("optout"))
+        optouts = bucket.keys.one("optout")
         if self._sorts:
             for channel in query.channel_ids:
                 pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
+        pipe.scard(optouts)  # last, so that it sees an opt-out that came while the messages were read
         try:
-            opted_out, *replies = await answered(pipe.execute())
+            *replies, opted_out = await answered(pipe.execute())
         except ResponseError as error:
             if "denied" not in str(error):
                 raise
