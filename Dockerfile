@@ -1,20 +1,14 @@
-# Two stages: the first exports the model with torch, the second carries neither torch nor sentence-transformers.
+# Two stages: the first installs and prepares the model, the second carries the result and no sources. No torch in either.
 FROM python:3.12-slim AS build
-# Your index of CPU builds of torch; without it the default build brings CUDA packages, which are removed again below.
-ARG TORCH_INDEX_URL=""
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /venv
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY channelmem channelmem
 COPY bot bot
-RUN /venv/bin/pip install ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch==2.13.0 \
- && /venv/bin/pip install '.[llm]'
-# int8 is made from fp32, which stays beside it: one run exports both.
+RUN /venv/bin/pip install --constraint constraints.txt '.[discord,llm]'
+# int8 is made from fp32, which stays beside it: one run prepares both.
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
-# The exported models need none of these again; the weights' package stays, since it names the model and its tokenizer.
-RUN /venv/bin/pip freeze | grep -iE '^(torch|triton|nvidia|cuda|sentence-transformers|transformers|scikit-learn|scipy|sympy|networkx|onnx)(==|-| @)' \
-  | grep -viE '^onnxruntime' | sed 's/[= @].*//' | xargs /venv/bin/pip uninstall --yes --quiet
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 channelmem

@@ -1,31 +1,50 @@
-# `make demo` and `make test` need Python 3.11+ and nothing else: the virtual environment is made on
-# the first call and again only when pyproject.toml changes.
+# `make demo` and `make test` need Python 3.11+ and nothing else. There is one virtual environment: `make demo` puts the
+# library into it, `make bot` what the bot needs, `make test` the rest. A step runs again only when pyproject.toml or
+# constraints.txt changes.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/.base
+BOT := $(VENV)/.bot
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
+PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check format bench up down clean
+.PHONY: help install demo chat bot test test-all check format bench lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-install: $(READY)  ## make the virtual environment (a second call does nothing)
+install: $(READY)  ## make the virtual environment with everything (a second call does nothing)
 
-$(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("channelmem needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit("channelmem needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+	@echo "Making a virtual environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(BASE): $(PINS) | $(VENV)/pyvenv.cfg
+	@echo "Installing channelmem with its model and Redis Stack: 550 MB in $(VENV), about a minute ..."
+	$(INSTALL) .
 	@touch $@
 
-demo: $(READY)  ## play a conversation and ask the memory about it
+$(BOT): $(BASE)
+	@echo "Installing what the Discord bot needs: 120 MB more ..."
+	$(INSTALL) '.[discord,llm]'
+	@touch $@
+
+$(READY): $(BASE)
+	@echo "Installing torch, the extras and the tools of development: 1.6 GB more, a few minutes ..."
+	$(INSTALL) '.[dev]'
+	@touch $@
+
+demo: $(BASE)  ## play a conversation and ask the memory about it
 	$(BIN)/channelmem demo
 
-chat: $(READY)  ## the same by hand
+chat: $(BASE)  ## the same by hand
 	$(BIN)/channelmem chat
 
-bot: $(READY)  ## start the Discord bot (needs DISCORD_TOKEN)
+bot: $(BOT)  ## start the Discord bot (needs DISCORD_TOKEN)
 	$(BIN)/channelmem bot
 
 test: $(READY)  ## all tests but the slow ones
@@ -45,6 +64,10 @@ format: $(READY)  ## let ruff fix what it can
 
 bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
 	$(BIN)/python -m scripts.bench
+
+lock: $(READY)  ## write the installed releases to constraints.txt
+	$(BIN)/python -m scripts.lock
+	@touch $(BASE) $(READY)
 
 up:  ## Redis Stack, RedisInsight and the bot with docker compose
 	docker compose up --detach --build

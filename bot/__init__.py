@@ -1,0 +1,1 @@
+"""The Discord bot: one package per feature, wired together by `client`."""

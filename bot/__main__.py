@@ -1,4 +1,4 @@
-"""`python -m bot`: starts the Discord bot; what keeps it from starting is one plain sentence."""
+"""`python -m bot`: starts the Discord bot. In: the environment. Out: an exit code, and one sentence on failure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from bot.client import run
-from bot.errors import START_UP, start_up_sentence
-from bot.ops import configure_logging
+from bot.errors import STARTUP_ERRORS, startup_sentence
+from bot.ops.log_setup import configure_logging
 from channelmem.settings import load_settings
 
 
@@ -16,8 +16,8 @@ def main() -> int:
         settings = load_settings()
         configure_logging(settings)
         asyncio.run(run(settings))
-    except START_UP as error:
-        sys.stderr.write(f"{start_up_sentence(error)}\n")
+    except STARTUP_ERRORS as error:
+        sys.stderr.write(f"{startup_sentence(error)}\n")
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""The bot itself: discord.py's client with our cogs. In: settings, Memory. Out: a running bot that leaves in order."""
+"""The bot: discord.py's client with our cogs. In: settings, Memory. Out: a running bot that shuts down in order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import structlog
 import yarl
 from discord.ext import commands
 
-from bot.ask import Ask
-from bot.backfill import Backfill
-from bot.errors import WITHOUT_LOGIN, Tree
-from bot.history import DiscordHistory
-from bot.listen import Listen
-from bot.llm import open_llm
-from bot.ops import Door, Metrics
-from bot.privacy import Privacy
-from bot.sessions import Sessions
-from bot.speaker import Speaker
-from bot.traces import Traces
+from bot.asking.cog import Asking
+from bot.asking.traces import Traces
+from bot.backfill.cog import Backfill
+from bot.backfill.session_gaps import SessionGaps
+from bot.errors import LOGIN_MISSING, ErrorReportingTree
+from bot.history.discord_history import DiscordHistory
+from bot.listening.cog import Listening
+from bot.ops.metrics import Metrics
+from bot.ops.status_server import StatusServer
+from bot.privacy.cog import Privacy
 from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.llm.opening import open_responder
+from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
@@ -33,14 +34,14 @@ log = structlog.get_logger(__name__)
 
 
 def intents() -> discord.Intents:
-    """The least that serves: no member list, no presences."""
+    """The minimum: no member list, no presences."""
     return discord.Intents(
         guilds=True, guild_messages=True, dm_messages=True, guild_reactions=True, message_content=True
     )
 
 
-def redirect(settings: Settings) -> None:
-    """Sends discord.py to a REST proxy or another gateway where the settings say so."""
+def use_endpoints(settings: Settings) -> None:
+    """Points discord.py at a REST proxy or another gateway if the settings name one."""
     if settings.discord_api_base:
         discord.http.Route.BASE = settings.discord_api_base.rstrip("/")
     if settings.discord_gateway:
@@ -48,24 +49,26 @@ def redirect(settings: Settings) -> None:
 
 
 class Bot(commands.AutoShardedBot):
+    """Implements bot.context.BotContext."""
+
     def __init__(
         self,
         settings: Settings,
         memory: Memory,
         history: DiscordHistory,
         *,
-        llm: Speaker | None = None,
+        responder: Responder | None = None,
         guild_ready_timeout: float = 2.0,
     ) -> None:
-        self.settings, self.memory, self.history, self.llm = settings, memory, history, llm
+        self.settings, self.memory, self.history, self.responder = settings, memory, history, responder
         self.metrics = Metrics()
-        self.sessions = Sessions(memory)
+        self.gaps = SessionGaps(memory)
         self.traces = Traces()
         super().__init__(
             command_prefix=commands.when_mentioned,
             help_command=None,
             intents=intents(),
-            tree_cls=Tree,
+            tree_cls=ErrorReportingTree,
             chunk_guilds_at_startup=False,
             allowed_mentions=discord.AllowedMentions.none(),
             http_trace=self.metrics.trace(),
@@ -73,42 +76,43 @@ class Bot(commands.AutoShardedBot):
             max_messages=None,
         )
         history.attach(self)
-        self.listen_cog, self._ask = Listen(self), Ask(self)
-        self._door = Door(self.metrics, self.health, self._refresh)
+        self._listening = Listening(self, self.gaps)
+        self._asking = Asking(self, self.traces, self._listening.until_stored, responder)
+        self._status_server = StatusServer(self.metrics, self.health, self._refresh_metrics)
 
     @property
     def me(self) -> discord.ClientUser:
         if self.user is None:
-            raise RuntimeError("no event comes before log-in")
+            raise RuntimeError("no event arrives before login")
         return self.user
 
     async def setup_hook(self) -> None:
-        for cog in (self.listen_cog, self._ask, Privacy(self), Backfill(self)):
+        for cog in (self._listening, self._asking, Privacy(self, self.traces), Backfill(self, self.gaps)):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:
-            await self._open_door(self.settings.metrics_port)
-            log.info("metrics and health", port=self._door.port)
+            await self._start_status_server(self.settings.metrics_port)
+            log.info("serving metrics and health", port=self._status_server.port)
 
-    async def _open_door(self, port: int) -> None:
+    async def _start_status_server(self, port: int) -> None:
         try:
-            await self._door.open(port)
+            await self._status_server.start(port)
         except OSError as error:
-            raise ConfigError(f"CHANNELMEM_METRICS_PORT {port} cannot be opened: {error.strerror or error}") from error
+            raise ConfigError(f"Can't open CHANNELMEM_METRICS_PORT {port}: {error.strerror or error}") from error
 
     async def on_ready(self) -> None:
         log.info("ready", guilds=len(self.guilds), shards=self.shard_count)
 
     async def on_message(self, message: discord.Message, /) -> None:
-        """The cogs hear messages; there are no prefix commands to look for."""
+        """The cogs handle messages; there are no prefix commands to look for."""
 
     def health(self) -> dict[str, bool]:
-        # Once ready, discord.py stays so while it reconnects; only the shards tell.
+        # discord.py stays "ready" while it reconnects; only the shards tell.
         connected = self.is_ready() and not any(shard.is_closed() for shard in self.shards.values())
         return {"discord": connected, "redis": self.memory.available}
 
-    async def _refresh(self) -> None:
-        """Figures that are asked for only when somebody looks."""
+    async def _refresh_metrics(self) -> None:
+        """Gauges that are read only when somebody scrapes them."""
         metrics, memory = self.metrics, self.memory
         metrics.redis.set(memory.available)
         metrics.queued.set(memory.queued)
@@ -117,21 +121,21 @@ class Bot(commands.AutoShardedBot):
             metrics.pending.set(await memory.pending())
             metrics.lag.set(await memory.lag_s())
 
-    async def leave(self) -> None:
-        """Finishes the answers that are under way, then goes."""
-        await self._ask.drain(DRAIN_S)
-        if self.llm is not None:
-            await self.llm.close()
+    async def shut_down(self) -> None:
+        """Finishes the answers in progress, then disconnects."""
+        await self._asking.drain(DRAIN_S)
+        if self.responder is not None:
+            await self.responder.close()
         await self.close()
 
     async def close(self) -> None:
-        await self._door.close()
+        await self._status_server.stop()
         await super().close()
 
 
 @contextlib.asynccontextmanager
-async def stopping(stop: asyncio.Event) -> AsyncIterator[None]:
-    """SIGTERM and SIGINT set the event while this is open."""
+async def stop_signals(stop: asyncio.Event) -> AsyncIterator[None]:
+    """While this is open, SIGTERM and SIGINT set the event."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -143,34 +147,35 @@ async def stopping(stop: asyncio.Event) -> AsyncIterator[None]:
 
 
 async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
-    """Runs until a signal comes; raises what keeps it from starting."""
+    """Runs until a stop signal; raises whatever keeps the bot from starting."""
     if settings.discord_token is None:
-        raise ConfigError(WITHOUT_LOGIN)
-    redirect(settings)
+        raise ConfigError(LOGIN_MISSING)
+    use_endpoints(settings)
     history = DiscordHistory(settings)
     stop = asyncio.Event()
-    async with stopping(stop), Memory.open(settings, history=history, patient=True) as memory:
-        llm = open_llm(settings, memory)
-        bot = Bot(settings, memory, history, llm=llm, guild_ready_timeout=guild_ready_timeout)
-        if llm is not None:
-            llm.on_tokens = lambda direction, count: bot.metrics.tokens.labels(direction=direction).inc(count)
-        await _until(stop, bot, settings.discord_token.get_secret_value())
-        # Not for long: supervisors kill. What has no vector gets it next time, what Redis never saw is fetched again.
+    async with stop_signals(stop), Memory.open(settings, history=history, patient=True) as memory:
+        responder = open_responder(settings, memory)
+        bot = Bot(settings, memory, history, responder=responder, guild_ready_timeout=guild_ready_timeout)
+        if responder is not None:
+            responder.on_tokens = lambda direction, count: bot.metrics.tokens.labels(direction=direction).inc(count)
+        await _run_until(stop, bot, settings.discord_token.get_secret_value())
+        # Only briefly, because supervisors kill: missing embeddings follow after the next start, and what Redis never
+        # got is fetched from Discord again.
         with contextlib.suppress(RedisUnavailableError):
             await memory.flush(DRAIN_S)
-    log.info("left")
+    log.info("stopped")
 
 
-async def _until(stop: asyncio.Event, bot: Bot, token: str) -> None:
+async def _run_until(stop: asyncio.Event, bot: Bot, token: str) -> None:
     async with bot:
         running = asyncio.create_task(bot.start(token))
-        asked = asyncio.create_task(stop.wait())
-        await asyncio.wait({running, asked}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
         if not running.done():
-            log.info("leaving")
-            await bot.leave()
-            running.cancel()  # it may still be logging in, and fails then because we left
+            log.info("shutting down")
+            await bot.shut_down()
+            running.cancel()  # it may still be logging in, which now fails because the bot has closed
             await asyncio.gather(running, return_exceptions=True)
             return
         await running

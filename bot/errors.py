@@ -1,4 +1,4 @@
-"""One place that turns what went wrong into a sentence. In: an exception. Out: words for people and operators."""
+"""Error messages. In: an exception. Out: one sentence for the operator, or for the person whose command failed."""
 
 from __future__ import annotations
 
@@ -11,42 +11,45 @@ from channelmem.errors import ChannelmemError, RedisUnavailableError
 
 log = structlog.get_logger(__name__)
 
-WITHOUT_LOGIN = (
-    "There is no DISCORD_TOKEN. Make a bot at https://discord.com/developers/applications (New Application, then Bot, "
-    "then Reset Token), switch on its Message Content Intent there, and put DISCORD_TOKEN=... into .env."
+LOGIN_MISSING = (
+    "DISCORD_TOKEN is not set. Create a bot at https://discord.com/developers/applications (New Application, then Bot, "
+    "then Reset Token), enable its Message Content Intent there, and add DISCORD_TOKEN=... to .env."
 )
-REFUSED_LOGIN = (
-    "Discord refuses the DISCORD_TOKEN. Copy it again from https://discord.com/developers/applications "
+LOGIN_REJECTED = (
+    "Discord rejected DISCORD_TOKEN. Copy the token again from https://discord.com/developers/applications "
     "(your application, then Bot, then Reset Token)."
 )
-NO_INTENT = (
-    "Discord refuses the connection because the Message Content Intent is off, and without it the bot cannot read "
-    "what people write. Switch it on at https://discord.com/developers/applications "
+INTENT_DISABLED = (
+    "Discord refused the connection because the Message Content Intent is disabled; without it the bot can't read "
+    "messages. Enable it at https://discord.com/developers/applications "
     "(your application, then Bot, then Privileged Gateway Intents, then Message Content Intent)."
 )
-NO_DISCORD = "Discord cannot be reached ({problem}). Check the network, and DISCORD_API_BASE if it is set."
-
+UNREACHABLE = "Can't reach Discord ({problem}). Check the network, and DISCORD_API_BASE if it is set."
 CLOSED = (
-    "Discord closed the connection for good (code {code}); what that means stands at "
-    "https://discord.com/developers/docs/topics/opcodes-and-status-codes."
+    "Discord permanently closed the connection (code {code}). See "
+    "https://discord.com/developers/docs/topics/opcodes-and-status-codes for what the code means."
 )
-WRONG_TOKEN_CODE = 4004
+INVALID_TOKEN_CODE = 4004
+
+FAILED = "Something went wrong on my side (request `{request_id}`)."
+MEMORY_UNREACHABLE = "I can't reach my memory right now, so nothing was changed. Please try again in a minute."
+FORBIDDEN = "Discord doesn't allow me to do that here."
 
 
-def start_up_sentence(error: Exception) -> str:
-    """For those failures that keep the bot from starting, or from going on."""
+def startup_sentence(error: Exception) -> str:
+    """For failures that keep the bot from starting or continuing."""
     if isinstance(error, discord.LoginFailure):
-        return REFUSED_LOGIN
+        return LOGIN_REJECTED
     if isinstance(error, discord.ConnectionClosed):
-        return REFUSED_LOGIN if error.code == WRONG_TOKEN_CODE else CLOSED.format(code=error.code)
+        return LOGIN_REJECTED if error.code == INVALID_TOKEN_CODE else CLOSED.format(code=error.code)
     if isinstance(error, discord.PrivilegedIntentsRequired):
-        return NO_INTENT
+        return INTENT_DISABLED
     if isinstance(error, ChannelmemError):
         return str(error)
-    return NO_DISCORD.format(problem=error or type(error).__name__)
+    return UNREACHABLE.format(problem=error or type(error).__name__)
 
 
-START_UP = (
+STARTUP_ERRORS = (
     discord.LoginFailure,
     discord.PrivilegedIntentsRequired,
     discord.ConnectionClosed,
@@ -64,21 +67,20 @@ def command_sentence(error: Exception, request_id: str) -> str:
     if isinstance(cause, app_commands.CheckFailure):
         return str(cause)
     if isinstance(cause, RedisUnavailableError):
-        return "My memory cannot be reached right now, so nothing was changed. Please try again in a minute."
+        return MEMORY_UNREACHABLE
     if isinstance(cause, ChannelmemError):
         return str(cause)
     if isinstance(cause, discord.Forbidden):
-        return "Discord does not allow me to do that here."
-    return f"Something went wrong on my side (request `{request_id}`)."
+        return FORBIDDEN
+    return FAILED.format(request_id=request_id)
 
 
-class Tree(app_commands.CommandTree[discord.Client]):
-    """The command tree with the one error handler."""
+class ErrorReportingTree(app_commands.CommandTree[discord.Client]):
+    """The command tree, with the one error handler for all slash commands."""
 
     async def on_error(self, interaction: discord.Interaction, error: app_commands.AppCommandError) -> None:
         request_id = f"{interaction.id:x}"
-        expected = isinstance(error, app_commands.CheckFailure)
-        if not expected:
+        if not isinstance(error, app_commands.CheckFailure):
             log.error("command failed", request_id=request_id, exc_info=error)
         text = command_sentence(error, request_id)
         try:
@@ -87,4 +89,4 @@ class Tree(app_commands.CommandTree[discord.Client]):
             else:
                 await interaction.response.send_message(text, ephemeral=True)
         except discord.HTTPException as refused:
-            log.warning("error not shown", request_id=request_id, status=refused.status)
+            log.warning("could not report the error", request_id=request_id, status=refused.status)

@@ -16,6 +16,7 @@ from channelmem.errors import ChannelmemError
 from channelmem.settings import Settings, load_settings
 from channelmem.types import (
     Answer,
+    Attachment,
     ChannelStatus,
     ContextRequest,
     Gap,
@@ -33,6 +34,7 @@ from channelmem.types import (
     SourceReport,
     Thread,
     Timing,
+    Wants,
     Window,
 )
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Attachment",
     "ChannelStatus",
     "ChannelmemError",
     "ContextRequest",
@@ -61,6 +64,7 @@ __all__ = [
     "SourceReport",
     "Thread",
     "Timing",
+    "Wants",
     "Window",
     "load_settings",
 ]

@@ -23,7 +23,7 @@ from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
 from channelmem.follow_ups import FollowUps
-from channelmem.ingest.normalise import normalise
+from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.ingest.worker import Worker
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
@@ -140,7 +140,7 @@ class Memory:
         outcomes = await self._store.add(await self._linkers.link(kept)) if kept else []
         stored = iter(outcomes)
         results = [Outcome.IGNORED if one is None else next(stored) for one in normal]
-        self._settle(messages, results)
+        self._settle([one or message for one, message in zip(normal, messages, strict=True)], results)
         return results
 
     def _settle(self, messages: Sequence[Message], outcomes: Sequence[Outcome]) -> None:
@@ -255,6 +255,16 @@ class Memory:
         outcome = await self._store.edit(await self._linkers.relink(normal))
         self._settle([normal], [outcome])
         return outcome
+
+    async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
+        """Makes a stored message findable by a description or transcript of its attachment; this is not an edit.
+
+        False if there is no such message or attachment (any more), or nothing to add.
+        """
+        known = tidy_line(text, ENRICHMENT_CHARS)
+        if not (known and self._default_policy.enabled):
+            return False
+        return await self._store.enrich(guild_id, channel_id, message_id, attachment_id, known)
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)

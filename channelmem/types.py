@@ -11,6 +11,24 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, and what a later step learned from it."""
+
+    id: int
+    url: str = ""
+    content_type: str = ""
+    name: str = ""
+    size: int = 0
+    """In bytes."""
+    alt: str = ""
+    """The alternative text that its sender wrote."""
+    duration_s: float | None = None
+    """How long a voice message lasts."""
+    text: str = ""
+    """A description or transcript, empty until known. Search reads it; nobody said it, so answers never quote it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a channel, as people see it."""
 
@@ -35,6 +53,15 @@ class Message:
     """Other names of the author: nick, user name."""
     parents: tuple[tuple[int, float], ...] = ()
     """What it probably answers: (message id, probability), likeliest first. Filled in by `remember`."""
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def searchable(self) -> str:
+        """What search reads: the content, then what is known of the attachments. Only the content may be quoted."""
+        if not self.attachments:
+            return self.content
+        known = [f"[{one.name or 'attachment'}: {one.text}]" for one in self.attachments if one.text]
+        return "\n".join((self.content, *known))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from channelmem.embedding.embed import LaneEmbedder, Vectors, cores, open_embedder
-from channelmem.embedding.model import find_source
+from channelmem.embedding.model import Source, as_directory, find_source
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.settings import Settings
 
@@ -167,12 +167,17 @@ def _torch() -> Timed:
     # Imported here because it takes 10 s, which --skip-torch is there to save.
     from channelmem.embedding.model_export import load_reference  # noqa: PLC0415
 
-    model = load_reference(find_source(Settings(_env_file=None)))
+    model = load_reference(_packaged())
 
     async def encode(texts: Sequence[str]) -> object:
         return model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
 
     return encode
+
+
+def _packaged() -> Source:
+    settings = Settings(_env_file=None)
+    return as_directory(find_source(settings), settings.cache_dir)
 
 
 async def _questions(ways: dict[str, Timed], rounds: int, bar: Bar) -> list[Figure]:
@@ -238,7 +243,7 @@ async def _seconds(way: Timed, texts: Sequence[str]) -> float:
 
 def _starts(bar: Bar) -> list[Figure]:
     """Process starts, up to the first vector."""
-    model = str(find_source(Settings(_env_file=None)).path)
+    model = str(_packaged().path)
     took: dict[str, list[float]] = {"sentence-transformers": [], "first start (exports)": [], "hot start": []}
     for _ in bar.track(range(3), description="process starts"):
         took["sentence-transformers"].append(_process(STARTS["sentence-transformers"], model))

@@ -31,7 +31,7 @@ from redis.asyncio import Redis
 from rich.progress import Progress
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder, open_embedder
-from channelmem.embedding.model import Model, find_source, prepare
+from channelmem.embedding.model import Model, as_directory, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
 from channelmem.routing.people.roster import Roster
@@ -123,7 +123,8 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
     quantised = settings.model_copy(update=changes)
     spinning = settings.model_copy(update={"key_prefix": f"{settings.key_prefix}-two"})
     spinner = LaneEmbedder(Spinning(prepare(settings)))
-    url, name, weights = measure.url_of(settings), settings.key_prefix, str(find_source(settings).path)
+    url, name = measure.url_of(settings), settings.key_prefix
+    weights = str(as_directory(find_source(settings), settings.cache_dir).path)
     redisvl = Guest(Redisvl, url, f"{name}-redisvl", weights)
     literal = Guest(Literal, url, f"{name}-json", weights)
     for threads, ms in (await redisvl.threads()).items():

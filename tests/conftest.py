@@ -27,6 +27,8 @@ import platformdirs
 import pytest
 import redis as sync_redis
 from docker.errors import DockerException  # type: ignore[import-untyped]
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from numpy.typing import NDArray
 from processes import begin_run, end_group, leftovers, quiet_port
 from pydantic import SecretStr
@@ -44,6 +46,10 @@ from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Message
+
+# How long an example takes says something about the machine, nothing about the code.
+hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("any machine")
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
 GUILD = 811_111_111_111_111_111

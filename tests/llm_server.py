@@ -26,7 +26,8 @@ class Reply:
     calls: tuple[str, ...] = ()
     """Arguments of tool calls, as JSON text."""
     status: int = 200
-    wait_s: float = 0.0
+    gate: asyncio.Event | None = None
+    """The answer waits until the event is set."""
     raw: bytes | None = None
     """Sent as it is instead of anything sensible."""
     breaks: bool = False
@@ -124,7 +125,8 @@ class LlmServer:
         request = Request(http.path, {name.lower(): value for name, value in http.headers.items()}, await http.json())
         self.requests.append(request)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        await asyncio.sleep(reply.wait_s)
+        if reply.gate is not None:
+            await reply.gate.wait()
         streamed = bool(request.body.get("stream"))
         if reply.raw is not None:
             return web.Response(body=reply.raw, content_type="text/event-stream" if streamed else "application/json")

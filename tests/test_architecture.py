@@ -2,12 +2,14 @@
 and what shows them to people speak to Redis."""
 
 import ast
+import graphlib
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "durations", "policy"}
+GROUND = {"types", "errors", "settings", "durations", "policy", "extras"}
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "server": set(),
@@ -17,11 +19,13 @@ STAGES: dict[str, set[str]] = {
     "store": {"server"},
     "ingest": {"store", "embedding"},
     "recalling": {"store", "embedding", "linking"},
-    "telling": {"recalling"},
+    "telling": {"recalling", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
-FRONT = GROUND | {"memory", "tool", "tool_langchain", "cli"}
+FRONT = GROUND | {"memory", "llm", "tools", "cli"}
 SAFE_DISPLAY = "channelmem.telling.quote"
+# What the rooms above memory may build on; the chat platform is not part of it.
+ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}}
 # Commands that show one stage on its own.
 WINDOWS = {
     "cli/redis.py": {"server"},
@@ -109,3 +113,46 @@ def test_every_module_of_routing_and_recalling_has_tests_named_after_it_or_its_p
         *packages, module = name.removesuffix(".py").split("/")
         if packages[:1] in (["routing"], ["recalling"]) and module != "__init__":
             assert named & {module, packages[-1], covered_by.get(packages[-1], "")}, f"no tests for {name}"
+
+
+def test_tools_and_language_models_build_on_memory_and_know_no_chat_platform() -> None:
+    for name, path in modules("channelmem").items():
+        room = name.split("/")[0]
+        if room in ABOVE_MEMORY:
+            used = {one for one in imported(path) if not one.startswith(SAFE_DISPLAY)} - {"channelmem.telling"}
+            allowed = GROUND | ABOVE_MEMORY[room] | {room}
+            below = {one for one in used if one.startswith("channelmem.") and one.split(".")[1] not in allowed}
+            assert not below, (name, below)
+            assert not {one for one in used if one.split(".")[0] == "discord"}, name
+
+
+def module_imports(path: Path, known: Iterable[str]) -> set[str]:
+    """Modules of ours that a file imports at its top level, type-checking blocks included."""
+    found: set[str] = set()
+    blocks: list[ast.stmt] = list(ast.parse(path.read_text()).body)
+    while blocks:
+        node = blocks.pop()
+        if isinstance(node, ast.If | ast.Try):
+            blocks += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {one if one in known else node.module for one in full}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & set(known)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    paths = {
+        ".".join((folder, *Path(name).with_suffix("").parts)).removesuffix(".__init__"): path
+        for folder in ("channelmem", "bot")
+        for name, path in modules(folder).items()
+    }
+    graph = {name: module_imports(path, paths) - {name} for name, path in paths.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+
+
+def test_features_of_the_bot_know_their_context_and_not_the_client() -> None:
+    for name, path in modules("bot").items():
+        if "/" in name:
+            assert "bot.client" not in imported(path), name

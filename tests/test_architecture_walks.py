@@ -1,4 +1,4 @@
-"""docs/architecture.md tells the way of a message and of a question: here both are walked, and the page must be right."""
+"""docs/architecture.md tells the way of a message and of a question; here both are walked to see that it is right."""
 
 from __future__ import annotations
 
@@ -57,16 +57,14 @@ def test_every_package_and_module_at_the_top_has_its_row() -> None:
 
 @pytest.fixture
 async def asked(settings: Settings, embedder: Any) -> Any:
-    here = {"guild_id": GUILD, "channel_id": CHANNEL}
+    ts = 1_800_000_000.0
     async with Memory.open(settings, embedder=embedder) as memory:
-        ts = 1_800_000_000.0
         for at, (who, text) in enumerate([("Ann", "the venue is the old mill"), ("Bob", "how many people fit in?")]):
-            said = Message(**here, id=100 + at, author_id=at + 1, author=who, content=text, ts=ts - 60 + at)
-            await memory.remember(said)
+            await memory.remember(Message(GUILD, CHANNEL, 100 + at, at + 1, who, text, ts - 60 + at))
         await memory.flush()
-        question = Question(**here, id=200, asker_id=2, asker="Bob", text="what did Ann say about the venue?", ts=ts)
+        question = Question(GUILD, CHANNEL, 200, 2, "Bob", "what did Ann say about the venue?", ts)
         await memory.ask(question)
-        yield memory, question, Message(**here, id=150, author_id=1, author="Ann", content="bring cake", ts=ts)
+        yield memory, question, Message(GUILD, CHANNEL, 150, 1, "Ann", "bring cake", ts)
 
 
 async def test_a_message_passes_the_files_that_the_page_names(asked: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import itertools
 from contextlib import AbstractAsyncContextManager
@@ -10,14 +9,14 @@ from typing import cast
 
 import pytest
 from loopback import payloads
-from loopback.bots import running
+from loopback.bots import backfilled, running
 from loopback.payloads import Channel
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot import backfill
+from bot.backfill import cog as backfill
 from bot.client import Bot
-from bot.history import DiscordHistory
+from bot.history.discord_history import DiscordHistory
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -70,21 +69,21 @@ async def test_nothing_new_means_nothing_is_fetched_but_the_page_to_compare(scen
     old = lines(scene, 0, 5)
     recorder.messages[old[-1]] = stored(scene, old[-1])
     async with start(scene, recorder):
-        await scene.server.ask(scene.general, scene.mark, "ready?")
+        await backfilled()
     assert len(scene.server.calls("GET", r"/messages$")) == 1
     assert recorder.named("note_gap") == []
 
 
 async def test_a_silent_channel_of_which_nothing_is_stored_needs_no_request(scene: Scene, recorder: Recorder) -> None:
     async with start(scene, recorder):
-        await scene.server.ask(scene.general, scene.mark, "ready?")
+        await backfilled()
     assert scene.server.calls("GET", r"/messages$") == []
 
 
 async def test_switched_off_it_fetches_nothing(scene: Scene, recorder: Recorder) -> None:
     lines(scene, 0, 5)
     async with start(scene, recorder, on=False):
-        await scene.server.ask(scene.general, scene.mark, "ready?")
+        await backfilled()
     assert scene.server.calls("GET", r"/messages$") == []
 
 
@@ -93,9 +92,12 @@ async def test_what_is_said_while_it_fetches_does_not_hide_the_gap(scene: Scene,
     old = lines(scene, 0, 10)
     recorder.messages[old[-1]] = stored(scene, old[-1])
     lines(scene, 10, 20)
-    scene.server.rest.delay_s[r"/messages$"] = 0.2
+    page = scene.server.hold(r"/messages$")
     async with start(scene, recorder):
+        await scene.server.until_held(r"/messages$")
         await scene.server.say(scene.general, scene.ann, "live")
+        await scene.server.until(lambda: "live" in recorder.texts)
+        page.set()
         await closed(scene, recorder)
     assert set(recorder.texts[1:]) == {"live", *(f"line {n}" for n in range(10, 20))}
 
@@ -125,7 +127,7 @@ async def test_after_a_resume_nothing_is_fetched(scene: Scene, recorder: Recorde
 async def test_an_interrupted_gap_is_closed_by_the_next_start(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0,))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0,))
     ids = lines(scene, 0, 250)
     scene.server.fail("GET", r"/messages$", 503, spare=1)  # the first page arrives, the second does not
     async with start(scene, recorder, budget=300):
@@ -150,7 +152,7 @@ async def test_a_gap_left_open_is_taken_up_where_it_ended(scene: Scene, recorder
 async def test_a_failing_channel_keeps_its_gap_and_is_tried_again(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.2))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.0))
     lines(scene, 0, 5)
     scene.server.fail("GET", r"/messages$", 503)
     async with start(scene, recorder):
@@ -173,7 +175,7 @@ async def test_channels_that_are_hidden_or_blocked_are_not_touched(scene: Scene,
 
 async def test_threads_and_a_joined_guild_are_fetched_too(scene: Scene, recorder: Recorder) -> None:
     world = scene.server.world
-    guild = world.add_guild("New Place", scene.mark)
+    guild = world.add_guild("New Location", scene.mark)
     lobby = world.add_channel(guild, "lobby")
     thread = world.add_channel(guild, "thread", 11, parent=lobby)
     guild.members.pop(world.bot.id)
@@ -203,13 +205,13 @@ def elsewhere(scene: Scene, count: int) -> list[Channel]:
 
 async def test_a_session_lost_before_a_channels_turn_loses_nothing_of_it(scene: Scene, recorder: Recorder) -> None:
     rooms = elsewhere(scene, 4)
-    scene.server.rest.delay_s[r"/messages$"] = 60.0
+    pages = scene.server.hold(r"/messages$")
     async with start(scene, recorder):
         for room in rooms:  # from here on the newest stored message says nothing about what was missed
             await scene.server.say(room, scene.ann, f"live in {room.name}")
         await scene.server.until(lambda: len(recorder.texts) == 4)
         await scene.server.gateway.cut(resumable=False)
-        scene.server.rest.delay_s.clear()
+        pages.set()
         await scene.server.until(lambda: len(recorder.named("close_gap")) >= 4)
     assert {text for text in recorder.texts if "missed" in text} == {f"missed in room-{n}" for n in range(4)}
 
@@ -217,11 +219,14 @@ async def test_a_session_lost_before_a_channels_turn_loses_nothing_of_it(scene: 
 async def test_what_is_heard_while_a_channel_waits_for_its_turn_takes_nothing_of_its_budget(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "AT_ONCE", 1)
+    monkeypatch.setattr(backfill, "PARALLEL_CHANNELS", 1)
     first, second = elsewhere(scene, 2)
-    scene.server.rest.delay_s[rf"/{first.id}/messages$"] = 0.5
+    page = scene.server.hold(rf"/{first.id}/messages$")
     async with start(scene, recorder, budget=1):
+        await scene.server.until_held(rf"/{first.id}/messages$")
         await scene.server.say(second, scene.ann, "live")
+        await scene.server.until(lambda: "live" in recorder.texts)
+        page.set()
         await closed(scene, recorder, times=2)
     assert set(recorder.texts) == {"missed in room-0", "missed in room-1", "live"}
 
@@ -230,7 +235,7 @@ async def test_a_bot_that_stops_leaves_no_work_behind_that_nobody_awaits(
     scene: Scene, recorder: Recorder, recwarn: pytest.WarningsRecorder
 ) -> None:
     elsewhere(scene, 4)
-    scene.server.rest.delay_s[r"/messages$"] = 60.0
+    scene.server.hold(r"/messages$")
     async with start(scene, recorder):
         await scene.server.until(lambda: recorder.named("note_gap"))
     gc.collect()
@@ -272,29 +277,30 @@ async def test_threads_that_end_are_not_kept_in_mind(scene: Scene, recorder: Rec
         await scene.server.gateway.dispatch("THREAD_UPDATE", update, scene.guild.id)
         await scene.server.remove_channel(deleted)
         await scene.server.until(lambda: recorder.named("delete_channel"))
-        kept = {channel_id for _, channel_id in bot.sessions._starts}
+        kept = {channel_id for _, channel_id in bot.gaps._starts}
     assert kept == {scene.general.id, open_.id}
 
 
 async def test_a_guild_that_was_left_is_asked_nothing_more(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.0, 0.0))
     elsewhere(scene, 6)
-    scene.server.rest.delay_s[r"/messages$"] = 0.3
+    pages = scene.server.hold(r"/messages$")
     async with start(scene, recorder):
-        await scene.server.until(lambda: len(recorder.named("note_gap")) == 6)
+        await scene.server.until_held(r"/messages$", backfill.PARALLEL_CHANNELS)
         await scene.server.remove_bot(scene.guild)
         await scene.server.until(lambda: recorder.named("delete_guild"))
-        await asyncio.sleep(1.0)  # longer than the two requests that may be under way
-    assert len(scene.server.calls("GET", r"/messages$")) <= backfill.AT_ONCE
+        pages.set()
+        await backfilled()
+    assert len(scene.server.calls("GET", r"/messages$")) <= backfill.PARALLEL_CHANNELS
 
 
 async def test_an_absent_redis_takes_no_attempt_away(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RETRIES_S", (0.0, 0.0))
-    monkeypatch.setattr(backfill, "AWAY_S", 0.01)
+    monkeypatch.setattr(backfill, "ATTEMPTS_AFTER_S", (0.0, 0.0))
+    monkeypatch.setattr(backfill, "REDIS_RETRY_S", 0.01)
     asked = itertools.count()
     there = recorder.gaps
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from loopback import Json
-from loopback.bots import running
+from loopback.bots import backfilled, running
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history import DiscordHistory
+from bot.history.discord_history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
@@ -133,7 +133,7 @@ async def test_backfill_makes_the_past_answerable(scene: Scene, eager: Settings)
     scene.server.wrote(scene.general, scene.mark, TURTLES, ago_s=3 * 3600)
     history = DiscordHistory(eager)
     async with Memory.open(eager, history=history) as memory, running(scene.server, eager, memory, history):
-        await scene.server.until(lambda: scene.server.calls("GET", r"/messages$"))
+        await backfilled()
         await memory.flush()
         answer = await scene.server.ask(scene.general, scene.mark, "what did I say about turtles this morning?")
         status = await memory.status(scene.guild.id, scene.general.id)

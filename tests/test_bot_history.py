@@ -8,13 +8,19 @@ import time
 import pytest
 from loopback.recorder import Recorder
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 
-from bot import history
 from bot.client import Bot
-from bot.history import FORBIDDEN, GONE, NO_CHANNEL, SLOW_DOWN, TROUBLE
+from bot.history import discord_history as history
+from bot.history.discord_history import DELETED_CHANNEL, DISCORD_DOWN, FORBIDDEN, RATE_LIMITED, UNKNOWN_CHANNEL
 from channelmem.types import Message, Question
 
 pytest_plugins = ["loopback.fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def cached_for_the_whole_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "CACHE_S", PATIENCE_S)
 
 
 def question(scene: Scene, channel_id: int | None = None) -> Question:
@@ -60,16 +66,19 @@ async def test_fetched_authors_keep_their_nick_names(scene: Scene, recording: Bo
 async def test_nothing_of_it_stays_when_nobody_asks_again(
     scene: Scene, recording: Bot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "KEEP_S", 0.05)
+    monkeypatch.setattr(history, "CACHE_S", 0.0)
     scene.server.wrote(scene.general, scene.mark, "fetched", ago_s=5)
     assert await fetched(scene, recording) == ["fetched"]
-    await scene.server.until(lambda: not recording.history._windows)
+    await scene.server.until(lambda: not recording.history._cache)
 
 
 async def test_ten_questions_make_one_request(scene: Scene, recording: Bot) -> None:
     scene.server.wrote(scene.general, scene.mark, "once", ago_s=5)
-    scene.server.rest.delay_s[r"/messages$"] = 0.1
-    results = await asyncio.gather(*(fetched(scene, recording) for _ in range(9)))
+    gate = scene.server.hold(r"/messages$")
+    asking = [asyncio.create_task(fetched(scene, recording)) for _ in range(9)]
+    await scene.server.until_held(r"/messages$")
+    gate.set()
+    results = await asyncio.gather(*asking)
     results.append(await fetched(scene, recording))
     assert results == [["once"]] * 10
     assert len(scene.server.calls("GET", r"/messages$")) == 1
@@ -92,7 +101,9 @@ async def test_the_cache_follows_what_happens_in_the_channel(scene: Scene, recor
     assert kept["content"] == "kept"
 
 
-@pytest.mark.parametrize(("status", "sentence"), [(403, FORBIDDEN), (404, GONE), (429, SLOW_DOWN), (503, TROUBLE)])
+@pytest.mark.parametrize(
+    ("status", "sentence"), [(403, FORBIDDEN), (404, DELETED_CHANNEL), (429, RATE_LIMITED), (503, DISCORD_DOWN)]
+)
 async def test_every_refusal_is_a_plain_sentence(scene: Scene, recording: Bot, status: int, sentence: str) -> None:
     # Without the Via header discord.py does not wait for a 429 to pass, as behind a firewall of Discord's.
     scene.server.fail("GET", r"/messages$", status, times=1, via=False)
@@ -119,7 +130,7 @@ async def test_without_the_permission_no_request_is_made(scene: Scene, recording
 
 
 async def test_an_unknown_channel_is_said_to_be_unknown(scene: Scene, recording: Bot) -> None:
-    assert (await recording.history.fetch(question(scene, 12345), 20, 1800)).problem == NO_CHANNEL
+    assert (await recording.history.fetch(question(scene, 12345), 20, 1800)).problem == UNKNOWN_CHANNEL
 
 
 async def test_an_older_revision_does_not_replace_a_newer_one(scene: Scene, recording: Bot) -> None:
@@ -127,8 +138,8 @@ async def test_an_older_revision_does_not_replace_a_newer_one(scene: Scene, reco
     assert await fetched(scene, recording) == ["the password is swordfish"]
     place = (scene.guild.id, scene.general.id, int(said["id"]), scene.mark.id, "Mark")
     now = time.time()
-    recording.history.note(Message(*place, "good morning", now - 10, revision=now))
-    recording.history.note(Message(*place, "swordfish, I said", now - 10, revision=now - 5))
+    recording.history.update(Message(*place, "good morning", now - 10, revision=now))
+    recording.history.update(Message(*place, "swordfish, I said", now - 10, revision=now - 5))
     assert await fetched(scene, recording) == ["good morning"]
 
 

@@ -14,9 +14,10 @@ from conftest import CACHE_DIR, OwnServer, make_settings
 from loopback import Loopback
 from loopback.bots import BotProcess, running
 from loopback.scene import Scene
+from loopback.server import PATIENCE_S
 
-from bot.errors import NO_INTENT, REFUSED_LOGIN, WITHOUT_LOGIN
-from bot.history import DiscordHistory
+from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
+from bot.history.discord_history import DISCORD_DOWN, DiscordHistory
 from channelmem.memory import Memory
 from channelmem.server.supervisor import free_port
 from channelmem.settings import Settings
@@ -28,16 +29,15 @@ QUESTION = "what did I just say about turtles?"
 
 
 def eager(url: str, folder: Path, **changes: object) -> Settings:
-    return make_settings(url, folder, cooldown_user_s=0, cooldown_channel_s=0, redis_timeout_s=0.5, **changes)
+    return make_settings(url, folder, cooldown_user_s=0, cooldown_channel_s=0, redis_timeout_s=5, **changes)
 
 
-async def eventually(scene: Scene, question: str, wanted: str) -> str:
+async def eventually(scene: Scene, question: str, wanted: str) -> None:
     """Asks until the answer holds the words, as people would."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         answer = ""
         while wanted not in answer:
             answer = await scene.server.ask(scene.general, scene.mark, question)
-    return answer
 
 
 async def test_redis_killed_and_restarted_in_the_middle_of_a_conversation(
@@ -96,7 +96,7 @@ async def test_discord_errors_during_a_cold_start_are_said_plainly(
         running(scene.server, settings, memory, history),
     ):
         answer = await scene.server.ask(scene.general, scene.mark, QUESTION)
-    assert "Discord has trouble" in answer
+    assert DISCORD_DOWN in answer
 
 
 async def test_messages_missed_by_a_lost_session_are_answerable_after_it(scene: Scene, settings: Settings) -> None:
@@ -109,11 +109,11 @@ async def test_messages_missed_by_a_lost_session_are_answerable_after_it(scene: 
         await scene.server.say(scene.general, scene.mark, TURTLES)
         await scene.server.until(lambda: scene.server.gateway.connected)
         await scene.server.until(lambda: scene.server.calls("GET", r"/messages$"))
-        assert TURTLES in await eventually(scene, "what did I say about turtles?", "turtles")
+        await eventually(scene, "what did I say about turtles?", TURTLES)
         await scene.server.gateway.cut(resumable=True)
         await scene.server.say(scene.general, scene.mark, "the rabbit sits on the moon")
         await scene.server.until(lambda: scene.server.gateway.resumed)
-        assert "moon" in await eventually(scene, "what did I say about the rabbit?", "rabbit")
+        await eventually(scene, "what did I say about the rabbit?", "moon")
 
 
 async def test_a_rate_limited_answer_arrives_once_and_late(scene: Scene, settings: Settings) -> None:
@@ -173,15 +173,15 @@ async def test_killed_and_restarted_it_remembers_and_fetches_what_it_missed(
     await process.start(tmp_path)
     await scene.server.ready()
     await scene.server.say(scene.general, scene.mark, TURTLES)
-    assert TURTLES in await scene.server.ask(scene.general, scene.mark, QUESTION)
+    await eventually(scene, QUESTION, TURTLES)
     await process.kill()
     await scene.server.until(lambda: not scene.server.gateway.connected)
     scene.server.gateway.sessions.clear()
     await scene.server.say(scene.general, scene.mark, "the rabbit sits on the moon")
     await process.start(tmp_path)
     await scene.server.ready()
-    assert TURTLES in await eventually(scene, "what did I say about turtles?", "turtles")
-    assert "moon" in await eventually(scene, "what did I say about the rabbit?", "rabbit")
+    await eventually(scene, "what did I say about turtles?", TURTLES)
+    await eventually(scene, "what did I say about the rabbit?", "moon")
     code, log = await process.terminate()
     assert code == 0
     assert "turtles" not in log  # nobody's words
@@ -192,19 +192,22 @@ async def test_killed_and_restarted_it_remembers_and_fetches_what_it_missed(
     assert answered
     assert all(re.fullmatch(r"[0-9a-f]{8}", event["request_id"]) for event in answered)
     names = [event["event"] for event in events]
-    assert "leaving" in names
-    assert names[-1] == "left"
+    assert "shutting down" in names
+    assert names[-1] == "stopped"
 
 
 async def test_sigterm_finishes_the_answer_that_is_under_way(scene: Scene, process: BotProcess, tmp_path: Path) -> None:
     await process.start(tmp_path)
     await scene.server.ready()
     await scene.server.say(scene.general, scene.mark, TURTLES)
-    await scene.server.ask(scene.general, scene.mark, QUESTION)
-    scene.server.rest.delay_s[r"/messages$"] = 1.0
+    await eventually(scene, QUESTION, TURTLES)
+    answer = scene.server.hold(r"/messages$")
     asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} {QUESTION}")
-    await asyncio.sleep(0.3)
-    code, _ = await process.terminate()
+    await scene.server.until_held(r"/messages$")
+    process.signal()
+    await process.until_logged("shutting down")
+    answer.set()
+    code, _ = await process.finished()
     assert code == 0
     assert TURTLES in (await scene.server.reply(asked))["content"]
 
@@ -218,9 +221,10 @@ async def test_metrics_and_health_are_served_on_the_port(scene: Scene, settings:
         await scene.server.ask(scene.general, scene.mark, QUESTION)
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
             status, parts = 503, {}
-            while status == 503:  # until every guild has arrived
-                async with http.get("/healthz") as health:
-                    status, parts = health.status, await health.json()
+            async with asyncio.timeout(PATIENCE_S):
+                while status == 503:  # until every guild has arrived
+                    async with http.get("/healthz") as health:
+                        status, parts = health.status, await health.json()
             assert (status, parts) == (200, {"discord": True, "redis": True})
             async with http.get("/metrics") as metrics:
                 text = await metrics.text()
@@ -233,7 +237,7 @@ async def test_metrics_and_health_are_served_on_the_port(scene: Scene, settings:
 async def test_without_a_token_it_says_where_to_get_one(server: Loopback, settings: Settings, tmp_path: Path) -> None:
     async with BotProcess(server, environment(settings, DISCORD_TOKEN="")) as process:
         await process.start(tmp_path)
-        assert await process.finished() == (1, f"{WITHOUT_LOGIN}\n")
+        assert await process.finished() == (1, f"{LOGIN_MISSING}\n")
 
 
 async def test_a_wrong_token_is_said_to_be_wrong(server: Loopback, settings: Settings, tmp_path: Path) -> None:
@@ -241,7 +245,7 @@ async def test_a_wrong_token_is_said_to_be_wrong(server: Loopback, settings: Set
         await process.start(tmp_path)
         code, log = await process.finished()
     assert code == 1
-    assert log.splitlines()[-1] == REFUSED_LOGIN
+    assert log.splitlines()[-1] == LOGIN_REJECTED
     assert "Traceback" not in log
 
 
@@ -253,7 +257,7 @@ async def test_a_missing_intent_is_named_with_the_switch_to_flip(
         await process.start(tmp_path)
         code, log = await process.finished()
     assert code == 1
-    assert log.splitlines()[-1] == NO_INTENT
+    assert log.splitlines()[-1] == INTENT_DISABLED
     assert "Traceback" not in log
 
 
@@ -263,10 +267,12 @@ async def test_an_unreachable_discord_is_one_sentence(server: Loopback, settings
         await process.start(tmp_path)
         code, log = await process.finished()
     assert code == 1
-    assert "Discord cannot be reached" in log.splitlines()[-1]
+    assert "Can't reach Discord" in log.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("code", "words"), [(4004, REFUSED_LOGIN), (4011, "for good (code 4011)")])
+@pytest.mark.parametrize(
+    ("code", "words"), [(4004, LOGIN_REJECTED), (4011, "permanently closed the connection (code 4011)")]
+)
 async def test_a_connection_that_discord_ends_for_good_is_one_sentence(
     server: Loopback, settings: Settings, tmp_path: Path, code: int, words: str
 ) -> None:
@@ -288,7 +294,7 @@ async def test_a_metrics_port_that_is_taken_is_named(server: Loopback, settings:
         await process.start(tmp_path)
         status, log = await process.finished()
     assert status == 1
-    assert f"CHANNELMEM_METRICS_PORT {server.port} cannot be opened" in log.splitlines()[-1]
+    assert f"Can't open CHANNELMEM_METRICS_PORT {server.port}" in log.splitlines()[-1]
 
 
 @pytest.mark.parametrize("path", ["/users/@me", "/gateway/bot"])
@@ -305,7 +311,7 @@ async def test_sigterm_during_the_log_in_is_no_failure(
         await process.start(tmp_path)
         status, log = await process.finished()
     assert status == 0
-    assert [json.loads(line)["event"] for line in log.splitlines()][-2:] == ["leaving", "left"]
+    assert [json.loads(line)["event"] for line in log.splitlines()][-2:] == ["shutting down", "stopped"]
 
 
 @pytest.mark.parametrize("words", ["", TURTLES])
@@ -320,7 +326,7 @@ async def test_sigterm_while_redis_is_away_ends_in_order(
         if words:  # something is left that cannot be stored
             await scene.server.say(scene.general, scene.mark, words)
         # A bound for a bot that hangs; by itself it takes ten seconds at most.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             status, log = await process.terminate()
     assert status == 0
-    assert json.loads(log.splitlines()[-1])["event"] == "left"
+    assert json.loads(log.splitlines()[-1])["event"] == "stopped"

@@ -11,8 +11,19 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history import DiscordHistory
-from bot.privacy import FORGOTTEN, NOTHING, OPTED_IN, OPTED_OUT, PAUSED, RESUMED, describe
+from bot.history.discord_history import DiscordHistory
+from bot.privacy.texts import (
+    EXCLUDED,
+    FORGOTTEN,
+    MANAGERS_ONLY,
+    NOTHING_STORED,
+    OPTED_IN,
+    OPTED_OUT,
+    PAUSED,
+    RESUMED,
+    SERVER_ONLY,
+    describe,
+)
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -45,12 +56,12 @@ async def test_these_work_in_a_direct_message_too(scene: Scene, recording: Bot, 
 
 async def test_export_hands_over_ones_own_words_as_a_file(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     empty = await scene.server.slash(scene.general, scene.mark, "memory export me")
-    assert await scene.server.answered(empty) == NOTHING
+    assert await scene.server.answered(empty) == NOTHING_STORED
     await scene.server.say(scene.general, scene.mark, "Schildkröten 🐢")
     await scene.server.say(scene.general, scene.ann, "not mine")
     await scene.server.until(lambda: len(recorder.messages) == 2)
     slash = await scene.server.slash(scene.general, scene.mark, "memory export me")
-    assert await scene.server.answered(slash) == "1 messages of yours."
+    assert await scene.server.answered(slash) == "Here is 1 message you wrote."
     assert slash.ephemeral
     [line] = slash.files["my-messages.jsonl"].decode().splitlines()
     assert json.loads(line)["content"] == "Schildkröten 🐢"
@@ -62,14 +73,14 @@ async def test_export_hands_over_ones_own_words_as_a_file(scene: Scene, recordin
         ("memory pause", "pause", PAUSED),
         ("memory resume", "resume", RESUMED),
         ("memory clear", "clear", "I forgot this channel (0 messages)."),
-        ("memory status", "", "This channel is remembered (with archive): 0 messages."),
+        ("memory status", "", "I remember this channel (with archive): 0 messages."),
     ],
 )
 async def test_only_managers_decide_about_the_channel(
     scene: Scene, recording: Bot, recorder: Recorder, command: str, called: str, text: str
 ) -> None:
     refused = await scene.server.slash(scene.general, scene.mark, command)
-    assert await scene.server.answered(refused) == "Only people who may manage this channel can do that."
+    assert await scene.server.answered(refused) == MANAGERS_ONLY
     assert refused.ephemeral
     assert recorder.named(called) == []
     scene.server.world.allow(scene.general, scene.mark, manage_channels=True)
@@ -83,7 +94,7 @@ async def test_a_channel_command_in_a_direct_message_is_explained(
 ) -> None:
     dm = scene.server.world.add_dm(scene.mark)
     slash = await scene.server.slash(dm, scene.mark, "memory pause")
-    assert await scene.server.answered(slash) == "This is for server channels; there is no channel here."
+    assert await scene.server.answered(slash) == SERVER_ONLY
 
 
 async def test_when_redis_is_away_nothing_is_promised(
@@ -112,7 +123,7 @@ async def test_a_failure_of_ours_names_a_request_and_no_detail(
 
 async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     world = scene.server.world
-    guild = world.add_guild("New Place", scene.mark)
+    guild = world.add_guild("New Location", scene.mark)
     closed, opened = world.add_channel(guild, "closed"), world.add_channel(guild, "opened")
     world.deny(closed, world.bot, send_messages=True)
     guild.system_channel_id = closed.id
@@ -127,7 +138,7 @@ async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, record
 async def test_the_notice_can_be_switched_off(scene: Scene, recorder: Recorder) -> None:
     quiet = Settings(join_notice=False, cooldown_user_s=0)
     async with running(scene.server, quiet, cast("Memory", recorder), DiscordHistory(quiet)):
-        guild = scene.server.world.add_guild("New Place", scene.mark)
+        guild = scene.server.world.add_guild("New Location", scene.mark)
         lobby = scene.server.world.add_channel(guild, "lobby")
         await scene.server.invite_bot(guild)
         await scene.server.ask(lobby, scene.mark, "hello?")
@@ -136,7 +147,8 @@ async def test_the_notice_can_be_switched_off(scene: Scene, recorder: Recorder) 
 
 def test_status_is_said_in_words() -> None:
     held = ChannelStatus(messages=3, pending=1, oldest_ts=60, newest_ts=120, paused=True, archive=False)
-    assert describe(held, listed=True) == (
-        "This channel is paused (without archive): 3 messages, from <t:60:f> to <t:120:f>. 1 wait for their vector."
+    assert describe(held, included=True) == (
+        "I'm paused in this channel (without archive): 3 messages, from <t:60:f> to <t:120:f>. "
+        "Still waiting for an embedding: 1."
     )
-    assert "left out by my settings" in describe(held, listed=False)
+    assert describe(held, included=False) == EXCLUDED

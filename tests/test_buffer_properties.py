@@ -1,8 +1,8 @@
 """Random histories on real Redis against a simple model of what must be visible.
 
-Rules: add, edit, delete, bulk delete, clear, delete the channel, leave the guild, let time pass, embed late, a worker
-that dies between store and embed, a restart of the process. After each step every way of asking must agree with the
-model.
+Rules: add, edit, describe an attachment, delete, bulk delete, clear, delete the channel, leave the guild, let time
+pass, embed late, a worker that dies between store and embed, a restart of the process. After each step every way of
+asking must agree with the model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from channelmem.store.connection import connect
 from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.types import Message, Outcome, Source
+from channelmem.types import Attachment, Message, Outcome, Source
 
 T = TypeVar("T")
 CAP = 6
@@ -64,9 +64,18 @@ class Model:
             return Outcome.IGNORED
         if known is not None and known.revision >= one.revision:
             return Outcome.STORED
-        self.messages[one.id] = one
+        texts = {file.id: file.text for file in known.attachments} if known else {}
+        kept = tuple(replace(file, text=texts.get(file.id, "")) for file in one.attachments)
+        self.messages[one.id] = replace(one, attachments=kept)
         self.age()
         return Outcome.STORED if one.id in self.messages else Outcome.IGNORED
+
+    def enrich(self, number: int, text: str) -> bool:
+        known = self.messages.get(number)
+        if known is None or not known.attachments:
+            return False
+        self.messages[number] = replace(known, attachments=(replace(known.attachments[0], text=text),))
+        return True
 
     def empty(self, one: Message) -> None:
         known = self.messages.get(one.id)
@@ -136,7 +145,9 @@ class Histories(RuleBasedStateMachine):
     def sent(self, number: int, text: str, revision: int) -> Message:
         # The time of a message follows from its id, as with snowflakes; two ids share a moment. Whatever is visible has
         # at least 100 seconds left, more than a history takes: Redis expires documents in real time.
-        return message(number, text, ts=NOW - 7_900 + number // 2 * 1_200.0, revision=float(revision))
+        ts = NOW - 7_900 + number // 2 * 1_200.0
+        picture = () if revision == 2 else (Attachment(number * 10, name="pic"),)  # the second edit removes it
+        return message(number, text, ts=ts, revision=float(revision), attachments=picture)
 
     @rule(number=NUMBERS, text=WORDS)
     def add(self, number: int, text: str) -> None:
@@ -152,6 +163,18 @@ class Histories(RuleBasedStateMachine):
     def edit(self, number: int, text: str, revision: int) -> None:
         one = self.sent(number, text, revision)
         assert self.run(self.store.edit(one)) == self.model.add(one)
+
+    @rule(number=NUMBERS, text=WORDS)
+    def describe(self, number: int, text: str) -> None:
+        done = self.run(self.store.enrich(GUILD, CHANNEL, number, number * 10, text))
+        assert done == self.model.enrich(number, text)
+
+    @precondition(lambda self: self.model.messages)
+    @rule(data=st.data(), text=WORDS, revision=st.integers(1, 3))
+    def edit_what_is_described(self, data: st.DataObject, text: str, revision: int) -> None:
+        number = data.draw(st.sampled_from(sorted(self.model.messages)))
+        self.describe(number, "turtles")
+        self.edit(number, text, revision)
 
     @rule(number=NUMBERS, revision=st.integers(1, 3))
     def edit_to_nothing(self, number: int, revision: int) -> None:
@@ -197,7 +220,7 @@ class Histories(RuleBasedStateMachine):
         one = data.draw(st.sampled_from(sorted(self.model.messages.values(), key=lambda one: one.id)))
         if late:
             one = replace(one, content="something else", revision=one.revision + 0.5)
-        self.run(self.store.commit([(one, self.embedder.vector(one.content))]))
+        self.run(self.store.commit([(one, self.embedder.vector(one.searchable))]))
 
     @rule()
     def a_worker_embeds_everything(self) -> None:
@@ -260,13 +283,13 @@ class Histories(RuleBasedStateMachine):
             assert hit.message == known[hit.message.id]
             if hit.similarity is not None:
                 assert hit.message.id not in pending
-                wanted = float(self.embedder.vector(hit.message.content) @ self.embedder.vector("turtles"))
+                wanted = float(self.embedder.vector(hit.message.searchable) @ self.embedder.vector("turtles"))
                 assert abs(hit.similarity - wanted) < 0.01
         with_vector = {hit.message.id for hit in found.hits if hit.similarity is not None}
         assert with_vector | pending == known.keys()
         if query.source is Source.ARCHIVE:
             by_text = {hit.message.id for hit in found.hits if hit.text_score is not None}
-            assert by_text == {one.id for one in expected if one.content == "turtles"}
+            assert by_text == {one.id for one in expected if "turtles" in one.searchable}
 
 
 def _url(settings: Settings) -> str:

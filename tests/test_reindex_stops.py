@@ -247,7 +247,7 @@ def test_the_command_says_how_many_texts_the_model_failed_on(
     monkeypatch.setattr(cli, "open_embedder", lambda _settings, _progress: PickyModel())
     said = CliRunner().invoke(cli.app, [])
     assert said.exit_code == 0, said.output
-    assert "1 messages were embedded anew." in said.output
+    assert "Re-embedded 1 messages." in said.output
     assert "The model failed on 1 more" in said.output
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import sys
 from importlib import import_module
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -47,8 +48,18 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"channelmem {version('channelmem')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Typer needs a callback to treat a group without own commands as one."""
 
 
@@ -60,5 +71,5 @@ def main() -> None:
     try:
         app(prog_name="channelmem")
     except ChannelmemError as error:
-        Console(stderr=True).print(f"[bold red]channelmem:[/] {escape(str(error))}", highlight=False)
+        Console(stderr=True).print(f"[bold red]channelmem:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)

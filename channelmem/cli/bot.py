@@ -1,15 +1,16 @@
-"""`channelmem bot`: starts the Discord bot, as `python -m bot` does."""
+"""`channelmem bot`: starts the Discord bot, like `python -m bot`. In: the environment. Out: an exit code."""
 
 from __future__ import annotations
 
 import typer
 
-from bot.__main__ import main
+from channelmem.extras import load
 
 app = typer.Typer()
 
 
 @app.command()
 def bot() -> None:
-    """Start the Discord bot. DISCORD_TOKEN comes from the environment or .env; Ctrl-C or SIGTERM stops it in order."""
-    raise typer.Exit(main())
+    """Start the Discord bot. DISCORD_TOKEN comes from the environment or .env; Ctrl-C or SIGTERM stops it cleanly."""
+    # Loaded here, since `channelmem --help` looks at every command, with or without discord.py.
+    raise typer.Exit(load("bot.__main__", "discord", "The Discord bot").main())

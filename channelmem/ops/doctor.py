@@ -16,17 +16,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import psutil
 import redis
 
 from channelmem.embedding.model import find_source, ready
-from channelmem.errors import ChannelmemError
+from channelmem.errors import ChannelmemError, ConfigError
+from channelmem.extras import load
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, unknown, variable
 from channelmem.store.keys import keys_of
 
-API = "https://discord.com/api/v10"
 MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review to a small bot
 CLOCK_DRIFT_S = 2.0
 DISK_FREE = 500 * 2**20
@@ -165,18 +164,17 @@ async def check_discord(settings: Settings) -> Iterator[Check]:
     if settings.discord_token is None:
         says = "DISCORD_TOKEN is not set; only the bot needs it (Developer Portal -> your application -> Bot)"
         return iter([Check("token", Health.NOTE, says)])
-    headers = {"Authorization": f"Bot {settings.discord_token.get_secret_value()}"}
-    base = (settings.discord_api_base or API).rstrip("/")
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5), headers=headers) as session,
-            session.get(f"{base}/applications/@me") as reply,
-        ):
-            status, body = reply.status, await reply.json() if reply.ok else {}
-    except (aiohttp.ClientError, TimeoutError) as error:
-        says = f"could not reach Discord to check it ({type(error).__name__}); check the network and the proxy"
+        discord_api = load("channelmem.ops.discord_api", "discord", "The Discord bot")
+    except ConfigError as error:
+        return iter([Check("token", Health.BAD, str(error))])
+    try:
+        token = settings.discord_token.get_secret_value()
+        status, flags = await discord_api.application(token, settings.discord_api_base)
+    except discord_api.UnreachableError as error:
+        says = f"could not reach Discord to check it ({error}); check the network and the proxy"
         return iter([Check("token", Health.BAD, says)])
-    return iter(_judge_token(status, int(body.get("flags", 0))))
+    return iter(_judge_token(status, flags))
 
 
 def _judge_token(status: int, flags: int) -> list[Check]:

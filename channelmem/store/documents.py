@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from channelmem.policy import Limits
+from channelmem.store.attachments import BEGIN, from_json, split_mark, to_json, to_mark
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.types import Message, Person
+from channelmem.types import Attachment, Message, Person
 
 SEPARATOR = "\x1f"
 _PARENT = struct.Struct("<Qd")
@@ -49,7 +50,7 @@ def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]
         room(message.guild_id, message.channel_id),
         padded(message.id),
         message.author_id,
-        message.content,
+        message.searchable if message.attachments else message.content,
         repr(message.ts),
         "own" if message.own else "addressed" if message.addressed else "",
         about,
@@ -65,20 +66,23 @@ def pack_limits(limits: Limits) -> str:
 
 
 def pack(message: Message) -> bytes:
-    """The `about` field: revision, name, explicit parent and mentions; last, in binary, the probable parents."""
+    """The `about` field: revision, name, explicit parent, mentions with attachments; last, in binary, the probable
+    parents."""
+    mentions = " ".join(map(str, message.mentions))
     readable = (
         to_revision(message),
         message.author,
         "" if message.reply_to is None else str(message.reply_to),
-        " ".join(map(str, message.mentions)),
+        mentions + to_json(message.attachments) if message.attachments else mentions,
         "",
     )
     return SEPARATOR.join(readable).encode() + b"".join(_PARENT.pack(*parent) for parent in message.parents)
 
 
 def to_revision(message: Message) -> str:
-    """Empty if the message was never edited."""
-    return repr(message.revision) if message.revision else ""
+    """Empty if the message was never edited; carries a mark once its attachments are described."""
+    revision = repr(message.revision) if message.revision else ""
+    return revision + to_mark(message) if message.attachments else revision
 
 
 def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
@@ -90,6 +94,11 @@ def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequen
 def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
     author_id, text, ts, flag, about = fields
     revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
+    attachments: tuple[Attachment, ...] = ()
+    if mentions and BEGIN in mentions:
+        mentions, begin, items = mentions.partition(BEGIN)
+        attachments = from_json(begin + items)
+        revision, text = split_mark(revision, text)
     return Message(
         guild_id,
         channel_id,
@@ -105,6 +114,7 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
         float(revision) if revision else 0.0,
         (),
         tuple(_PARENT.iter_unpack(parents)) if parents else (),
+        attachments,
     )
 
 

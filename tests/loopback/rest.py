@@ -56,7 +56,10 @@ class Rest:
         self.calls: list[Call] = []
         self.violations: list[str] = []
         self.interactions = Interactions(self.world, self.dispatch)
-        self.delay_s: dict[str, float] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+        """By path: matching requests wait for the event."""
+        self.waiting: list[str] = []
+        """Paths of the requests that wait at a gate."""
         self.on_the_way: dict[str, Callable[[], Awaitable[None]]] = {}
         """By path: what happens once, after the next answer was made and before it arrives."""
         self.token = "loopback-token"
@@ -100,7 +103,7 @@ class Rest:
         request[BODY], request[FILES] = body, files
         response = self._fault(request.method, path) or self._unauthorised(request)
         if response is None:
-            await asyncio.sleep(self._delay(path))
+            await self._gate(path)
             self._check(openapi.request_problems(request.method, path, body) if body is not None else [])
             made = await handler(request)
             assert isinstance(made, web.Response)
@@ -111,8 +114,11 @@ class Rest:
         self.loopback.changed()
         return response
 
-    def _delay(self, path: str) -> float:
-        return max((s for pattern, s in self.delay_s.items() if re.search(pattern, path)), default=0.0)
+    async def _gate(self, path: str) -> None:
+        for gate in [gate for pattern, gate in self.gates.items() if re.search(pattern, path)]:
+            self.waiting.append(path)
+            self.loopback.changed()
+            await gate.wait()
 
     async def _meanwhile(self, path: str) -> None:
         for pattern in [pattern for pattern in self.on_the_way if re.search(pattern, path)]:

@@ -22,6 +22,9 @@ from .world import World
 
 T = TypeVar("T")
 
+PATIENCE_S = 60.0
+"""A bound for tests that hang; nothing is expected to take this long."""
+
 
 class Loopback:
     """`async with Loopback() as discord_`: people speak with `say`, `slash`, `react`; answers are awaited."""
@@ -63,7 +66,7 @@ class Loopback:
     def changed(self) -> None:
         self._changed.set()
 
-    async def until(self, probe: Callable[[], T | None], timeout_s: float = 20) -> T:
+    async def until(self, probe: Callable[[], T | None], timeout_s: float = PATIENCE_S) -> T:
         """Waits until the probe gives something; looks after every request of the bot, and now and then."""
         async with asyncio.timeout(timeout_s):
             while not (found := probe()):
@@ -89,6 +92,14 @@ class Loopback:
         body = rate_limit_body(0.1) if limited else {"code": 0, "message": f"{status}: injected"}
         headers = {"Retry-After": "0.1"} | ({"Via": "1.1 loopback"} if via else {}) if limited else {}
         self.rest.faults.append(Fault(method, re.compile(path), status, body, headers, times, spare))
+
+    def hold(self, path: str) -> asyncio.Event:
+        """Requests to this path wait until the event is set."""
+        gate = self.rest.gates[path] = asyncio.Event()
+        return gate
+
+    async def until_held(self, path: str, count: int = 1) -> None:
+        await self.until(lambda: len([one for one in self.rest.waiting if re.search(path, one)]) >= count)
 
     # --- what people do ---
 
@@ -240,7 +251,7 @@ class Loopback:
         refers = (m for m in self.sent(channel) if m.get("message_reference", {}).get("message_id") == to["id"])
         return list(refers)
 
-    async def reply(self, to: Json, timeout_s: float = 20) -> Json:
+    async def reply(self, to: Json, timeout_s: float = PATIENCE_S) -> Json:
         """The bot's answer to a message."""
         return (await self.until(lambda: self.replies(to), timeout_s))[0]
 

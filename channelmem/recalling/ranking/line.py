@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 
 import snowballstemmer
 
+from channelmem.types import Message
+
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.+#-][^\W_]+)*[+#]*")  # noqa: RUF001  (people type this apostrophe)
 _PARTS: Final = re.compile(r"[^\W\d_]{3,}|\d{2,}")
 _STEMMER: Final = snowballstemmer.stemmer("english")
@@ -125,6 +127,11 @@ class LineFeatures(NamedTuple):
 def read(text: str) -> LineFeatures:
     found = stems(text)
     return LineFeatures(frozenset(found), forms(text), asking(text), len(text.split()), len(found) < 3)
+
+
+def read_message(message: Message) -> LineFeatures:
+    """What a message says, and what its attachments show."""
+    return read(message.searchable if message.attachments else message.content)
 
 
 def forget_read() -> None:

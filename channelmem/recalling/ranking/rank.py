@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, stem, stems, tells
+from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, read_message, stem, stems, tells
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
 from channelmem.types import Message, Window
@@ -157,7 +157,7 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
 def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
     topic = tuple(dict.fromkeys(stems(ask.topic)))
-    lines = [read(message.content) for message in pool.messages]
+    lines = [read_message(message) for message in pool.messages]
     present, literal = _present(lines, ask.topic, topic)
     if emoji := emoji_of(ask.topic):
         topic, present = emoji, _shown(pool.messages, emoji)
@@ -200,7 +200,7 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     kept: list[int] = []
     for index in indexes:
         message = messages[index]
-        key = (message.author_id, read(message.content).stems or message.content)
+        key = (message.author_id, read_message(message).stems or message.content)
         if key not in seen:
             seen.add(key)
             kept.append(index)

@@ -81,7 +81,7 @@ class Cosines:
         newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
         try:
             async with asyncio.timeout(self._wait_s):
-                cosines[newest] = await self._embedder.embed_messages([messages[i].content for i in newest]) @ vector
+                cosines[newest] = await self._embedder.embed_messages([messages[i].searchable for i in newest]) @ vector
         except (TimeoutError, *FAILURES):
             # Their words still count; waiting longer would make everybody's question slow. A text that the model
             # fails on never gets its vector (the worker says which), and must not fail every question near it.

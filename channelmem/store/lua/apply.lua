@@ -65,7 +65,7 @@ end
 local function revision_of(channel, id)
   if not redis.call('ZSCORE', CHAN .. channel, id) then return nil end
   local about = redis.call('HGET', MSG .. channel .. ':' .. id, 'about')
-  return about and (tonumber(revision(about)) or 0)
+  return about and (tonumber(edited(about)) or 0)
 end
 
 local function refused(m, room)
@@ -123,7 +123,7 @@ end
 local function add(guild, channel, id, author, text, ts, flag, about, person, limits)
   local m = {
     guild = guild, channel = channel, id = id, author = author, text = text, flag = flag, about = about,
-    person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(revision(about)) or 0,
+    person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(edited(about)) or 0,
   }
   local room = room_of(channel, limits_of(limits))
   if refused(m, room) then return 0 end
@@ -131,6 +131,7 @@ local function add(guild, channel, id, author, text, ts, flag, about, person, li
     local known = revision_of(channel, id)
     if known and m.rev <= known then return 1 end
     redis.call('ZADD', CHAN .. channel, ts, id)
+    keep_descriptions(m)
   end
   if prune(m, room) then return 0 end
   write(m, room)

@@ -10,9 +10,15 @@ local function tag(channel)
   return channel
 end
 
--- `about` holds what no query needs, the revision first ('' if the message was never edited).
+-- `about` holds what no query needs, the revision first ('' if the message was never edited). Once an attachment is
+-- described, the revision carries a mark of the text (attachments.lua): a vector fits only the text it was made of.
 local function revision(about)
   return string.match(about, '^[^\31]*')
+end
+
+-- The revision without that mark: when the author edited the message.
+local function edited(about)
+  return string.match(about, '^[^\31~]*')
 end
 
 -- Takes ids out of the order, which hides them; unlinks their documents now or leaves them to the drain.

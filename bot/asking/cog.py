@@ -1,0 +1,232 @@
+"""Cog: answers questions. In: a mention, a reply to the bot, /ask. Out: a delivered answer, which /why explains."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+import discord
+import structlog
+from discord import app_commands
+from discord.ext import commands
+
+from bot.asking.cooldown import Cooldown
+from bot.asking.delivery import NO_PINGS, Delivery, InteractionDelivery, ReplyDelivery
+from bot.asking.questions import QuestionBuilder
+from bot.asking.refusals import DIRECT_MESSAGE, refusal
+from bot.asking.traces import Trace, Traces, explain, trace_of
+from bot.context import BotContext
+from bot.errors import FAILED
+from bot.messages.convert import is_addressed
+from bot.messages.permissions import MESSAGE_CHANNELS
+from channelmem.llm.responder import Location, Responder, ResponderError
+from channelmem.types import Answer, Question
+
+DISLIKE = "👎"
+WAIT = "⏳"
+COOLING_DOWN = "One question at a time, please. Try again in {seconds} s."
+NOT_ANSWERED = "I haven't answered you here recently."
+UNDELIVERED = (discord.HTTPException, aiohttp.ClientError, OSError)
+"""Discord does not let the bot write there, or can't be reached: no apology would arrive either."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question on its way to an answer."""
+
+    question: Question
+    delivery: Delivery
+    channel: discord.abc.Snowflake | None
+    asker: discord.User | discord.Member
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
+
+
+class Asking(commands.Cog):
+    """`until_stored` waits until what was said in a channel before the question is stored."""
+
+    def __init__(
+        self,
+        context: BotContext,
+        traces: Traces,
+        until_stored: Callable[[int], Awaitable[None]],
+        responder: Responder | None,
+    ) -> None:
+        self.context, self.traces = context, traces
+        self._until_stored, self._responder = until_stored, responder
+        settings = context.settings
+        self._cooldown = Cooldown(settings.cooldown_user_s, settings.cooldown_channel_s)
+        self._questions = QuestionBuilder(context)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- ways to ask ---
+
+    @commands.Cog.listener()
+    async def on_message(self, message: discord.Message) -> None:
+        by_person = not (message.author.bot or message.webhook_id or message.is_system())
+        if not by_person or not is_addressed(message, self.context.me):
+            return
+        allowed, wait_s = self._cooldown.take(message.author.id, message.channel.id)
+        if not allowed:
+            self.context.metrics.cooldowns.inc()
+            await _react(message, WAIT)
+            return
+        question = self._questions.from_message(message)
+        self._start(Request(question, ReplyDelivery(message), message.channel, message.author), wait_s)
+
+    @app_commands.command(name="ask", description="Ask what was said in this channel")
+    @app_commands.describe(
+        question="For example: what did Ann say about the release?", private="Only you see the answer"
+    )
+    async def ask(self, interaction: discord.Interaction, question: str, private: bool = False) -> None:
+        allowed, wait_s = self._cooldown.take(interaction.user.id, interaction.channel_id or 0)
+        if not allowed:
+            self.context.metrics.cooldowns.inc()
+            text = COOLING_DOWN.format(seconds=max(1, round(wait_s)))
+            await interaction.response.send_message(text, ephemeral=True)
+            return
+        await interaction.response.defer(ephemeral=private, thinking=True)
+        asked = await self._questions.from_interaction(interaction, question, private=private)
+        delivery = InteractionDelivery(interaction, private=private)
+        self._start(Request(asked, delivery, interaction.channel, interaction.user), wait_s)
+
+    @app_commands.command(name="why", description="Show what my last answer to you here was based on")
+    async def why(self, interaction: discord.Interaction) -> None:
+        trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
+        text = explain(trace) if trace else NOT_ANSWERED
+        await interaction.response.send_message(
+            text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True
+        )
+
+    @commands.Cog.listener()
+    async def on_raw_reaction_add(self, payload: discord.RawReactionActionEvent) -> None:
+        is_dislike = (payload.emoji.name or "").startswith(DISLIKE)  # in any skin tone
+        trace = self.traces.of_message(payload.message_id) if is_dislike else None
+        if trace is None or payload.user_id == self.context.me.id or payload.user_id in trace.disliked_by:
+            return
+        trace.disliked_by.add(payload.user_id)
+        kind, mode = trace.route.kind.value, trace.route.mode.value
+        self.context.metrics.disliked.labels(kind=kind, mode=mode).inc()
+        log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
+
+    # --- the one way to answer ---
+
+    async def answer(self, request: Request) -> None:
+        if refused := self._refusal(request):
+            await request.delivery.send(refused)
+            return
+        drops = self.traces.drops
+        answer = await request.delivery.while_thinking(self._look_up(request.question))
+        self.context.metrics.answered(answer)
+        self._keep_trace(request, answer, drops)
+        await self._deliver(request, answer)
+        _log_answer(request.question, answer)
+
+    def _refusal(self, request: Request) -> str:
+        if request.question.is_dm:
+            return "" if self._responder is not None else DIRECT_MESSAGE
+        return refusal(request.question, request.channel, request.asker, self.context.settings)
+
+    async def _look_up(self, question: Question) -> Answer:
+        await self._until_stored(question.channel_id)
+        return await self.context.memory.ask(question)
+
+    def _keep_trace(self, request: Request, answer: Answer, drops: int) -> None:
+        """Before the answer is visible: /why may come right after it. Not if somebody was forgotten meanwhile, since
+        the answer may name them."""
+        trace = trace_of(request.id, request.question, answer)
+        if drops == self.traces.drops:
+            self.traces.keep(trace)
+        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops)
+
+    def _link(self, message_id: int, trace: Trace, drops: int) -> None:
+        if drops == self.traces.drops:
+            self.traces.link(message_id, trace)
+
+    async def _deliver(self, request: Request, answer: Answer) -> None:
+        """In the language model's words if there is a model; if it fails, as quotes."""
+        if self._responder is not None:
+            growing = self._responder.respond(request.question, answer, _location(request.channel))
+            try:
+                await request.delivery.stream(growing)
+            except ResponderError as error:
+                log.warning("language model failed", problem=str(error))
+            else:
+                return
+            # The model took its time: messages deleted or edited meanwhile must not be quoted.
+            answer = await self._look_up(request.question)
+        await request.delivery.send(answer.text)
+
+    # --- running and stopping ---
+
+    def _start(self, request: Request, wait_s: float) -> None:
+        task = asyncio.create_task(self._run(request, wait_s))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, request: Request, wait_s: float) -> None:
+        """Answers; a failure is logged and, where Discord lets the bot write, admitted."""
+        structlog.contextvars.bind_contextvars(request_id=request.id)
+        await asyncio.sleep(wait_s)
+        error = await _error_of(asyncio.create_task(self.answer(request)))
+        if error is None:
+            return
+        if isinstance(error, UNDELIVERED):
+            self.traces.discard(request.id)
+            log.warning("answer not delivered", problem=str(error))
+            return
+        log.error("answer failed", exc_info=error)
+        with contextlib.suppress(*UNDELIVERED):
+            await request.delivery.send(FAILED.format(request_id=request.id))
+
+    async def drain(self, timeout_s: float) -> None:
+        """Lets answers in progress finish; cancels those that take longer, because the bot is about to disconnect."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+        late = list(self._tasks)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+
+async def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    """Waits for the task and takes it along when cancelled."""
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait({task})
+        raise
+    return task.exception()
+
+
+def _location(channel: object) -> Location:
+    if isinstance(channel, MESSAGE_CHANNELS):
+        return Location(channel.guild.name, channel.name)
+    return Location()
+
+
+async def _react(message: discord.Message, emoji: str) -> None:
+    try:
+        await message.add_reaction(emoji)
+    except discord.HTTPException as error:
+        log.debug("could not add a reaction", status=error.status)
+
+
+def _log_answer(question: Question, answer: Answer) -> None:
+    log.info(
+        "answered",
+        guild_id=question.guild_id,
+        channel_id=question.channel_id,
+        kind=answer.route.kind.value,
+        mode=answer.route.mode.value,
+        found=answer.found,
+        hits=len(answer.hits),
+        tried=[looked.source.value for looked in answer.tried],
+        ms=round(answer.ms.total, 1),
+    )

@@ -1,0 +1,91 @@
+"""Builds questions. In: a message that addresses the bot, or /ask. Out: channelmem's Question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import discord
+
+from bot.context import BotContext
+from bot.messages.convert import question_text, replied_to, to_person
+from bot.messages.members import fetch_members
+from bot.messages.permissions import MESSAGE_CHANNELS, readable_channel_ids
+from channelmem.types import Kind, Person, Question
+
+ISOLATE = "🚫"
+"""In a question: answer without looking anything up."""
+USER_MENTION = re.compile(r"<@!?(\d{1,19})>")
+"""People can type anything as an id, and it is sent to the gateway: only what may fit into 63 bits is accepted."""
+MAX_MENTIONS = 5
+MAX_ID = 2**63 - 1
+
+
+class QuestionBuilder:
+    def __init__(self, context: BotContext) -> None:
+        self._context = context
+
+    def from_message(self, message: discord.Message) -> Question:
+        me, author = self._context.me, message.author
+        text = question_text(message, me)
+        return Question(
+            guild_id=message.guild.id if message.guild else 0,
+            channel_id=message.channel.id,
+            id=message.id,
+            asker_id=author.id,
+            asker=author.display_name,
+            text=text.replace(ISOLATE, "").strip(),
+            ts=message.created_at.timestamp(),
+            reply_to=replied_to(message),
+            mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id),
+            bot=self._bot_person(message.guild),
+            is_dm=message.guild is None,
+            joined_ts=_joined_ts(author),
+            readable_channel_ids=self._readable(message.channel, author, private=False),
+            kind=Kind.NONE if ISOLATE in text else None,
+        )
+
+    async def from_interaction(self, interaction: discord.Interaction, text: str, *, private: bool) -> Question:
+        user, guild = interaction.user, interaction.guild
+        mentioned = await self._mentioned(guild, text)
+        return Question(
+            guild_id=interaction.guild_id or 0,
+            channel_id=interaction.channel_id or 0,
+            id=interaction.id,
+            asker_id=user.id,
+            asker=user.display_name,
+            text=_with_names(text, mentioned).replace(ISOLATE, "").strip(),
+            ts=interaction.created_at.timestamp(),
+            mentions=mentioned,
+            bot=self._bot_person(guild),
+            is_dm=guild is None,
+            joined_ts=_joined_ts(user),
+            readable_channel_ids=self._readable(interaction.channel, user, private=private),
+            kind=Kind.NONE if ISOLATE in text else None,
+        )
+
+    async def _mentioned(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
+        """Discord does not resolve mentions in a command's text, so the members are looked up."""
+        found = (int(id_) for id_ in USER_MENTION.findall(text))
+        ids = [id_ for id_ in found if id_ <= MAX_ID and id_ != self._context.me.id][:MAX_MENTIONS]
+        members = await fetch_members(guild, ids) if guild and ids else {}
+        return tuple(to_person(members[id_]) for id_ in ids if id_ in members)
+
+    def _bot_person(self, guild: discord.Guild | None) -> Person:
+        return to_person(guild.me if guild else self._context.me)  # type: ignore[arg-type]  # (a ClientUser is a user)
+
+    def _readable(self, channel: object, asker: discord.User | discord.Member, *, private: bool) -> tuple[int, ...]:
+        if isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member):
+            return readable_channel_ids(channel, asker, self._context.settings, private=private)
+        return ()
+
+
+def _with_names(text: str, mentioned: Sequence[Person]) -> str:
+    for person in mentioned:
+        text = text.replace(f"<@{person.id}>", f"@{person.name}").replace(f"<@!{person.id}>", f"@{person.name}")
+    return USER_MENTION.sub("", text)
+
+
+def _joined_ts(user: discord.User | discord.Member) -> float | None:
+    joined = user.joined_at if isinstance(user, discord.Member) else None
+    return joined.timestamp() if joined else None

@@ -1,0 +1,226 @@
+"""Cog: catches up with Discord. In: a guild that becomes available (start, join, reconnect). Out: a Memory in line
+with it.
+
+Only the gap is fetched: from the first message heard in this session (or the channel's newest) down to the newest one
+stored before, newest first so that it is useful at once, within a budget per channel. The gaps of a guild are recorded
+in Memory before its first page is fetched, because live messages soon hide them, and shrink with every page: an
+interrupted gap is closed later.
+
+Every page is compared with what was stored before (`reconcile`). A channel without a gap but with stored messages
+costs one request for its newest page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import aiohttp
+import discord
+import structlog
+from discord.ext import commands
+
+from bot.backfill.pages import PAGE_SIZE, Page, convert, fetch_page
+from bot.backfill.reconcile import Reconciler, StoredRevisions
+from bot.backfill.session_gaps import SessionGaps
+from bot.context import BotContext
+from bot.messages.permissions import MessageChannel, can_read, is_remembered, message_channels
+from channelmem.errors import ChannelmemError, RedisUnavailableError
+
+PARALLEL_CHANNELS = 2
+"""Over all guilds: live answers come first within Discord's rate limits."""
+ATTEMPTS_AFTER_S = (0.0, 30.0, 120.0, 600.0)
+"""Wait before each attempt at a guild: a Discord outage may last a while."""
+REDIS_RETRY_S = 15.0
+"""Between two checks for Redis."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IdRange:
+    """Ids strictly between `oldest` and `newest` are missing; `newest` None means up to the channel's newest."""
+
+    newest: int | None
+    oldest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """What to fetch for a channel."""
+
+    channel: MessageChannel
+    missing: list[IdRange]
+    includes_newest: bool
+    """The pages of `missing` start at the channel's newest message, or at the first one heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Channel ids that one run over a guild has finished, and those whose gap it recorded."""
+
+    done: set[int] = field(default_factory=set)
+    recorded: set[int] = field(default_factory=set)
+
+
+def _merge(fresh: IdRange | None, left: IdRange | None) -> list[IdRange]:
+    """Both ranges, newer first; as one if they overlap."""
+    if fresh and left and (left.newest is None or left.newest > fresh.oldest):
+        return [IdRange(fresh.newest, min(fresh.oldest, left.oldest))]
+    return [one for one in (fresh, left) if one]
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("backfill failed", exc_info=error)
+
+
+class Backfill(commands.Cog):
+    def __init__(self, context: BotContext, gaps: SessionGaps) -> None:
+        self.context, self.gaps = context, gaps
+        self.memory, self.settings = context.memory, context.settings
+        self._fetches_new = self.settings.backfill and self.settings.backfill_messages > 0
+        """If not, stored messages are still reconciled with edits and deletes."""
+        self._reconciler = Reconciler(context)
+        self._slots = asyncio.Semaphore(PARALLEL_CHANNELS)
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    @commands.Cog.listener()
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        self.start(guild)
+
+    @commands.Cog.listener()
+    async def on_guild_join(self, guild: discord.Guild) -> None:
+        self.start(guild)
+
+    def start(self, guild: discord.Guild) -> None:
+        """One run per guild: a newer session knows more than the last one, so its run takes over."""
+        self.stop(guild)
+        task = self._running[guild.id] = asyncio.create_task(self.run(guild), name=f"backfill {guild.id}")
+        task.add_done_callback(_log_failure)
+
+    @commands.Cog.listener()
+    async def on_guild_remove(self, guild: discord.Guild) -> None:
+        self.stop(guild)
+
+    def stop(self, guild: discord.Guild) -> None:
+        if (running := self._running.pop(guild.id, None)) is not None:
+            running.cancel()
+
+    async def cog_unload(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def run(self, guild: discord.Guild) -> None:
+        """Closes all gaps of a guild: first the fresh ones, then those an earlier run left open."""
+        progress = Progress()
+        for wait_s in ATTEMPTS_AFTER_S:
+            await asyncio.sleep(wait_s)
+            await self._until_redis_is_up(guild.id)
+            if await self._attempt(guild, progress):
+                return
+        log.warning("giving up on backfill until the next start or reconnect", guild_id=guild.id)
+
+    async def _until_redis_is_up(self, guild_id: int) -> None:
+        """Returns once Redis has taken everything queued. Giving up earlier would lose the gap: once Redis is back,
+        the messages heard meanwhile hide what was missed."""
+        for attempt in itertools.count():
+            with contextlib.suppress(RedisUnavailableError):
+                await self.memory.gaps(guild_id)
+                if self.memory.available:
+                    return
+            if not attempt:
+                log.warning("backfill postponed", guild_id=guild_id, problem=RedisUnavailableError.__name__)
+            await asyncio.sleep(REDIS_RETRY_S)
+
+    async def _attempt(self, guild: discord.Guild, progress: Progress) -> bool:
+        """True if no channel is left to fetch or to compare."""
+        wanted = [c for c in message_channels(guild) if self._is_wanted(c) and c.id not in progress.done]
+        try:
+            gaps = await self.memory.gaps(guild.id)
+            left = {gap.channel_id: IdRange(gap.newest_id, gap.oldest_id) for gap in gaps if self._fetches_new}
+            plans = [await self._plan(channel, left.get(channel.id), progress) for channel in wanted]
+        except ChannelmemError as error:
+            log.warning("backfill postponed", guild_id=guild.id, problem=type(error).__name__)
+            return False
+        return all(await asyncio.gather(*(self._carry_out(plan, progress) for plan in plans)))
+
+    def _is_wanted(self, channel: MessageChannel) -> bool:
+        return is_remembered(channel, self.settings) and can_read(channel, channel.guild.me)
+
+    async def _plan(self, channel: MessageChannel, left: IdRange | None, progress: Progress) -> ChannelPlan:
+        """What was missed just now, then what an earlier run left open."""
+        fresh = await self._fresh(channel) if self._fetches_new and channel.id not in progress.recorded else None
+        missing = _merge(fresh, left)
+        if fresh is not None:
+            lowest = min(one.oldest for one in missing)
+            await self.memory.note_gap(channel.guild.id, channel.id, fresh.newest, lowest)
+            progress.recorded.add(channel.id)
+        return ChannelPlan(channel, missing, fresh is not None or any(one.newest is None for one in missing))
+
+    async def _fresh(self, channel: MessageChannel) -> IdRange | None:
+        stored, first_heard = await self.gaps.gap(channel.guild.id, channel.id)
+        last = channel.last_message_id
+        if first_heard is None and (last is None or last <= (stored or 0)):
+            return None  # nothing was said since: no request needed
+        return IdRange(first_heard, stored or 0)
+
+    async def _carry_out(self, plan: ChannelPlan, progress: Progress) -> bool:
+        """A channel that fails keeps its recorded gap and does not stop the others."""
+        async with self._slots:
+            try:
+                await self.catch_up(plan, progress)
+            except (discord.HTTPException, aiohttp.ClientError, OSError, ChannelmemError) as error:
+                log.warning("backfill interrupted", problem=type(error).__name__)
+                return False
+            return True
+
+    async def catch_up(self, plan: ChannelPlan, progress: Progress) -> None:
+        """Fetches what is missing and applies missed edits and deletes on the way."""
+        channel = plan.channel
+        stored = await self._reconciler.stored(channel)
+        if plan.missing:
+            await self._fill(channel, await self._unheard(channel, plan.missing), stored)
+        if stored and not plan.includes_newest:
+            await self._reconciler.compare(channel, stored, await fetch_page(channel, None))
+        progress.done.add(channel.id)
+
+    async def _unheard(self, channel: MessageChannel, missing: list[IdRange]) -> list[IdRange]:
+        """The ranges without what was heard while the channel waited for its turn."""
+        _, first_heard = await self.gaps.gap(channel.guild.id, channel.id)
+        return [IdRange(first_heard if one.newest is None else one.newest, one.oldest) for one in missing]
+
+    async def _fill(self, channel: MessageChannel, missing: list[IdRange], stored: StoredRevisions) -> None:
+        guild_id, lowest = channel.guild.id, min(one.oldest for one in missing)
+        count, budget = 0, self.settings.backfill_messages
+        for ids in missing:
+            async for page, found in self.pages(channel, ids, budget - count):
+                await self._reconciler.compare(channel, stored, page)
+                if found:
+                    messages = await convert(self.context, channel, found)
+                    await self.memory.remember_many([message for message in messages if message.content])
+                    await self.memory.note_gap(guild_id, channel.id, found[-1].id, lowest)
+                count += len(found)
+        await self.memory.close_gap(guild_id, channel.id)
+        self.context.metrics.backfilled.inc(count)
+        log.info("backfilled", guild_id=guild_id, channel_id=channel.id, count=count)
+
+    async def pages(
+        self, channel: MessageChannel, ids: IdRange, budget: int
+    ) -> AsyncIterator[tuple[Page, list[discord.Message]]]:
+        """Pages, newest first, each with its messages in the range; ends at the range's lower end, at the budget, or
+        at messages too old to keep."""
+        before, too_old = ids.newest, time.time() - self.settings.lifetime_s
+        while budget > 0:
+            page = await fetch_page(channel, before)
+            inside = [m for m in page.messages if m.id > ids.oldest and m.created_at.timestamp() > too_old]
+            found = inside[:budget]
+            yield page, found
+            if len(found) < PAGE_SIZE:
+                return
+            before, budget = found[-1].id, budget - PAGE_SIZE

@@ -1,0 +1,49 @@
+"""Pages of a channel's history. In: a channel and a starting point. Out: messages ready to remember."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import discord
+
+from bot.context import BotContext
+from bot.messages.convert import is_command, to_message
+from bot.messages.members import fetch_members
+from bot.messages.permissions import MessageChannel
+from channelmem.types import Message
+
+PAGE_SIZE = 100
+"""The most Discord returns for one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Discord's reply to one request: every message that still exists in a stretch of the channel."""
+
+    messages: Sequence[discord.Message]
+    """Newest first, whoever wrote them."""
+    before: int | None
+    """Only messages older than this were requested; None for the channel's newest."""
+
+    def covers(self, message_id: int) -> bool:
+        """Whether a message that existed at the time of the request must be on the page."""
+        oldest = self.messages[-1].id if len(self.messages) >= PAGE_SIZE else 0
+        return oldest <= message_id and (self.before is None or message_id < self.before)
+
+
+async def fetch_page(channel: MessageChannel, before: int | None) -> Page:
+    """Makes one request."""
+    start = discord.Object(before) if before else None
+    return Page([m async for m in channel.history(limit=PAGE_SIZE, before=start, oldest_first=False)], before)
+
+
+async def convert(context: BotContext, channel: MessageChannel, messages: Sequence[discord.Message]) -> list[Message]:
+    """Messages of people and of the bot, oldest first; a command comes without its text."""
+    members = await fetch_members(channel.guild, (m.author.id for m in messages if not m.author.bot))
+    converted = (to_message(message, context.me, members) for message in reversed(messages))
+    return [_blank_command(message, context.settings.command_prefixes) for message in converted if message]
+
+
+def _blank_command(message: Message, prefixes: str) -> Message:
+    return replace(message, content="") if not message.own and is_command(message.content, prefixes) else message

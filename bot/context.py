@@ -1,0 +1,27 @@
+"""What every feature gets from the bot. In: nothing. Out: the Protocol that bot/client.py implements.
+
+Features depend on this instead of the client, so the client can wire them together without an import cycle.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import discord
+
+from bot.history.discord_history import DiscordHistory
+from bot.ops.metrics import Metrics
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+
+
+class BotContext(Protocol):
+    settings: Settings
+    memory: Memory
+    history: DiscordHistory
+    metrics: Metrics
+    shard_count: int
+
+    @property
+    def me(self) -> discord.ClientUser:
+        """The bot's own account; known after login."""

@@ -1,0 +1,1 @@
+"""Discord's own history, which answers questions when Memory has nothing stored."""

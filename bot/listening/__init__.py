@@ -1,0 +1,1 @@
+"""What people write, edit and delete: Discord's events become Memory calls."""

@@ -1,0 +1,143 @@
+"""Cog: listens to the guilds. In: Discord's events. Out: Memory calls, in the order of the events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import discord
+import structlog
+from discord.ext import commands
+
+from bot.backfill.session_gaps import SessionGaps
+from bot.context import BotContext
+from bot.messages.convert import is_command, to_message
+from bot.messages.permissions import is_remembered
+from channelmem.types import Message
+
+UNTIL_STORED_S = 1.0
+"""A question waits no longer than this: Redis may be unreachable."""
+
+log = structlog.get_logger(__name__)
+
+
+class Listening(commands.Cog):
+    def __init__(self, context: BotContext, gaps: SessionGaps) -> None:
+        self.context, self.gaps = context, gaps
+        self.memory, self.settings = context.memory, context.settings
+        self._being_stored: dict[int, set[asyncio.Event]] = {}
+        """By channel: messages, edits and deletes on their way to Memory."""
+
+    def memorable(self, message: discord.Message) -> Message | None:
+        """The message to remember; None for bots, commands, DMs and excluded channels."""
+        if not is_remembered(message.channel, self.settings):
+            return None
+        converted = to_message(message, self.context.me)
+        if converted is None or (not converted.own and is_command(converted.content, self.settings.command_prefixes)):
+            return None
+        return converted if converted.content else None
+
+    @commands.Cog.listener()
+    async def on_shard_connect(self, shard_id: int) -> None:
+        self.gaps.begin_session(shard_id, self.context.shard_count)
+
+    @commands.Cog.listener()
+    async def on_message(self, message: discord.Message) -> None:
+        # discord.py starts one task per event, in order; only what preserves that order may be awaited before
+        # `remember`.
+        memorable = self.memorable(message)
+        if memorable is None:
+            return
+        self.context.history.update(memorable)
+        with self._storing(memorable.channel_id):
+            if self.settings.backfill:
+                await self.gaps.heard(memorable.guild_id, memorable.channel_id, memorable.id)
+            outcome = await self.memory.remember(memorable)
+        self.context.metrics.messages.labels(outcome=outcome.value).inc()
+
+    @contextlib.contextmanager
+    def _storing(self, channel_id: int) -> Iterator[None]:
+        stored, others = asyncio.Event(), self._being_stored.setdefault(channel_id, set())
+        others.add(stored)
+        try:
+            yield
+        finally:
+            stored.set()
+            others.discard(stored)
+            if not others:
+                del self._being_stored[channel_id]
+
+    async def until_stored(self, channel_id: int) -> None:
+        """Waits until everything said, edited or deleted in the channel so far is stored: a question must see it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNTIL_STORED_S):
+                for stored in list(self._being_stored.get(channel_id, ())):
+                    await stored.wait()
+
+    @commands.Cog.listener()
+    async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
+        if payload.guild_id is None:
+            return
+        memorable = self.memorable(payload.message)
+        if payload.message.edited_at is None:
+            # Discord sends this for unfurled links and pins, too: nothing new was said. But the bot's own answer to a
+            # slash command starts as "is thinking" and gets its text this way.
+            if memorable is not None and memorable.own:
+                await self.memory.remember(memorable)
+        elif memorable is not None:
+            self.context.history.update(memorable)
+            await self._edit(memorable)
+        elif (converted := to_message(payload.message, self.context.me)) is not None:
+            # Now empty, or a command: the old text must go. The message stays and may get new text.
+            self.context.history.delete(payload.channel_id, (payload.message_id,))
+            await self._edit(replace(converted, content=""))
+
+    async def _edit(self, message: Message) -> None:
+        with self._storing(message.channel_id):
+            await self.memory.edit(message)
+
+    @commands.Cog.listener()
+    async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
+        if payload.guild_id is not None:
+            await self._delete(payload.guild_id, payload.channel_id, (payload.message_id,))
+
+    @commands.Cog.listener()
+    async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
+        if payload.guild_id is not None:
+            await self._delete(payload.guild_id, payload.channel_id, tuple(sorted(payload.message_ids)))
+
+    async def _delete(self, guild_id: int, channel_id: int, ids: tuple[int, ...]) -> None:
+        self.context.history.delete(channel_id, ids)
+        with self._storing(channel_id):
+            await self.memory.delete(guild_id, channel_id, ids)
+        log.info("messages deleted", guild_id=guild_id, channel_id=channel_id, count=len(ids))
+
+    @commands.Cog.listener()
+    async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
+        self.gaps.reset(channel.guild.id, channel.id)
+        await self.memory.delete_channel(channel.guild.id, channel.id)
+        log.info("channel removed", guild_id=channel.guild.id, channel_id=channel.id)
+
+    @commands.Cog.listener()
+    async def on_raw_thread_delete(self, payload: discord.RawThreadDeleteEvent) -> None:
+        self.gaps.reset(payload.guild_id, payload.thread_id)
+        await self.memory.delete_channel(payload.guild_id, payload.thread_id)
+        log.info("thread removed", guild_id=payload.guild_id, channel_id=payload.thread_id)
+
+    @commands.Cog.listener()
+    async def on_raw_thread_update(self, payload: discord.RawThreadUpdateEvent) -> None:
+        if payload.data["thread_metadata"]["archived"]:  # otherwise years of forum posts would pile up
+            self.gaps.reset(payload.guild_id, payload.thread_id)
+
+    @commands.Cog.listener()
+    async def on_guild_unavailable(self, guild: discord.Guild) -> None:
+        # The session continues without this guild; Discord never sends what is said there meanwhile.
+        self.gaps.reset(guild.id)
+
+    @commands.Cog.listener()
+    async def on_guild_remove(self, guild: discord.Guild) -> None:
+        self.gaps.reset(guild.id)
+        await self.memory.delete_guild(guild.id)
+        log.info("guild removed", guild_id=guild.id)

@@ -1,0 +1,1 @@
+"""Discord's channels, members and messages as channelmem sees them. Every feature builds on this package."""

@@ -1,0 +1,65 @@
+"""Metrics. In: what the features count. Out: a Prometheus registry."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import aiohttp
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from channelmem.types import Answer
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """Each bot has its own registry, so two bots can run in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self.asks = Counter(
+            "channelmem_asks", "Questions by route and outcome.", ["kind", "mode", "outcome"], registry=registry
+        )
+        self.stage = Histogram(
+            "channelmem_stage_seconds", "Time per answer, by stage.", ["stage"], registry=registry, buckets=SECONDS
+        )
+        self.disliked = Counter(
+            "channelmem_disliked", "Answers that received a thumbs down.", ["kind", "mode"], registry=registry
+        )
+        self.cooldowns = Counter("channelmem_cooldowns", "Questions refused by a cooldown.", registry=registry)
+        self.messages = Counter("channelmem_messages", "Messages received, by outcome.", ["outcome"], registry=registry)
+        self.backfilled = Counter("channelmem_backfilled", "Messages fetched after downtime.", registry=registry)
+        self.discord = Counter(
+            "channelmem_discord_requests",
+            "Requests to Discord, by method and status.",
+            ["method", "status"],
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "channelmem_llm_tokens", "Language model tokens, by direction.", ["direction"], registry=registry
+        )
+        self.redis = Gauge("channelmem_redis_up", "1 if Redis is reachable.", registry=registry)
+        self.queued = Gauge("channelmem_queue_depth", "Messages waiting for Redis.", registry=registry)
+        self.pending = Gauge("channelmem_pending", "Stored messages waiting for an embedding.", registry=registry)
+        self.lag = Gauge("channelmem_ingest_lag_seconds", "Longest current wait for an embedding.", registry=registry)
+        self.dropped = Gauge("channelmem_dropped", "Messages dropped because the queue was full.", registry=registry)
+
+    def answered(self, answer: Answer) -> None:
+        outcome = "found" if answer.found else "nothing"
+        route = answer.route
+        self.asks.labels(kind=route.kind.value, mode=route.mode.value, outcome=outcome).inc()
+        for stage in ("route", "embed", "search", "total"):
+            self.stage.labels(stage=stage).observe(getattr(answer.ms, stage) / 1000)
+
+    def trace(self) -> aiohttp.TraceConfig:
+        """Counts every request that discord.py makes."""
+        config = aiohttp.TraceConfig()
+
+        async def done(
+            _session: aiohttp.ClientSession, _context: SimpleNamespace, params: aiohttp.TraceRequestEndParams
+        ) -> None:
+            self.discord.labels(method=params.method, status=str(params.response.status)).inc()
+
+        config.on_request_end.append(done)
+        return config

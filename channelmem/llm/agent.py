@@ -1,0 +1,213 @@
+"""Answers in a language model's words. In: a question with Memory's answer. Out: a growing text, or ResponderError.
+
+One pydantic-ai agent per character. The model may look at the channel itself, in a bounded loop; each call has a
+deadline that includes the provider SDK's retries and back-off. Every failure becomes a ResponderError with a message
+of our own: a provider's response may contain the key or people's text, which must not reach a log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_ai import Agent, RunContext, Tool
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelHTTPError,
+    ModelRequestTimeout,
+    ModelTimeoutError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+    UserError,
+)
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    FunctionToolCallEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+from pydantic_ai.run import AgentRunResultEvent
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import UsageLimits
+from pydantic_core import SchemaValidator, core_schema
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.llm.characters import Character, choose_character
+from channelmem.llm.models import MeteredModel, build_model
+from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
+from channelmem.llm.responder import Location, ResponderError
+from channelmem.llm.spend import CapReachedError, Prices, Spend
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.tools import context_tool
+from channelmem.types import Answer, Question
+
+SDK_LOGGERS: Final = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
+TOOL_CALLS_PER_ROUND: Final = 3
+
+REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
+    ((ModelRequestTimeout, ModelTimeoutError), "the language model did not answer within {timeout_s:g} s"),
+    ((ModelHTTPError,), "the language model's server answered with status {status}"),
+    ((ModelAPIError,), "the language model's server is unreachable, disconnected, or sent an unreadable response"),
+    ((UsageLimitExceeded,), "the language model reached no answer within {rounds} rounds"),
+    ((ContentFilterError,), "the language model's provider refused to answer"),
+    ((UnexpectedModelBehavior,), "the language model's answer is unusable"),
+)
+"""The first match applies."""
+
+OnTokens = Callable[[str, int], None]
+
+
+class LlmResponder:
+    """A Responder. `on_tokens` is told "input" or "output", and how many."""
+
+    def __init__(
+        self, settings: Settings, memory: Memory, characters: Sequence[Character], *, clock: Callable[[], float]
+    ) -> None:
+        _quiet_sdk_loggers()
+        self._settings, self._memory, self._characters = settings, memory, characters
+        self.spend = Spend(settings.llm_daily_usd, clock)
+        self.on_tokens: OnTokens | None = None
+        self._models = {name: self._metered(name) for name in {self._model_name(one) for one in characters}}
+        self._agents = {one.name: self._agent(one) for one in characters}
+
+    async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+        """Yields the whole text so far. What the model says before a tool call is replaced by what follows."""
+        character = choose_character(question.text, self._characters)
+        said = ""
+        try:
+            prompt = await compose(character, question, answer, location, self._memory, self._settings)
+            # Closed as soon as nobody listens: the provider bills whatever else the model writes.
+            async with aclosing(self._speak(character, prompt, question)) as growing:
+                async for said in growing:
+                    if said.strip():
+                        yield said
+        except (AgentRunError, UserError, CapReachedError, RedisUnavailableError) as error:
+            raise ResponderError(_reason(error, self._settings)) from None
+        if not said.strip():
+            raise ResponderError("the language model gave an empty answer")
+
+    async def close(self) -> None:
+        for model in self._models.values():
+            # Leaving a model's context closes its connections.
+            async with model:
+                pass
+
+    async def _speak(self, character: Character, prompt: Prompt, question: Question) -> AsyncGenerator[str, None]:
+        agent = self._agents[character.name]
+        limits = self._limits()
+        if not self._settings.llm_stream:
+            result = await agent.run(
+                prompt.message, instructions=prompt.instructions, deps=question, usage_limits=limits
+            )
+            yield result.output
+            return
+        said = ""
+        async with agent.run_stream_events(
+            prompt.message, instructions=prompt.instructions, deps=question, usage_limits=limits
+        ) as events:
+            async for event in events:
+                if (grown := _grown(said, event)) != said:
+                    said = grown
+                    yield said
+
+    def _limits(self) -> UsageLimits:
+        rounds = self._settings.llm_tool_rounds
+        return UsageLimits(request_limit=rounds, tool_calls_limit=rounds * TOOL_CALLS_PER_ROUND)
+
+    def _model_name(self, character: Character) -> str:
+        return character.model or self._settings.llm_model or ""
+
+    def _metered(self, name: str) -> MeteredModel:
+        return MeteredModel(build_model(name, self._settings), self.spend, Prices.of(self._settings), self._count)
+
+    def _count(self, input_tokens: int, output_tokens: int) -> None:
+        if self.on_tokens is not None:
+            self.on_tokens("input", input_tokens)
+            self.on_tokens("output", output_tokens)
+
+    def _agent(self, character: Character) -> Agent[Question, str]:
+        tools = [self._tool()] if self._settings.llm_tool else []
+        return Agent(
+            self._models[self._model_name(character)],
+            deps_type=Question,
+            name=character.name,
+            tools=tools,
+            model_settings=self._model_settings(character),
+        )
+
+    def _tool(self) -> Tool[Question]:
+        async def look(context: RunContext[Question], /, **arguments: object) -> str:
+            try:
+                wanted = context_tool.Arguments.model_validate(arguments)
+            except ValidationError as error:
+                return context_tool.complaint(error)
+            return fence(TOOL_RESULT, await context_tool.look(self._memory, context.deps, wanted))
+
+        made = Tool[Question].from_schema(
+            look, context_tool.NAME, context_tool.DESCRIPTION, context_tool.schema(), takes_ctx=True
+        )
+        # A tool made from a schema accepts any JSON, but a list can't be passed as keyword arguments.
+        made.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+        made.prepare = _unless_isolated
+        return made
+
+    def _model_settings(self, character: Character) -> Callable[[RunContext[Question]], ModelSettings]:
+        settings = self._settings
+        fixed = ModelSettings(
+            max_tokens=settings.llm_max_output_tokens,
+            # One attempt may use the whole deadline: a slow model is not asked twice.
+            timeout=settings.llm_timeout_s,
+            request_timeout=settings.llm_timeout_s,
+            max_retries=settings.llm_retries,
+            thinking=False,
+        )
+        if character.temperature is not None:
+            fixed["temperature"] = character.temperature
+
+        def for_step(context: RunContext[Question]) -> ModelSettings:
+            last = context.usage.requests >= settings.llm_tool_rounds - 1
+            # In the last round the model may only answer. The tool stays declared because earlier results refer to it.
+            return ModelSettings(**fixed, tool_choice="none") if last and settings.llm_tool else fixed
+
+        return for_step
+
+
+async def _unless_isolated(context: RunContext[Question], offered: ToolDefinition) -> ToolDefinition | None:
+    return None if in_isolation(context.deps) else offered
+
+
+def _grown(said: str, event: AgentStreamEvent | AgentRunResultEvent[str]) -> str:
+    match event:
+        case AgentRunResultEvent(result=result):
+            return result.output
+        case PartStartEvent(part=TextPart(content=text)):
+            return said + text
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return said + text
+        case FunctionToolCallEvent():
+            return ""
+    return said
+
+
+def _reason(error: Exception, settings: Settings) -> str:
+    """Never quotes errors that are not ours."""
+    if isinstance(error, CapReachedError | RedisUnavailableError):
+        return str(error)
+    status = error.status_code if isinstance(error, ModelHTTPError) else 0
+    reason = next((words for kinds, words in REASONS if isinstance(error, kinds)), "the language model failed")
+    return reason.format(timeout_s=settings.llm_timeout_s, status=status, rounds=settings.llm_tool_rounds)
+
+
+def _quiet_sdk_loggers() -> None:
+    """At DEBUG these log what people write, and at INFO the URL of every request."""
+    for name in SDK_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,34 @@
+"""The interface to a language model. In: a question, Memory's answer, the location. Out: a growing text.
+
+Without a responder, callers show the quoting answer instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from channelmem.types import Answer, Question
+
+
+class ResponderError(Exception):
+    """The model gave no complete answer: timeout, refusal, spend cap. The caller then shows the quoting answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where the question was asked, by the names people see."""
+
+    guild: str = ""
+    channel: str = ""
+
+
+class Responder(Protocol):
+    """Puts Memory's answer into its own words."""
+
+    def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+        """Yields the whole text so far, longer each time; raises ResponderError if it can't go on."""
+
+    async def close(self) -> None:
+        """Called once, after the last answer."""

@@ -1,0 +1,1 @@
+"""The channel as a tool that language-model agents can call."""

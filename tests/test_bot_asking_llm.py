@@ -1,0 +1,163 @@
+"""The bot with a language model: discord.py, Memory and the providers' SDKs over real sockets, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FakeEmbedder
+from llm_server import LlmServer, call, llm_server, say, status
+from loopback.bots import BotProcess, running
+from loopback.scene import Scene
+from loopback.server import PATIENCE_S
+
+from bot.client import Bot
+from bot.history.discord_history import DiscordHistory
+from channelmem.llm.opening import open_responder
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+
+pytest_plugins = ["loopback.fixtures"]
+
+TURTLES = "It's turtles. All the way down it is recursive spirals of turtles!"
+QUESTION = "what did I just say about turtles?"
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[LlmServer]:
+    async with llm_server() as server:
+        yield server
+
+
+@pytest.fixture
+async def bot(scene: Scene, settings: Settings, fake_embedder: FakeEmbedder, model: LlmServer) -> AsyncIterator[Bot]:
+    """A bot that speaks through the model."""
+    changes: dict[str, Any] = {"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0, "llm_retries": 0}
+    llm_settings = {"llm_model": "openai:gpt-5-mini", "llm_base_url": model.openai_url, "backfill": False}
+    spoken = settings.model_copy(update={**changes, **llm_settings})
+    history = DiscordHistory(spoken)
+    async with (
+        Memory.open(spoken, history=history, embedder=fake_embedder) as memory,
+        running(scene.server, spoken, memory, history, open_responder(spoken, memory)) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def talking(scene: Scene, bot: Bot) -> Scene:
+    """The scene with that bot in it."""
+    return scene
+
+
+async def answer(scene: Scene, text: str, expected: str) -> str:
+    """What the reply ends up as: it may be edited while it grows."""
+    asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} {text}")
+    reply = await scene.server.reply(asked)
+    await scene.server.until(lambda: expected in reply["content"])
+    return str(reply["content"])
+
+
+async def test_the_models_words_reach_the_channel(talking: Scene, model: LlmServer) -> None:
+    model.will(say("You said it's turtles all the way down - recursive spirals of turtles!"))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    said = await answer(talking, QUESTION, "spirals of turtles!")
+    assert said == "You said it's turtles all the way down - recursive spirals of turtles!"
+    sent = model.requests[0]
+    assert "#general of Turtle Club" in sent.system
+    assert TURTLES in sent.user
+    assert sent.user.endswith(f"<question>\n{QUESTION}\n</question>")
+    assert len(talking.server.sent(talking.general)) == 1
+
+
+async def test_the_model_may_look_into_the_channel(talking: Scene, model: LlmServer) -> None:
+    model.will(call({"query": "turtles"}), say("Mark likes turtles."))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    assert await answer(talking, QUESTION, "Mark likes turtles.")
+    assert "All the way down" in model.requests[1].results[0]
+
+
+async def test_when_the_model_fails_the_bot_quotes(talking: Scene, model: LlmServer) -> None:
+    model.will(status(500))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    assert "You said" in await answer(talking, QUESTION, TURTLES)
+
+
+async def test_what_was_deleted_while_the_model_failed_is_not_quoted(
+    talking: Scene, bot: Bot, model: LlmServer
+) -> None:
+    gate = asyncio.Event()
+    model.will(replace(status(500), gate=gate))
+    said = await talking.server.say(talking.general, talking.mark, TURTLES)
+    asked = await talking.server.say(talking.general, talking.mark, f"{talking.server.world.bot.mention} {QUESTION}")
+    await talking.server.until(lambda: model.requests)
+    await talking.server.delete(talking.general, int(said["id"]))
+    async with asyncio.timeout(PATIENCE_S):
+        while TURTLES in [message.content async for message in bot.memory.export(talking.mark.id)]:
+            pass
+    gate.set()
+    assert "All the way down" not in (await talking.server.reply(asked))["content"]
+
+
+async def test_a_follow_up_is_still_one_when_the_model_fails(talking: Scene, model: LlmServer) -> None:
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    await talking.server.say(talking.general, talking.ann, "Turtles bite, as I found out.")
+    model.will(status(500))
+    assert "You said" in await answer(talking, "what did I say about turtles?", "All the way down")
+    assert "Ann said" in await answer(talking, "and Ann?", "Turtles bite")
+
+
+async def test_when_the_model_breaks_off_its_half_sentence_is_replaced(talking: Scene, model: LlmServer) -> None:
+    model.will(say("You said something about cats and dogs and", breaks=True))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    said = await answer(talking, QUESTION, TURTLES)
+    assert "cats" not in said
+    assert len(talking.server.sent(talking.general)) == 1
+
+
+async def test_python_m_bot_with_a_model_configured_by_environment(
+    scene: Scene, settings: Settings, model: LlmServer, tmp_path: Path
+) -> None:
+    assert settings.redis_url is not None
+    model.will(say("Turtles, you said."))
+    environment = {
+        "REDIS_URL": settings.redis_url.get_secret_value(),
+        "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
+        "CHANNELMEM_CACHE_DIR": str(settings.cache_dir),
+        "CHANNELMEM_LLM_MODEL": "anthropic:claude-haiku-4-5",
+        "CHANNELMEM_LLM_BASE_URL": model.url,
+        "CHANNELMEM_LLM_API_KEY": "sk-secret-of-the-operator",
+        "CHANNELMEM_LOG_LEVEL": "DEBUG",
+    }
+    async with BotProcess(scene.server, environment) as process:
+        await process.start(tmp_path)
+        # The packages of a provider take their time to load on a busy machine.
+        await scene.server.until(lambda: scene.server.gateway.connected)
+        await scene.server.say(scene.general, scene.mark, TURTLES)
+        assert await answer(scene, QUESTION, "Turtles, you said.")
+        code, log = await process.terminate()
+    assert code == 0
+    assert "sk-secret-of-the-operator" not in log
+    assert "spirals" not in log
+    assert "sk-secret-of-the-operator" in model.requests[0].key
+
+
+async def test_a_model_that_cannot_be_had_stops_the_start_with_a_sentence(
+    scene: Scene, settings: Settings, tmp_path: Path
+) -> None:
+    assert settings.redis_url is not None
+    environment = {
+        "REDIS_URL": settings.redis_url.get_secret_value(),
+        "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
+        "CHANNELMEM_LLM_MODEL": "anthropic:claude-haiku-4-5",
+        "ANTHROPIC_API_KEY": "",
+    }
+    async with BotProcess(scene.server, environment) as process:
+        await process.start(tmp_path)
+        code, log = await process.finished()
+    assert code == 1
+    assert "ANTHROPIC_API_KEY" in log
+    assert "Traceback" not in log
