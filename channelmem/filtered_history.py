@@ -44,7 +44,7 @@ class FilteredHistory(History):
 
     async def _hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
         try:
-            hidden = await self._store.hidden(guild_id, author_ids)
+            hidden = await self._store.consent.hidden(guild_id, author_ids)
         except RedisUnavailableError:
             return {author for author in author_ids if not self._known.isdisjoint([(guild_id, author), (None, author)])}
         self._known -= {(guild, author) for author in author_ids if author not in hidden for guild in (guild_id, None)}

@@ -34,7 +34,8 @@ from channelmem.routing.route import Scene, route
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.buckets import Buckets, connect
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.telling import tokens
@@ -282,42 +283,42 @@ class Memory:
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts a person out and removes everything of theirs; invisible when this returns."""
-        await removed(partial(self._local.drop_author, author_id), self._store.forget(author_id, guild_id))
+        await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
-        await removed(partial(self._local.drop_author, author_id), self._store.opt_out(author_id, guild_id))
+        await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
-        await self._store.opt_in(author_id, guild_id)
+        await self._store.consent.opt_in(author_id, guild_id)
         if self._history:
             self._history.show(author_id, guild_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""
-        return self._store.export(author_id)
+        return self._store.consent.export(author_id)
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
-        await self._store.pause(guild_id, channel_id)
+        await self._store.channels.pause(guild_id, channel_id)
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
-        await self._store.resume(guild_id, channel_id)
+        await self._store.channels.resume(guild_id, channel_id)
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
         drop = partial(self._local.drop_channel, guild_id, channel_id)
         return await removed(drop, self._store.clear(guild_id, channel_id))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
-        return await self._store.status(guild_id, channel_id)
+        return await self._store.channels.status(guild_id, channel_id)
 
     # --- for adapters that fetch a channel's past ---
 
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
         """The newest stored message."""
-        return await self._store.last_seen(guild_id, channel_id)
+        return await self._store.channels.last_seen(guild_id, channel_id)
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
         """The newest so many stored messages with their revisions."""

@@ -123,7 +123,7 @@ class Rosters:
         """Who spoke in the channel, and whether nothing was removed while that was read."""
         for _ in range(READS):
             removals = self._removals
-            entries = await self._store.roster(question.guild_id, question.channel_id)
+            entries = await self._store.channels.roster(question.guild_id, question.channel_id)
             if removals == self._removals:
                 return entries, True
         return entries, False

@@ -30,8 +30,8 @@ from rich.progress import Progress
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from scripts import measure
 from scripts.fill import DIMS, Cloud, fill
 from scripts.measure import Ratio, Report
@@ -56,7 +56,7 @@ class Noticed:
         try:
             yield
         finally:
-            await end(tasks)
+            await cancel_all(tasks)
 
     async def _tick(self) -> None:
         while True:

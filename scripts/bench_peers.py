@@ -38,8 +38,8 @@ from channelmem.routing.people.roster import Roster
 from channelmem.routing.route import Scene, route
 from channelmem.server.lease import running
 from channelmem.settings import Settings
+from channelmem.store.connection import command
 from channelmem.store.keys import keys_of
-from channelmem.store.scripts import command
 from channelmem.types import Message, Mode, Person, Question, Source
 from scripts import measure
 from scripts.bench_layouts import Layout, session

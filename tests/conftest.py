@@ -41,10 +41,10 @@ from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Message
 
 # How long an example takes says something about the machine, nothing about the code.
@@ -109,7 +109,7 @@ def settings(redis_url: str, tmp_path: Path) -> Iterator[Settings]:
 
 def make_settings(url: str, data_dir: Path, **changes: object) -> Settings:
     """Settings that no environment or .env of the developer can change."""
-    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, **changes}
+    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, "redis_timeout_s": 60.0, **changes}
     return Settings(_env_file=None, redis_url=SecretStr(url), **values)  # type: ignore[arg-type]
 
 
@@ -215,7 +215,7 @@ async def worker(store: Store, fake_embedder: FakeEmbedder) -> AsyncIterator[Wor
     running = Worker(store, fake_embedder, claim_idle_s=0.2)
     task = asyncio.create_task(running.run())
     yield running
-    await end([task])
+    await cancel_all([task])
 
 
 def count_commands(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -26,20 +26,21 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import connect
 from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Attachment, Message, Outcome, Source
 
 T = TypeVar("T")
 CAP = 6
-BUFFER_S = 600.0
-ARCHIVE_S = 2400.0
+BUFFER_S = 12_000.0
+ARCHIVE_S = 48_000.0
 NUMBERS = st.integers(1, 14)
 WORDS = st.sampled_from(["turtles", "cats", "bicycles", "rain", "tea"])
 
@@ -131,7 +132,7 @@ class Histories(RuleBasedStateMachine):
         self.run(self.open())
 
     def run(self, work: Awaitable[T]) -> T:
-        return self.loop.run_until_complete(asyncio.wait_for(work, 20))
+        return self.loop.run_until_complete(asyncio.wait_for(work, LIMIT_S))
 
     async def open(self) -> None:
         self.store = await open_store(self.redis, self.settings, self.clock)
@@ -142,10 +143,11 @@ class Histories(RuleBasedStateMachine):
         self.run(self.redis.aclose())
 
     def sent(self, number: int, text: str, revision: int) -> Message:
-        # The time of a message follows from its id, as with snowflakes; two ids share a second. Whatever is visible
-        # has five seconds left at least: Redis counts them in real time.
+        # The time of a message follows from its id, as with snowflakes; two ids share a moment. Whatever is visible has
+        # at least 100 seconds left, more than a history takes: Redis expires documents in real time.
+        ts = NOW - 7_900 + number // 2 * 1_200.0
         picture = () if revision == 2 else (Attachment(number * 10, name="pic"),)  # the second edit removes it
-        return message(number, text, ts=NOW - 395 + number // 2 * 60.0, revision=float(revision), attachments=picture)
+        return message(number, text, ts=ts, revision=float(revision), attachments=picture)
 
     @rule(number=NUMBERS, text=WORDS)
     def add(self, number: int, text: str) -> None:
@@ -205,7 +207,7 @@ class Histories(RuleBasedStateMachine):
         self.run(self.store.delete_guild(GUILD))
         self.model.clear()
 
-    @rule(seconds=st.sampled_from([30.0, 200.0, 700.0]))
+    @rule(seconds=st.sampled_from([600.0, 4_000.0, 14_000.0]))
     def time_passes(self, seconds: float) -> None:
         self.clock.now += seconds
         self.model.now += seconds
@@ -228,8 +230,8 @@ class Histories(RuleBasedStateMachine):
 
     async def embed_all(self) -> None:
         task = asyncio.create_task(Worker(self.store, self.embedder, claim_idle_s=0.001).run())
-        assert await self.store.flush(10)
-        await end([task])
+        assert await self.store.flush(LIMIT_S)
+        await cancel_all([task])
 
     @rule(count=st.integers(1, 5))
     def a_worker_dies_between_store_and_embed(self, count: int) -> None:
@@ -269,7 +271,7 @@ class Histories(RuleBasedStateMachine):
             self.nearest_agrees(query, expected)
         known = self.run(self.search.get(GUILD, CHANNEL, range(1, 15)))
         assert known == self.model.view(Source.ARCHIVE)[::-1]
-        assert self.run(self.store.status(GUILD, CHANNEL)).messages == len(self.model.view(Source.ARCHIVE))
+        assert self.run(self.store.channels.status(GUILD, CHANNEL)).messages == len(self.model.view(Source.ARCHIVE))
 
     def nearest_agrees(self, query: Query, expected: list[Message]) -> None:
         found = self.run(self.search.nearest(query))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,18 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
+from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.store import outbox, sweep
-from channelmem.store.buckets import connect
-from channelmem.store.keys import room
-from channelmem.store.scripts import command
+from channelmem.store.buckets import Bucket
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import command, connect
+from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Outcome, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=1000, source=Source.ARCHIVE)
@@ -47,64 +48,60 @@ class Setup:
         query = replace(ARCHIVE, vector=self.embedder.vector(text), limit=3)
         return [hit.message.id for hit in (await self.search.nearest(query)).hits]
 
+    async def taken(self) -> bool:
+        """Whether the worker has read what is on the stream."""
+        waiting = await self.redis.xpending(self.store.buckets.keys(0).one("ingest"), GROUP)
+        return bool(waiting["pending"] == await self.store.pending() > 0)
+
     async def drained(self) -> bool:
         return self.store.available and self.store.queued == 0
 
 
-async def until(condition: Callable[[], Awaitable[bool]], within_s: float = 20) -> None:
-    async with asyncio.timeout(within_s):
-        while not await condition():  # noqa: ASYNC110  (Redis offers nothing to wait for)
-            await asyncio.sleep(0.01)
-
-
 @pytest.fixture
 async def setup(
-    own_server: OwnServer, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, own_server: OwnServer, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Setup]:
+    """Parametrized with the client's limit on waiting where a test lets it pass."""
     monkeypatch.setattr(outbox, "LAST_RETRY_S", 0.1)
     monkeypatch.setattr(sweep, "RETRY_S", 0.05)
-    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.4, queue_size=500)
+    settings = make_settings(
+        own_server.url, tmp_path, redis_timeout_s=getattr(request, "param", LIMIT_S), queue_size=500
+    )
     redis = connect(own_server.url, settings)
     store = await open_store(redis, settings, clock)
     embedder = FakeEmbedder()
     task = asyncio.create_task(Worker(store, embedder, claim_idle_s=0.2).run())
     yield Setup(own_server, redis, store, Search(store.buckets), embedder)
-    await end([task])
+    await cancel_all([task])
     await store.close(wait_s=0.1)
     await redis.aclose()
 
 
 async def test_redis_killed_under_load_loses_nothing_that_was_stored_and_takes_the_rest_later(setup: Setup) -> None:
-    outcomes: dict[int, Outcome] = {}
+    outcomes: list[Outcome] = []
+    enough = asyncio.Event()
 
-    async def send(first: int, last: int) -> None:
-        for number in range(first, last):
-            [outcomes[number]] = await setup.store.add([message(number, f"word{number}")])
-            await asyncio.sleep(0.001)
+    async def send() -> None:
+        while not enough.is_set():
+            number = len(outcomes) + 1
+            outcomes.extend(await setup.store.add([message(number, f"word{number}")]))
+            await asyncio.sleep(0)
 
-    load = asyncio.create_task(send(1, 300))
-    await until(lambda: _more_than(outcomes, 60))
+    load = asyncio.create_task(send())
+    await until_true(lambda: len(outcomes) > 60)
     setup.server.kill()
-    await until(lambda: _seen(outcomes, Outcome.QUEUED))
+    await until_true(lambda: outcomes.count(Outcome.QUEUED) > 20)
     assert not setup.store.available
-    await asyncio.sleep(0.2)
-    setup.server.start()
+    enough.set()
     await load
+    setup.server.start()
     await until(setup.drained)
-    assert set(outcomes.values()) == {Outcome.STORED, Outcome.QUEUED}
-    assert await setup.ids() == list(range(1, 300))
+    assert set(outcomes) == {Outcome.STORED, Outcome.QUEUED}
+    assert await setup.ids() == list(range(1, len(outcomes) + 1))
     assert setup.store.dropped == 0
-    assert await setup.store.flush(20)
-    assert (await setup.nearest("word250"))[0] == 250
+    assert await setup.store.flush(LIMIT_S)
+    assert (await setup.nearest(f"word{len(outcomes)}"))[0] == len(outcomes)
     assert (await setup.nearest("word7"))[0] == 7
-
-
-async def _more_than(outcomes: dict[int, Outcome], count: int) -> bool:
-    return len(outcomes) > count
-
-
-async def _seen(outcomes: dict[int, Outcome], wanted: Outcome) -> bool:
-    return wanted in outcomes.values()
 
 
 async def test_edits_and_deletes_made_while_redis_is_away_are_applied_in_order(setup: Setup) -> None:
@@ -146,9 +143,10 @@ async def test_the_queue_is_bounded_and_drops_the_oldest_first(setup: Setup) -> 
     assert await setup.ids() == list(range(202, 702))
 
 
+@pytest.mark.parametrize("setup", [0.4], indirect=True)
 async def test_a_redis_that_hangs_is_away_too_and_what_it_did_not_answer_is_not_stored_twice(setup: Setup) -> None:
     await setup.store.add([message(1)])
-    assert await setup.store.flush(10)
+    assert await setup.store.flush(LIMIT_S)
     setup.server.freeze()
     assert await setup.store.add([message(2)]) == [Outcome.QUEUED]
     with pytest.raises(RedisUnavailableError):
@@ -156,7 +154,7 @@ async def test_a_redis_that_hangs_is_away_too_and_what_it_did_not_answer_is_not_
     setup.server.thaw()
     await until(setup.drained)
     assert await setup.ids() == [1, 2]
-    assert await setup.store.flush(10)
+    assert await setup.store.flush(LIMIT_S)
     assert await setup.redis.zcard(setup.store.buckets.keys(0).of("chan", room(GUILD, CHANNEL))) == 2
 
 
@@ -166,13 +164,13 @@ async def test_reads_and_commands_of_people_say_that_redis_is_away(setup: Setup)
         setup.search.newest(Query(GUILD, (CHANNEL,))),
         setup.search.nearest(Query(GUILD, (CHANNEL,))),
         setup.search.around(GUILD, CHANNEL, [1], 1),
-        setup.store.pause(GUILD, CHANNEL),
-        setup.store.status(GUILD, CHANNEL),
-        setup.store.roster(GUILD, CHANNEL),
-        setup.store.opt_out(5),
-        setup.store.forget(5),
+        setup.store.channels.pause(GUILD, CHANNEL),
+        setup.store.channels.status(GUILD, CHANNEL),
+        setup.store.channels.roster(GUILD, CHANNEL),
+        setup.store.consent.opt_out(5),
+        setup.store.consent.forget(5),
         setup.store.pending(),
-        setup.store.last_seen(GUILD, CHANNEL),
+        setup.store.channels.last_seen(GUILD, CHANNEL),
     ):
         with pytest.raises(RedisUnavailableError):
             await call
@@ -180,11 +178,11 @@ async def test_reads_and_commands_of_people_say_that_redis_is_away(setup: Setup)
 
 async def test_flushall_heals(setup: Setup) -> None:
     await setup.store.add([message(number) for number in range(1, 11)])
-    assert await setup.store.flush(10)
+    assert await setup.store.flush(LIMIT_S)
     await setup.redis.flushall()
     assert await setup.ids() == []
     assert await setup.store.add([message(20, "after the flood")]) == [Outcome.STORED]
-    assert await setup.store.flush(10)
+    assert await setup.store.flush(LIMIT_S)
     assert await setup.nearest("flood") == [20]
     assert await setup.redis.hget(setup.store.buckets.keys(0).one("meta"), "model") == b"fake-hash-32"
 
@@ -192,18 +190,18 @@ async def test_flushall_heals(setup: Setup) -> None:
 async def test_flushall_while_messages_are_embedded_heals(setup: Setup) -> None:
     setup.embedder.gate.clear()
     await setup.store.add([message(number) for number in range(1, 31)])
-    await asyncio.sleep(0.05)
+    await until(setup.taken)
     await setup.redis.flushall()
     await setup.store.add([message(number) for number in range(31, 41)])
     setup.embedder.gate.set()
-    assert await setup.store.flush(20)
+    assert await setup.store.flush(LIMIT_S)
     assert await setup.ids() == list(range(31, 41))
     assert set(await setup.nearest("turtles")) <= set(range(31, 41))
 
 
 async def test_an_index_dropped_under_our_feet_is_made_again_and_refilled(setup: Setup) -> None:
     await setup.store.add([message(number, f"word{number}") for number in range(1, 101)])
-    assert await setup.store.flush(20)
+    assert await setup.store.flush(LIMIT_S)
     await command(setup.redis, "FT.DROPINDEX", setup.store.buckets.keys(0).index(1))
     await setup.nearest("word77")  # notices
     await until(lambda: setup.store.buckets.indexed(0))
@@ -213,7 +211,7 @@ async def test_an_index_dropped_under_our_feet_is_made_again_and_refilled(setup:
 
 async def test_a_restart_of_redis_keeps_messages_vectors_and_what_was_pending(setup: Setup) -> None:
     await setup.store.add([message(number, f"word{number}") for number in range(1, 21)])
-    assert await setup.store.flush(10)
+    assert await setup.store.flush(LIMIT_S)
     setup.embedder.gate.clear()
     await setup.store.add([message(30, "word30")])
     setup.server.kill()
@@ -221,17 +219,17 @@ async def test_a_restart_of_redis_keeps_messages_vectors_and_what_was_pending(se
     setup.embedder.gate.set()
     assert await setup.store.add([message(31, "word31")]) in ([Outcome.STORED], [Outcome.QUEUED])
     await until(setup.drained)
-    assert await setup.store.flush(20)
+    assert await setup.store.flush(LIMIT_S)
     assert [(await setup.nearest(f"word{number}"))[0] for number in (3, 30, 31)] == [3, 30, 31]
 
 
-async def test_removal_goes_on_after_redis_was_away(setup: Setup) -> None:
+async def test_removal_goes_on_after_redis_was_away(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
     await setup.store.add([message(number) for number in range(1, 201)])
     assert await setup.store.clear(GUILD, CHANNEL) == 200
     setup.server.kill()
-    await asyncio.sleep(0.05)
+    await until_true(lambda: "Background removal paused" in caplog.text)
     setup.server.start()
-    await asyncio.wait_for(setup.store.swept(), 20)
+    await asyncio.wait_for(setup.store.swept(), LIMIT_S)
     left = [key async for key in setup.redis.scan_iter("*msg:*")]
     assert left == []
 
@@ -242,7 +240,7 @@ async def test_another_process_finishes_a_removal(setup: Setup, tmp_path: Path, 
     await setup.store._sweeper.stop()
     assert [key async for key in setup.redis.scan_iter("*msg:*")] != []
     other = await open_store(setup.redis, setup.store.buckets.settings, clock)
-    await asyncio.wait_for(other.swept(), 20)
+    await asyncio.wait_for(other.swept(), LIMIT_S)
     assert [key async for key in setup.redis.scan_iter("*msg:*")] == []
     await other.close()
 
@@ -269,11 +267,11 @@ async def test_what_redis_refuses_for_good_is_dropped_and_holds_up_nobody(setup:
 async def test_while_redis_refuses_to_make_an_index_everything_waits(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(bucket: int) -> int:
+    async def refuse(bucket: int) -> Bucket:
         raise ResponseError("Could not create the index")
 
     with monkeypatch.context() as broken:
-        broken.setattr(setup.store.buckets, "version", refuse)
+        broken.setattr(setup.store.buckets, "ready", refuse)
         assert await setup.store.add([message(1), message(2)]) == [Outcome.QUEUED] * 2
     await until(setup.drained)
     assert await setup.ids() == [1, 2]
@@ -302,6 +300,6 @@ async def test_a_message_with_an_impossible_id_is_ignored_and_holds_up_nobody(
     memory = Memory(setup.store, setup.embedder)
     outcomes = await memory.remember_many([message(1), replace(message(2), **ids), message(3)])
     assert outcomes == [Outcome.STORED, Outcome.IGNORED, Outcome.STORED]
-    assert await setup.store.flush(10)
+    assert await setup.store.flush(LIMIT_S)
     assert await memory.remember(message(4, reply_to=-1)) is Outcome.STORED
     assert await setup.ids() == [1, 3, 4]

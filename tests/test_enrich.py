@@ -13,16 +13,17 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, contents, documents
+from waiting import LIMIT_S
 
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.scripts import command
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import command
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Attachment, Message, Outcome, Person, Question
 
 CAT, DOG = Attachment(2**63 + 7, name="a.png"), Attachment(8, name="b.png")
@@ -83,7 +84,7 @@ class HeldEmbedder(FakeEmbedder):
         return await super().embed_messages(texts)
 
     async def holds(self, text: str) -> None:
-        async with asyncio.timeout(10), self._came:
+        async with asyncio.timeout(LIMIT_S), self._came:
             await self._came.wait_for(lambda: text in self._inside)
 
 
@@ -95,7 +96,7 @@ async def held(store: Store) -> AsyncIterator[HeldEmbedder]:
     await store.add([SAID])
     await embedder.holds(SAID.content)
     yield embedder
-    await end([task])
+    await cancel_all([task])
 
 
 # --- what it changes, and what not ---
@@ -107,7 +108,7 @@ async def test_an_enriched_message_reads_as_it_was_written(store: Store, search:
     expected = replace(SAID, attachments=(replace(CAT, text=GREY), DOG))
     for query in (BUFFER, ARCHIVE):
         assert await search.newest(query) == [expected]
-    assert [one async for one in store.export(SAID.author_id)] == [expected]
+    assert [one async for one in store.consent.export(SAID.author_id)] == [expected]
 
 
 async def test_redis_holds_the_text_that_the_message_says_is_searchable(
@@ -136,7 +137,7 @@ async def test_the_same_text_again_changes_nothing(
 ) -> None:
     await store.add([SAID])
     assert await enrich(store)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     embedded = fake_embedder.embedded
     assert await enrich(store)
     assert await store.pending() == 0
@@ -147,7 +148,7 @@ async def test_a_later_text_replaces_the_one_before(store: Store, search: Search
     await store.add([SAID])
     await enrich(store, "a dog")
     await enrich(store)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert (await the_message(search)).attachments[0].text == GREY
     assert (await search.nearest(replace(ARCHIVE, words=("dog",)))).hits == ()
 
@@ -162,7 +163,7 @@ async def test_a_message_stored_again_keeps_what_is_known(store: Store, search: 
 async def test_a_message_may_come_with_a_description(store: Store, search: Search, worker: Worker) -> None:
     described = replace(SAID, attachments=(replace(CAT, text=GREY),))
     await store.add([described])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await the_message(search) == described
     assert [hit.message for hit in (await search.nearest(replace(ARCHIVE, words=("sofa",)))).hits] == [described]
 
@@ -174,9 +175,9 @@ async def test_an_enriched_message_is_found_by_text_and_by_vector(
     store: Store, search: Search, worker: Worker, redis: Redis, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([SAID])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     await enrich(store)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     by_text = await search.nearest(replace(ARCHIVE, words=("sofas",)))
     assert [hit.message.content for hit in by_text.hits] == [SAID.content]
     enriched = (await the_message(search)).searchable
@@ -207,7 +208,7 @@ async def test_an_answer_finds_by_the_description_and_quotes_only_what_was_writt
         await memory.remember(message(2, "the deploy is green again", author_id=9, author="Bob"))
         await memory.remember(replace(SAID, content="this one again"))
         assert await memory.enrich(GUILD, CHANNEL, SAID.id, CAT.id, "a grey kitten\n asleep on a sofa")
-        assert waits or await memory.flush(20)
+        assert waits or await memory.flush(LIMIT_S)
         asked = Question(GUILD, CHANNEL, 50, 9, "Bob", "what did Ann say about the kitten?", NOW, bot=Person(99, "Bot"))
         answer = await memory.ask(asked)
         assert [hit.message.id for hit in answer.hits] == [SAID.id]
@@ -237,8 +238,8 @@ REMOVALS: dict[str, Removal] = {
     "cleared": lambda store: store.clear(GUILD, CHANNEL),
     "channel deleted": lambda store: store.delete_channel(GUILD, CHANNEL),
     "guild left": lambda store: store.delete_guild(GUILD),
-    "forgotten": lambda store: store.forget(SAID.author_id),
-    "forgotten here": lambda store: store.forget(SAID.author_id, GUILD),
+    "forgotten": lambda store: store.consent.forget(SAID.author_id),
+    "forgotten here": lambda store: store.consent.forget(SAID.author_id, GUILD),
 }
 
 
@@ -258,7 +259,7 @@ async def test_a_removal_takes_the_description_along(
 ) -> None:
     await store.add([SAID])
     await enrich(store)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert len(await mentions_of(redis, settings, "sofa")) == 1
     await REMOVALS[how](store)
     assert (await search.nearest(replace(ARCHIVE, words=("sofa",)))).hits == ()
@@ -270,18 +271,18 @@ async def test_a_removal_takes_the_description_along(
 async def test_an_opt_out_hides_and_refuses_descriptions(store: Store, search: Search) -> None:
     await store.add([SAID])
     await enrich(store)
-    await store.opt_out(SAID.author_id)
+    await store.consent.opt_out(SAID.author_id)
     assert (await search.nearest(replace(ARCHIVE, words=("sofa",)))).hits == ()
     assert not await enrich(store, "a dog")
-    await store.opt_in(SAID.author_id)
+    await store.consent.opt_in(SAID.author_id)
     assert (await the_message(search)).attachments[0].text == GREY
 
 
 async def test_a_paused_channel_learns_nothing_until_it_is_resumed(store: Store) -> None:
     await store.add([SAID])
-    await store.pause(GUILD, CHANNEL)
+    await store.channels.pause(GUILD, CHANNEL)
     assert not await enrich(store)
-    await store.resume(GUILD, CHANNEL)
+    await store.channels.resume(GUILD, CHANNEL)
     assert await enrich(store)
 
 
@@ -301,7 +302,7 @@ async def test_an_edit_replaces_the_content_and_keeps_what_is_known_of_attachmen
     await enrich(store)
     await enrich(store, "a brown dog", DOG)
     assert await store.edit(replace(SAID, content="never mind", attachments=(CAT,), revision=5.0)) is Outcome.STORED
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     edited = await the_message(search)
     assert (edited.content, edited.revision) == ("never mind", 5.0)
     assert edited.attachments == (replace(CAT, text=GREY),)
@@ -347,7 +348,7 @@ async def test_a_vector_of_the_text_before_the_description_is_not_committed(
 ) -> None:
     assert await enrich(store)
     held.gate.set()
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     enriched = (await the_message(search)).searchable
     assert await vector_text(store, redis, held, SAID.content, enriched) == [enriched]
 
@@ -360,7 +361,7 @@ async def test_a_vector_of_one_description_is_not_committed_for_the_next(
     await held.holds(old)
     await enrich(store)
     held.gate.set()
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     new = (await the_message(search)).searchable
     assert await vector_text(store, redis, held, old, new) == [new]
 
@@ -373,7 +374,7 @@ async def test_an_edit_wins_over_a_description_whose_vector_is_on_its_way(
     edit = replace(SAID, content="never mind", attachments=(), revision=5.0)
     await store.edit(edit)
     held.gate.set()
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await the_message(search) == edit
     assert await vector_text(store, redis, held, "never mind") == ["never mind"]
 
@@ -385,7 +386,7 @@ async def test_a_delete_wins_over_a_description_whose_vector_is_on_its_way(
     await held.holds((await the_message(search)).searchable)
     await store.delete(GUILD, CHANNEL, [SAID.id])
     held.gate.set()
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await contents(search) == []
     assert await documents(redis, settings) == 0
 
@@ -396,13 +397,13 @@ async def test_edits_deletes_and_descriptions_at_the_same_time_leave_one_truth(
     await store.add([SAID])
     edits = [store.edit(replace(SAID, content=f"edit {n}", revision=float(n))) for n in range(1, 9)]
     await asyncio.gather(*edits, *[enrich(store, f"picture {n}") for n in range(8)])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     left = await the_message(search)
     assert (left.content, left.revision) == ("edit 8", 8.0)
     assert left.attachments[0].text.startswith("picture ")
     assert await vector_text(store, redis, fake_embedder, left.searchable) == [left.searchable]
     await asyncio.gather(store.delete(GUILD, CHANNEL, [SAID.id]), *[enrich(store, f"late {n}") for n in range(8)])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await documents(redis, settings) == 0
 
 
@@ -450,7 +451,7 @@ async def test_a_full_redis_refuses_a_description_before_anything_has_changed(
         Redis.from_url(own_server.url) as redis,
     ):
         await memory.remember(SAID)
-        assert await memory.flush(10)
+        assert await memory.flush(LIMIT_S)
         await redis.config_set("maxmemory", 1)
         with pytest.raises(RedisUnavailableError):
             await memory.enrich(GUILD, CHANNEL, SAID.id, CAT.id, GREY)

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
+from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
-from channelmem.store.scripts import command
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import command, connect
+from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Outcome, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), source=Source.ARCHIVE)
@@ -33,7 +34,7 @@ class OtherEmbedder(FakeEmbedder):
 
 @pytest.fixture
 def alone(own_server: OwnServer, tmp_path: Path) -> Settings:
-    return make_settings(own_server.url, tmp_path, redis_timeout_s=2)
+    return make_settings(own_server.url, tmp_path, redis_timeout_s=LIMIT_S)
 
 
 @pytest.fixture
@@ -47,7 +48,17 @@ async def client(own_server: OwnServer, alone: Settings) -> AsyncIterator[Redis]
 async def working(store: Store, embedder: FakeEmbedder) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(Worker(store, embedder, claim_idle_s=0.2).run())
     yield task
-    await end([task])
+    await cancel_all([task])
+
+
+async def taken(store: Store) -> int:
+    """How many entries the worker holds."""
+    waiting = await store.buckets.redis.xpending(store.buckets.keys(0).one("ingest"), GROUP)
+    return int(waiting["pending"])
+
+
+async def _ended_or_exists(task: asyncio.Task[None], client: Redis, key: str) -> bool:
+    return task.done() or bool(await client.exists(key))
 
 
 async def test_a_worker_that_commits_into_a_flushed_redis_goes_on(client: Redis, alone: Settings, clock: Clock) -> None:
@@ -55,14 +66,14 @@ async def test_a_worker_that_commits_into_a_flushed_redis_goes_on(client: Redis,
     embedder.gate.clear()
     async with working(store, embedder) as task:
         await store.add([message(number) for number in range(1, 31)])
-        await asyncio.sleep(0.1)  # the worker has them in hand
+        await until(lambda: taken(store))
         await client.flushall()
         embedder.gate.set()
-        while not await client.exists(store.buckets.keys(0).one("meta")):  # nothing but the worker can make it again
-            assert not task.done(), task.exception()
-            await asyncio.sleep(0.01)
+        # Nothing but the worker can make it again.
+        await until(lambda: _ended_or_exists(task, client, store.buckets.keys(0).one("meta")))
+        assert not task.done(), task.exception()
         assert await store.add([message(40, "after the flood")]) == [Outcome.STORED]
-        assert await store.flush(10)
+        assert await store.flush(LIMIT_S)
         query = replace(ARCHIVE, vector=embedder.vector("flood"))
         assert [hit.message.id for hit in (await Search(store.buckets).nearest(query)).hits] == [40]
 
@@ -91,18 +102,18 @@ async def test_processes_of_a_model_that_was_changed_before_survive_a_flood_toge
     before = await open_store(client, alone, clock)
     await before.add([message(1)])
     embedder = OtherEmbedder()
-    await reindex(client, alone, embedder, clock=clock)
+    await reindex(client, alone, embedder)
     first, second = [
         await Store.open(client, alone, dims=48, identity=OtherEmbedder.identity, clock=clock) for _ in range(2)
     ]
     embedder.gate.clear()
     async with working(second, embedder) as task:
         await first.add([message(2)])
-        await asyncio.sleep(0.1)
+        await until(lambda: taken(second))
         await client.flushall()
         await first.add([message(3, "after the flood")])  # makes all again, with the version that a new index has
         embedder.gate.set()
-        assert await first.flush(10)
+        assert await first.flush(LIMIT_S)
         assert not task.done(), task.exception()
         for store in (first, second):
             query = replace(ARCHIVE, vector=embedder.vector("flood"))
@@ -127,9 +138,7 @@ async def test_a_worker_that_starts_without_an_index_makes_it_again(
     store, embedder = await open_store(client, alone, clock), FakeEmbedder()
     await command(client, "FT.DROPINDEX", store.buckets.keys(0).index(1))
     async with working(store, embedder):
-        async with asyncio.timeout(10):
-            while store.buckets.healed == 0:  # noqa: ASYNC110  (nothing to wait for)
-                await asyncio.sleep(0.01)
+        await until_true(lambda: store.buckets.healed > 0)
         await store.add([message(1)])
-        assert await store.flush(10)
+        assert await store.flush(LIMIT_S)
         assert await store.buckets.indexed(0)

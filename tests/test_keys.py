@@ -6,14 +6,21 @@ import re
 from importlib import resources
 
 import pytest
+from redis.asyncio import Redis
 from redis.crc import key_slot
 
+from channelmem.settings import Settings
 from channelmem.store import keys
+from channelmem.store.buckets import Buckets
 from channelmem.store.schema import FIELDS
 from channelmem.store.scripts import source
 
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem.store") / "lua").iterdir())
-PARTS = {"common", "read", "attachments"}
+PARTS = {"common", "rules", "read", "attachments"}
+
+
+def buckets(count: int) -> Buckets:
+    return Buckets(Redis(), Settings(_env_file=None, buckets=count), dims=2, identity="none", clock=lambda: 0.0)
 
 
 def test_every_key_of_a_bucket_lives_in_one_slot() -> None:
@@ -24,10 +31,11 @@ def test_every_key_of_a_bucket_lives_in_one_slot() -> None:
 
 def test_a_guild_always_maps_to_the_same_bucket_and_guilds_spread() -> None:
     guilds = [(1_420_070_400_000 + day * 86_400_000) << 22 for day in range(1000)]
-    used = [keys.bucket_of(guild, 16) for guild in guilds]
-    assert used == [keys.bucket_of(guild + 4_194_303, 16) for guild in guilds]  # the low 22 bits do not matter
-    assert keys.bucket_of(811_111_111_111_111_111, 1) == 0
-    spread = {keys.bucket_of((1_420_070_400_000 + n * 997) << 22, 16) for n in range(200)}
+    many, one = buckets(16), buckets(1)
+    used = [many.bucket(guild) for guild in guilds]
+    assert used == [many.bucket(guild + 4_194_303) for guild in guilds]  # the low 22 bits do not matter
+    assert one.bucket(811_111_111_111_111_111) == 0
+    spread = {many.bucket((1_420_070_400_000 + n * 997) << 22) for n in range(200)}
     assert spread == set(range(16))
 
 

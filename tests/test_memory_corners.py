@@ -38,13 +38,13 @@ async def test_who_is_forgotten_while_a_question_is_asked_is_not_known_afterward
 ) -> None:
     await talk.say(BOB, "grub is broken")
     await talk.say(ANN, "the deploy is green")
-    forget = talk.memory._store.forget
+    forget = talk.memory._store.consent.forget
 
     async def forgetting(author_id: int, guild_id: int | None = None) -> None:
         await talk.ask(MARK, "what did Bob say about grub?")
         await forget(author_id, guild_id)
 
-    monkeypatch.setattr(talk.memory._store, "forget", forgetting)
+    monkeypatch.setattr(talk.memory._store.consent, "forget", forgetting)
     await talk.memory.forget(BOB.id)
     answer = await talk.ask(MARK, "what did Bob say about grub?")
     assert "Bob" not in answer.text
@@ -56,16 +56,16 @@ async def test_a_list_of_people_read_before_somebody_is_forgotten_is_not_kept(
 ) -> None:
     await talk.say(BOB, "grub is broken")
     await talk.say(ANN, "the deploy is green")
-    roster = talk.memory._store.roster
+    roster = talk.memory._store.channels.roster
 
     async def late(guild_id: int, channel_id: int) -> object:
         seen = await roster(guild_id, channel_id)
         await talk.memory.forget(BOB.id)
         return seen
 
-    monkeypatch.setattr(talk.memory._store, "roster", late)
+    monkeypatch.setattr(talk.memory._store.channels, "roster", late)
     await talk.ask(MARK, "what did Bob say about grub?")
-    monkeypatch.setattr(talk.memory._store, "roster", roster)
+    monkeypatch.setattr(talk.memory._store.channels, "roster", roster)
     assert BOB not in (await talk.ask(MARK, "what did Bob say about grub?")).route.speakers
 
 
@@ -74,16 +74,16 @@ async def test_the_people_of_a_guild_that_is_left_meanwhile_are_not_kept(
 ) -> None:
     await talk.say(BOB, "grub is broken")
     async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:  # which has heard nothing yet
-        roster = memory._store.roster
+        roster = memory._store.channels.roster
 
         async def late(guild_id: int, channel_id: int) -> object:
             seen = await roster(guild_id, channel_id)
             await memory.delete_guild(GUILD)
             return seen
 
-        monkeypatch.setattr(memory._store, "roster", late)
+        monkeypatch.setattr(memory._store.channels, "roster", late)
         await memory.ask(talk.question(MARK, "what did Bob say about grub?"))
-        monkeypatch.setattr(memory._store, "roster", roster)
+        monkeypatch.setattr(memory._store.channels, "roster", roster)
         assert (await memory.ask(talk.question(MARK, "what did Bob say about grub?"))).route.speakers == ()
 
 
@@ -94,7 +94,7 @@ async def test_the_people_of_a_channel_are_known_while_something_is_removed_else
     async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
         talk = Talk(memory, clock)
         await talk.say(ANN, "the deploy is green", ago_s=2 * DAY_S)
-        roster, removals = memory._store.roster, [memory.delete(GUILD, CHANNEL + 1, [1])]
+        roster, removals = memory._store.channels.roster, [memory.delete(GUILD, CHANNEL + 1, [1])]
 
         async def meanwhile(guild_id: int, channel_id: int) -> object:
             seen = await roster(guild_id, channel_id)
@@ -102,7 +102,7 @@ async def test_the_people_of_a_channel_are_known_while_something_is_removed_else
                 await removals.pop()
             return seen
 
-        monkeypatch.setattr(memory._store, "roster", meanwhile)
+        monkeypatch.setattr(memory._store.channels, "roster", meanwhile)
         told = await memory.look(ContextRequest(talk.question(MARK, "?"), speaker="Ann"))
         assert "the deploy is green" in told
         assert shelf.fetches == 0

@@ -12,7 +12,7 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.ingest.normalise import LAST_ID, LAST_TS, _say_once, cut, normalise
+from channelmem.ingest.normalise import LAST_ID, LAST_TS, _warn_once, cut, normalise
 from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.documents import clean
@@ -61,7 +61,7 @@ def test_any_time_of_the_calendar_is_taken(ts: float) -> None:
 
 
 def test_impossible_times_are_said_once_without_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    _say_once.cache_clear()
+    _warn_once.cache_clear()
     for ts in IMPOSSIBLE:
         normalise(message(1, "a secret", ts=ts), POLICY)
     assert [(one.levelno, "secret" in one.getMessage()) for one in caplog.records] == [(logging.WARNING, False)]

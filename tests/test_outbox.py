@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
+from waiting import LIMIT_S, until_true
 
 from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.store import outbox as outbox_module
@@ -23,10 +24,13 @@ class Wire:
         self.refusals: dict[str, Exception] = {}
         self.sent = 0
         self.batches: list[list[str]] = []
+        self.reached = asyncio.Event()
+        """Set by the first batch, which then waits for `open`."""
         self.open = asyncio.Event()
         self.open.set()
 
     async def send(self, bucket: int, events: Sequence[Event]) -> list[int]:
+        self.reached.set()
         await self.open.wait()
         await asyncio.sleep(0)
         if self.away:
@@ -50,9 +54,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def drained(outbox: Outbox) -> None:
-    async with asyncio.timeout(5):
-        while len(outbox):  # noqa: ASYNC110  (it is the state under test)
-            await asyncio.sleep(0.002)
+    await until_true(lambda: len(outbox) == 0)
 
 
 async def test_events_that_come_together_are_sent_together() -> None:
@@ -76,7 +78,7 @@ async def test_events_wait_their_turn_while_a_batch_is_on_its_way() -> None:
     wire.open.clear()
     outbox = Outbox(wire.send, 100)
     first = outbox.put(0, "add", ("1",))
-    await asyncio.sleep(0.01)
+    await wire.reached.wait()
     rest = [outbox.put(0, "add", (str(number),)) for number in range(2, 6)]
     wire.open.set()
     await asyncio.gather(first, *rest)
@@ -88,14 +90,14 @@ async def test_while_redis_is_away_events_are_queued_and_later_sent_in_order() -
     wire.away = True
     outbox = Outbox(wire.send, 100)
     assert await outbox.put(0, "add", ("1",)) is Outcome.QUEUED
-    assert (outbox.away, len(outbox)) == (True, 1)
+    assert (outbox.offline, len(outbox)) == (True, 1)
     kinds = ["add", "delete", "add", "clear"]
     later = [await outbox.put(0, kind, (str(number),)) for number, kind in enumerate(kinds, start=2)]
     assert later == [Outcome.QUEUED] * 4
     wire.away = False
     await drained(outbox)
     assert wire.arrived == ["1", "2", "3", "4", "5"]
-    assert not outbox.away
+    assert not outbox.offline
     assert await outbox.put(0, "add", ("6",)) == 1
 
 
@@ -162,7 +164,7 @@ async def test_what_comes_after_the_end_is_dropped_and_keeps_nobody_waiting() ->
     assert await outbox.put(0, "add", ("1",)) == 1
     await outbox.close(1)
     for bucket, kind in ((0, "add"), (1, "add"), (0, "delete")):
-        assert await asyncio.wait_for(outbox.put(bucket, kind, ("2",)), 5) is Outcome.DROPPED
+        assert await asyncio.wait_for(outbox.put(bucket, kind, ("2",)), LIMIT_S) is Outcome.DROPPED
     assert (outbox.dropped, len(outbox), wire.arrived) == (3, 0, ["1"])
 
 
@@ -214,10 +216,10 @@ async def test_what_redis_refuses_for_good_is_dropped_alone_and_the_rest_goes_on
     wire.refusals = dict.fromkeys(bad, NO_FLOAT)
     outbox = Outbox(wire.send, 1000)
     names = [str(number) for number in range(100)]
-    results = await asyncio.wait_for(asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]), 10)
+    results = await asyncio.wait_for(asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]), LIMIT_S)
     assert results == [Outcome.DROPPED if name in bad else 1 for name in names]
     assert wire.arrived == [name for name in names if name not in bad]
-    assert (outbox.dropped, len(outbox), outbox.away) == (len(bad), 0, False)
+    assert (outbox.dropped, len(outbox), outbox.offline) == (len(bad), 0, False)
 
 
 async def test_after_a_refusal_batches_are_as_large_as_before() -> None:
@@ -255,7 +257,7 @@ async def test_a_refusal_that_passes_keeps_everything(error: Exception) -> None:
     outbox = Outbox(wire.send, 100)
     names = [str(number) for number in range(5)]
     assert await asyncio.gather(*[outbox.put(0, "add", (name,)) for name in names]) == [Outcome.QUEUED] * 5
-    assert outbox.away
+    assert outbox.offline
     wire.refusals = {}
     await drained(outbox)
     assert (wire.arrived, outbox.dropped) == (names, 0)
@@ -270,7 +272,7 @@ async def test_a_refusal_found_after_an_outage_holds_up_nobody() -> None:
         assert await outbox.put(0, "add", (str(number),)) is Outcome.QUEUED
     wire.away = False
     await drained(outbox)
-    assert (wire.arrived, outbox.dropped, outbox.away) == (["0", "1", "3", "4"], 1, False)
+    assert (wire.arrived, outbox.dropped, outbox.offline) == (["0", "1", "3", "4"], 1, False)
 
 
 async def test_results_come_in_the_order_of_the_events() -> None:
@@ -292,7 +294,7 @@ async def test_an_error_of_many_events_is_told_once_and_asyncio_misses_no_other(
     with pytest.raises(IndexMismatchError):
         await results_of([outbox.put(0, "add", (str(number),)) for number in range(1000)])
     await drained(outbox)
-    await asyncio.sleep(0.01)  # the task that sent them ends too, and lets go of them
+    await until_true(lambda: outbox._lanes[0].task is None)  # which lets go of them
     gc.collect()
     assert complaints == []
 
@@ -303,7 +305,7 @@ async def test_a_caller_that_gave_up_on_many_events_takes_none_of_them_back() ->
     outbox = Outbox(wire.send, 10)
     futures = [outbox.put(0, "add", (str(number),)) for number in range(5)]
     task = asyncio.create_task(results_of(futures))
-    await asyncio.sleep(0.01)
+    await wire.reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -13,7 +13,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.policy import Policy
 from channelmem.recalling.recall import Beside, Recall, Recalled, needed, without_names
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Kind, Message, Mode, Past, Person, Question, Route, Source, Window

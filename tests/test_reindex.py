@@ -10,13 +10,14 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
+from waiting import LIMIT_S
 
 from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.scripts import command
+from channelmem.store.connection import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Source
@@ -42,7 +43,7 @@ async def open_other(redis: Redis, settings: Settings, clock: Clock) -> Store:
 
 async def fill(store: Store, count: int) -> None:
     await store.add([message(number, f"word{number} turtles") for number in range(1, count + 1)])
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
 
 
 async def test_another_model_is_refused_with_the_command_that_helps(
@@ -65,7 +66,7 @@ async def test_after_a_reindex_the_new_model_finds_what_was_stored(
     await fill(store, 30)
     steps: list[tuple[str, int, int]] = []
     other = OtherEmbedder()
-    done = await reindex(redis, settings, other, clock=clock, progress=lambda *step: steps.append(step))
+    done = await reindex(redis, settings, other, progress=lambda *step: steps.append(step))
     assert done == Done(30)
     assert list(dict.fromkeys(step for step, _, _ in steps)) == ["build", "embed", "clean"]
     assert steps[-1] == ("clean", 1, 1)
@@ -81,7 +82,7 @@ async def test_the_old_field_and_index_are_gone_afterwards(
     store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await fill(store, 10)
-    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    await reindex(redis, settings, OtherEmbedder())
     fields = await redis.hkeys(store.buckets.keys(0).message(GUILD, CHANNEL, 3))
     assert b"vec2" in fields
     assert b"vec1" not in fields
@@ -102,12 +103,12 @@ async def test_an_interrupted_reindex_serves_the_old_model_and_goes_on_where_it_
 ) -> None:
     await fill(store, 200)
     with pytest.raises(KeyboardInterrupt):
-        await reindex(redis, settings, DyingEmbedder(), clock=clock)
+        await reindex(redis, settings, DyingEmbedder())
     vector = fake_embedder.vector("word190 turtles")
     found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=Source.ARCHIVE))
     assert found.hits[0].message.id == 190
     other = OtherEmbedder()
-    assert await reindex(redis, settings, other, clock=clock) == Done(200 - 128)
+    assert await reindex(redis, settings, other) == Done(200 - 128)
     assert other.embedded == 200 - 128
 
 
@@ -121,7 +122,7 @@ async def test_a_process_with_the_old_model_is_told_so_after_the_switch(
     clock: Clock,
 ) -> None:
     await fill(store, 3)
-    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    await reindex(redis, settings, OtherEmbedder())
     with pytest.raises(IndexMismatchError, match="rebuilt"):
         await search.nearest(Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("turtles")))
     with pytest.raises(IndexMismatchError, match="rebuilt"):
@@ -132,12 +133,12 @@ async def test_messages_stored_during_the_reindex_are_embedded_by_the_new_model(
     store: Store, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await store.add([message(1)])  # no worker: it never had an old vector
-    await reindex(redis, settings, OtherEmbedder(), clock=clock)
+    await reindex(redis, settings, OtherEmbedder())
     new = await open_other(redis, settings, clock)
     await new.add([message(2)])
     running = Worker(new, OtherEmbedder())
     task = asyncio.create_task(running.run())
-    assert await new.flush(10)
+    assert await new.flush(LIMIT_S)
     running.stop()
     await task
     found = await Search(new.buckets).nearest(Query(GUILD, (CHANNEL,), vector=OtherEmbedder().vector("turtles")))
@@ -150,7 +151,7 @@ async def test_a_second_reindex_to_the_same_model_does_nothing(
     store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
 ) -> None:
     await fill(store, 5)
-    assert await reindex(redis, settings, fake_embedder, clock=clock) == Done()
+    assert await reindex(redis, settings, fake_embedder) == Done()
 
 
 async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
@@ -162,7 +163,7 @@ async def test_the_first_question_to_a_bucket_knows_that_it_was_rebuilt(
     await before.add([message(1, guild_id=guild)])
     await before.close()
     other = OtherEmbedder()
-    assert await reindex(redis, settings, other, clock=clock) == Done(1)
+    assert await reindex(redis, settings, other) == Done(1)
     for source in (Source.BUFFER, Source.ARCHIVE):
         buckets = Buckets(redis, settings, dims=other.dims, identity=other.identity, clock=clock)
         query = Query(guild, (CHANNEL,), vector=other.vector("turtles"), source=source)
@@ -194,7 +195,7 @@ async def test_an_index_of_another_kind_is_built_anew_from_the_same_vectors(
     assert "channelmem reindex" in caplog.text
     steps: list[str] = []
     embedder = FakeEmbedder()
-    assert await reindex(redis, flat, embedder, clock=clock, progress=lambda step, *_: steps.append(step)) == Done()
+    assert await reindex(redis, flat, embedder, progress=lambda step, *_: steps.append(step)) == Done()
     assert embedder.embedded == 0
     assert set(steps) == {"build"}
     assert await algorithm(redis, store) == "FLAT"
@@ -209,7 +210,7 @@ async def test_an_index_that_is_as_the_settings_say_is_left_alone(
 ) -> None:
     await open_store(redis, settings, clock)
     steps: list[str] = []
-    await reindex(redis, settings, FakeEmbedder(), clock=clock, progress=lambda step, *_: steps.append(step))
+    await reindex(redis, settings, FakeEmbedder(), progress=lambda step, *_: steps.append(step))
     assert not steps
     assert not caplog.text
 
@@ -224,9 +225,9 @@ async def test_a_rebuild_that_was_interrupted_ends_well(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await reindex(redis, flat, FakeEmbedder(), clock=clock, progress=stop)
+        await reindex(redis, flat, FakeEmbedder(), progress=stop)
     assert len(
         (await Search(store.buckets).nearest(Query(GUILD, (CHANNEL,), words=("turtles",), source=Source.ARCHIVE))).hits
     )
-    await reindex(redis, flat, FakeEmbedder(), clock=clock)
+    await reindex(redis, flat, FakeEmbedder())
     assert await algorithm(redis, store) == "FLAT"

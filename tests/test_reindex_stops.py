@@ -14,18 +14,18 @@ from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settin
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 from typer.testing import CliRunner
+from waiting import LIMIT_S
 
 from channelmem.cli import reindex as cli
 from channelmem.errors import ModelError, RedisUnavailableError
 from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import connect
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import command, connect
 from channelmem.store.schema import shape
-from channelmem.store.scripts import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 from channelmem.types import Source
 
 MESSAGES = 12
@@ -51,8 +51,8 @@ async def open_for(redis: Redis, settings: Settings, embedder: FakeEmbedder, clo
 
 async def embed(store: Store, embedder: FakeEmbedder) -> None:
     task = asyncio.create_task(Worker(store, embedder).run())
-    assert await store.flush(10)
-    await end([task])
+    assert await store.flush(LIMIT_S)
+    await cancel_all([task])
 
 
 async def killed_after(commands: int, settings: Settings, embedder: FakeEmbedder, clock: Clock) -> bool:
@@ -70,7 +70,7 @@ async def killed_after(commands: int, settings: Settings, embedder: FakeEmbedder
 
     redis.execute_command = counting  # type: ignore[method-assign]
     try:
-        await reindex(redis, settings, embedder, clock=clock)
+        await reindex(redis, settings, embedder)
     except Killed:
         return True
     finally:
@@ -91,7 +91,7 @@ async def go_on_talking(store: Store, embedder: FakeEmbedder) -> None:
 async def left_over(store: Store, redis: Redis) -> list[str]:
     """What is not as a bucket that never knew another model or shape."""
     keys, settings = store.buckets.keys(0), store.buckets.settings
-    version = await store.buckets.version(0)
+    version = (await store.buckets.ready(0)).version
     meta = await redis.hgetall(keys.one("meta"))
     found = [name.decode() for name in meta if name in {b"old", b"next_model", b"next_shape"}]
     if meta[b"shape"] != shape(settings).encode():
@@ -164,7 +164,7 @@ async def test_a_reindex_killed_before_any_command_leaves_nothing_behind_after_t
             if step.bot:
                 await (await open_for(redis, changed, embedder, clock)).close()
             else:
-                await reindex(redis, changed, embedder, clock=clock)
+                await reindex(redis, changed, embedder)
         if working:
             store = await open_for(redis, changed, embedder, clock)
             await embed(store, embedder)
@@ -201,7 +201,7 @@ async def test_a_text_that_the_new_model_fails_on_is_given_up_alone_and_counted(
             steps.append((done, total))
 
     embedder = PickyModel()
-    assert await reindex(redis, settings, embedder, clock=clock, progress=show) == Done(147, 3)
+    assert await reindex(redis, settings, embedder, progress=show) == Done(147, 3)
     assert steps[-1] == (150, 150)
     assert "The model fails on message" in caplog.text
     assert "poison" not in caplog.text
@@ -224,9 +224,9 @@ async def test_a_model_that_fails_on_everything_ends_the_reindex_and_the_old_one
     store: Store, worker: Worker, search: Search, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await store.add([message(1), message(2, "word2")])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     with pytest.raises(ModelError, match="everything"):
-        await reindex(redis, settings, BrokenModel(), clock=clock)
+        await reindex(redis, settings, BrokenModel())
     query = Query(GUILD, (CHANNEL,), vector=FakeEmbedder().vector("word2"), source=Source.ARCHIVE)
     assert (await search.nearest(query)).hits[0].message.id == 2
 
@@ -259,5 +259,5 @@ async def test_a_reindex_without_redis_says_so(own_server: OwnServer, tmp_path: 
     await store.close()
     own_server.kill()
     with pytest.raises(RedisUnavailableError):
-        await reindex(redis, settings, ModelB(), clock=clock)
+        await reindex(redis, settings, ModelB())
     await redis.aclose()

@@ -63,7 +63,7 @@ async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> Non
     await store.add([message(1, author_id=5, author="Ann"), message(2, author_id=6, author="Bob")])
     rosters = Rosters(store, None, nobody)
     await rosters.of(ask(store))
-    await store.opt_out(6)
+    await store.consent.opt_out(6)
     rosters.drop_everybody()
     assert {one.name for one in (await rosters.of(ask(store))).seen.values()} == {"Ann"}
 

@@ -22,12 +22,14 @@ from conftest import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets, connect
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
-from channelmem.store.scripts import command, source
+from channelmem.store.scripts import source
 from channelmem.store.search import Query, Search, tokens
 from channelmem.store.store import Store
 from channelmem.types import Message, Source, Window
@@ -50,7 +52,7 @@ TALK = [
 @pytest.fixture
 async def talk(store: Store, worker: Worker) -> Store:
     await store.add(TALK)
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     return store
 
 
@@ -288,7 +290,7 @@ async def test_removed_messages_do_not_take_the_places_of_live_ones(
 ) -> None:
     await store.add([message(number, "turtles") for number in range(1, 301)])
     await store.add([message(number, "turtles and cats") for number in range(301, 311)])
-    assert await store.flush(30)
+    assert await store.flush(LIMIT_S)
     store._sweeper.wake = lambda: None  # type: ignore[method-assign]  # the leftovers stay
     await store.delete(GUILD, CHANNEL, range(1, 301))
     near = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), words=("turtles",), limit=10)

@@ -14,11 +14,13 @@ from plain_server import plain_server
 from redis.asyncio import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from stored import ARCHIVE, BUFFER, contents, ids
+from waiting import LIMIT_S
 
 from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets, connect
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import connect
 from channelmem.store.schema import shape
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -44,7 +46,7 @@ async def test_a_message_is_visible_at_once_and_searchable_when_embedded(
     sent = [message(1), message(2, "cats are fast")]
     assert await store.add(sent) == [Outcome.STORED, Outcome.STORED]
     assert await ids(search) == [2, 1]
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     for source in (Source.BUFFER, Source.ARCHIVE):
         vector = fake_embedder.vector("turtles")
         found = await search.nearest(Query(GUILD, (CHANNEL,), vector=vector, source=source))
@@ -103,9 +105,9 @@ async def test_an_edit_replaces_text_and_vector(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([message(1), message(2, "cats")])
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await store.edit(message(1, "bicycles", revision=NOW)) is Outcome.STORED
-    assert await store.flush(10)
+    assert await store.flush(LIMIT_S)
     assert await contents(search) == ["cats", "bicycles"]
     for source in (Source.BUFFER, Source.ARCHIVE):
         query = Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("bicycles"), source=source)
@@ -136,39 +138,12 @@ async def test_an_edit_that_leaves_no_text_removes_the_message_until_a_newer_one
 async def test_an_edited_message_is_pending_again(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
     await store.add([message(1)])
     await store.commit([(message(1), fake_embedder.vector("turtles"))])
-    assert (await store.status(GUILD, CHANNEL)).pending == 0
+    assert (await store.channels.status(GUILD, CHANNEL)).pending == 0
     await store.edit(message(1, "bicycles", revision=1.0))
-    assert (await store.status(GUILD, CHANNEL)).pending == 1
+    assert (await store.channels.status(GUILD, CHANNEL)).pending == 1
     assert await store.commit([(message(1), fake_embedder.vector("turtles"))]) == 0
     [hit] = (await search.nearest(replace(BUFFER, vector=fake_embedder.vector("turtles")))).hits
     assert hit.similarity is None
-
-
-# --- what a channel holds ---
-
-
-async def test_status_says_what_a_channel_holds(store: Store, clock: Clock) -> None:
-    assert (await store.status(GUILD, CHANNEL)).messages == 0
-    await store.add([message(1), message(2), message(3, channel_id=8)])
-    status = await store.status(GUILD, CHANNEL)
-    assert (status.messages, status.pending, status.archive, status.paused) == (2, 2, True, False)
-    assert (status.oldest_ts, status.newest_ts) == (message(1).ts, message(2).ts)
-    assert await store.last_seen(GUILD, CHANNEL) == 2
-    assert await store.last_seen(GUILD, 12345) is None
-
-
-async def test_the_roster_knows_names_aliases_and_the_last_word(store: Store) -> None:
-    await store.add(
-        [
-            message(3, author="Ann B", aliases=("ann", "annie")),
-            message(1, author="Old name"),
-            message(2, author_id=6, author="Bob"),
-            message(4, author_id=99, author="bot", own=True),
-        ]
-    )
-    ann, bob = await store.roster(GUILD, CHANNEL)
-    assert (ann.person.name, ann.person.aliases, ann.last_ts) == ("Ann B", ("ann", "annie"), message(3).ts)
-    assert (bob.person.id, bob.person.name) == (6, "Bob")
 
 
 # --- many at once ---
@@ -194,7 +169,7 @@ async def test_a_clear_between_messages_of_one_batch_parts_them(store: Store, se
     assert await ids(search) == [4]
     by_words = await search.nearest(replace(ARCHIVE, words=("turtle",)))
     assert [hit.message.id for hit in by_words.hits] == [4]
-    assert [one.person.id for one in await store.roster(GUILD, CHANNEL)] == [message(4).author_id]
+    assert [one.person.id for one in await store.channels.roster(GUILD, CHANNEL)] == [message(4).author_id]
 
 
 async def test_a_guild_left_between_messages_of_one_batch_is_known_again_by_the_next(
@@ -208,13 +183,6 @@ async def test_a_guild_left_between_messages_of_one_batch_is_known_again_by_the_
     assert await ids(search) == [2]
     assert await store.delete_guild(GUILD) == 1  # which finds the channel by the guild's list
     assert await ids(search) == []
-
-
-async def test_the_roster_keeps_the_last_word_of_a_batch_and_of_those_before(store: Store) -> None:
-    await store.add([message(5, author="Ann")])
-    await store.add([message(4, author="Ann before"), message(9, addressed=True), message(7, author="Ann now")])
-    (ann,) = await store.roster(GUILD, CHANNEL)
-    assert (ann.person.name, ann.last_ts) == ("Ann now", message(7).ts)
 
 
 async def test_concurrent_messages_share_round_trips(
@@ -251,10 +219,10 @@ async def test_those_who_wait_for_a_bucket_learn_together_that_redis_is_away(
 
     with monkeypatch.context() as patched:
         patched.setattr(redis, "execute_command", away)
-        answers = await asyncio.gather(*(buckets.version(0) for _ in range(6)), return_exceptions=True)
+        answers = await asyncio.gather(*(buckets.ready(0) for _ in range(6)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [RedisUnavailableError] * 6
     assert len(looks) == 1
-    assert await buckets.version(0) == 1
+    assert (await buckets.ready(0)).version == 1
 
 
 async def test_two_processes_that_make_an_index_together_note_its_shape(
@@ -268,10 +236,10 @@ async def test_two_processes_that_make_an_index_together_note_its_shape(
         reply = await execute(*arguments, **options)  # type: ignore[no-untyped-call]
         if arguments[0] == "FT.CREATE" and not created:
             created.append(arguments[1])
-            await second.version(0)
+            await second.ready(0)
         return reply
 
     monkeypatch.setattr(redis, "execute_command", between)
-    await first.version(0)
+    await first.ready(0)
     assert created
     assert await redis.hget(first.keys(0).one("meta"), "shape") == shape(settings).encode()

@@ -10,6 +10,7 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents, ids
+from waiting import LIMIT_S, until_true
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
@@ -44,7 +45,7 @@ async def test_a_bulk_delete_hides_everything_at_once_and_removes_it_soon(
     store: Store, search: Search, redis: Redis, settings: Settings, worker: Worker, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([message(number) for number in range(1, 401)])
-    assert await store.flush(20)
+    assert await store.flush(LIMIT_S)
     assert await store.delete(GUILD, CHANNEL, range(1, 400)) == 399
     for source in (Source.BUFFER, Source.ARCHIVE):
         query = replace(BUFFER, source=source, vector=fake_embedder.vector("turtles"), words=("turtles",))
@@ -184,9 +185,7 @@ async def test_leaving_a_guild_again_for_a_lost_answer_changes_nothing(
 
     monkeypatch.setattr(store._outbox, "_send", losing)
     await asyncio.gather(store.delete_guild(GUILD), store.add([message(1), message(2, ts=NOW + 1)]))
-    async with asyncio.timeout(20):
-        while store.queued:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until_true(lambda: store.queued == 0)
     assert not lost
     assert await ids(search) == [2]
 

@@ -20,7 +20,7 @@ from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store.buckets import connect
+from channelmem.store.connection import connect
 from channelmem.store.store import Store
 
 app = typer.Typer()

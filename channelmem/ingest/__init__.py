@@ -1,1 +1,1 @@
-"""What a message passes on its way in: tidied, stored, embedded in batches."""
+"""A message on its way in: normalised, then embedded in batches; and the rebuilding of vectors for another model."""

@@ -1,7 +1,5 @@
-"""Normalise, the first stage of `remember`: text that Redis, the tokenizer and people can all read, or nothing.
-
-In: a message as the adapter got it. Out: the message to store, or None if it has no text, or no time or ids to file it
-under.
+"""Normalise, the first stage of `remember`. In: a message as the adapter received it. Out: the message to store, with
+text that Redis, the tokenizer and people can read; None if it has no text, or no valid time or ids.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from channelmem.types import Attachment, Message
 log = logging.getLogger(__name__)
 
 LAST_TS = 253_402_214_400.0
-"""The last day of the year 9999, the end of calendars: beyond it are milliseconds taken for seconds, and infinity."""
+"""The last day of the year 9999, where calendars end; later times are milliseconds mistaken for seconds."""
 LAST_ID = 2**64 - 1
-"""Ids are snowflakes: 64 bits without a sign. Keys, scripts and packed links have no room for others."""
+"""Ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others."""
 ATTACHMENTS = 10
-"""Of a message, at most; Discord allows no more either."""
+"""Per message at most; Discord has the same limit."""
 URL_CHARS, NAME_CHARS, ALT_CHARS, TYPE_CHARS = 2_048, 256, 1_024, 128
 ENRICHMENT_CHARS = 2_000
 """Of a description or transcript: two minutes of speech."""
@@ -30,19 +28,19 @@ LARGEST = 2**40
 """Bytes and seconds beyond this are mistakes."""
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
 _JOINER = "\u200d"
-_INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width: not white space to str.strip
+_INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width; str.strip keeps them
 
 
 def normalise(message: Message, policy: Policy) -> Message | None:
-    """The message with clean, cut text and names; None for one without visible text, time or ids, or where nothing is
-    to be remembered."""
+    """The message with clean names and clean, cut text; None if the policy remembers nothing, or without visible text
+    or a valid time and ids."""
     if not policy.enabled:
         return None
-    if not (0 <= message.ts <= LAST_TS and 0 <= message.revision <= LAST_TS):  # NaN is not within anything
-        _say_once("Messages whose time is no time in epoch seconds are ignored (this is said once)")
+    if not (0 <= message.ts <= LAST_TS and 0 <= message.revision <= LAST_TS):  # NaN compares as False
+        _warn_once("Ignoring messages whose time is not in epoch seconds (logged once)")
         return None
     if not all(map(_is_id, (message.id, message.channel_id, message.guild_id, message.author_id))):
-        _say_once("Messages with an id below 0 or above 64 bits are ignored (this is said once)")
+        _warn_once("Ignoring messages with an id that is negative or exceeds 64 bits (logged once)")
         return None
     content, author, *aliases = cleaned(message.content, message.author, *message.aliases)
     content = cut(content.strip(), policy.max_content_chars)
@@ -86,13 +84,13 @@ def _is_id(number: int) -> bool:
 
 
 @cache
-def _say_once(what: str) -> None:
-    # An adapter that gets times or ids wrong mostly gets all of them wrong.
+def _warn_once(what: str) -> None:
+    # An adapter that gets times or ids wrong usually gets all of them wrong.
     log.warning(what)
 
 
 def cut(text: str, max_chars: int) -> str:
-    """At most so many characters, never through an emoji sequence or between a letter and its accent."""
+    """The first `max_chars` characters; never splits an emoji sequence or a letter and its accent."""
     if len(text) <= max_chars:
         return text
     end = max_chars
@@ -102,7 +100,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def _extends(text: str, at: int) -> bool:
-    """Whether the character there belongs to the one before it."""
+    """Whether the character at this place belongs to the one before it."""
     char, before = text[at], text[at - 1]
     if _JOINER in {char, before} or unicodedata.combining(char):
         return True

@@ -1,21 +1,18 @@
-"""Reindex: gives every message a vector of another model while the old vectors serve; then switches.
+"""Reindex: gives every message a vector of another model. In: that model's embedder. Out: how many messages were
+embedded, and how many the model failed on.
 
-In: the new model's embedder. Out: how many messages were embedded, and how many the model failed on. What is done is
-recorded in Redis (the next version in the meta key, the new vectors on the documents), so a reindex that was
-interrupted goes on where it stopped. The switch is one script: index alias, model and version change together;
-processes that still use the old model then get IndexMismatchError. Afterwards the old index and the old field are
-removed.
+The old vectors serve until the end. Progress is recorded in Redis (the next version in the meta key, the new vectors on
+the documents), so an interrupted reindex continues where it stopped. One script switches index alias, model and version
+together; processes that still use the old model then get IndexMismatchError. Finally the old index and field are
+removed, along with anything left by an unfinished reindex to another model.
 
-A reindex that was begun and is not wanted any more is cleared away by the next one, also by one to the old model.
-
-Where only the settings of the index changed, it is built anew from the vectors that are there, beside the old one.
+If only the settings of the index changed, it is rebuilt from the existing vectors beside the old one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +26,9 @@ from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.settings import Settings
 from channelmem.store.buckets import already_there, indexed
+from channelmem.store.connection import answered, command, run_script
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.schema import create_command, make_schema, shape, vector_field
-from channelmem.store.scripts import Scripts, answered, command
 
 BATCH = 64
 WRITE = 8
@@ -42,7 +39,7 @@ Row = tuple[bytes, bytes, bytes]
 """Name, revision and text of a message."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the step ('embed', 'build' or 'clean'), how much is done and how much there is."""
+"""Called with the step ('embed', 'build' or 'clean'), how much is done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class Done:
 
     embedded: int = 0
     given_up: int = 0
-    """Messages that the model failed on: they are found by their words and time only."""
+    """Messages that the model failed on; they stay searchable by text and time only."""
 
     def __add__(self, other: Done) -> Done:
         return Done(self.embedded + other.embedded, self.given_up + other.given_up)
@@ -61,19 +58,11 @@ def silent(_step: str, _done: int, _total: int) -> None:
     pass
 
 
-async def reindex(
-    redis: Redis,
-    settings: Settings,
-    embedder: Embedder,
-    *,
-    clock: Callable[[], float] = time.time,
-    progress: Progress = silent,
-) -> Done:
-    """Embeds nothing when everything already is of this model."""
-    scripts = Scripts(redis, settings, clock)
+async def reindex(redis: Redis, settings: Settings, embedder: Embedder, *, progress: Progress = silent) -> Done:
+    """Embeds nothing if every vector is already of this model."""
     done = Done()
     for bucket in range(settings.buckets):
-        task = Reindex(scripts, settings, embedder, keys_of(settings.key_prefix, bucket), progress)
+        task = Reindex(redis, settings, embedder, keys_of(settings.key_prefix, bucket), progress)
         done += await answered(task.run())
     return done
 
@@ -82,7 +71,7 @@ async def reindex(
 class Reindex:
     """The reindex of one bucket."""
 
-    scripts: Scripts
+    redis: Redis
     settings: Settings
     embedder: Embedder
     keys: Keys
@@ -108,16 +97,16 @@ class Reindex:
         return done
 
     async def _abandon(self) -> None:
-        """What was begun for another model is 'old' too. Its number stays taken: vectors of it may still be around."""
-        await self.scripts.redis.hset(self.keys.one("meta"), "old", "1")
-        await self.scripts.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
+        """Marks a reindex to another model as 'old'. Its version stays taken, because its vectors may still exist."""
+        await self.redis.hset(self.keys.one("meta"), "old", "1")
+        await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
 
     async def _build(self, version: int) -> None:
-        """The same vectors in an index of another shape. A spare one serves while the one of that name is replaced."""
+        """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
         name, spare = self.keys.index(version), _spare(self.keys, version)
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
-        # Interrupted from here on, no shape is right until a later reindex has come to its end.
-        await self.scripts.redis.hdel(self.keys.one("meta"), "shape")
+        # If interrupted from here on, no shape is right until a later reindex has finished.
+        await self.redis.hdel(self.keys.one("meta"), "shape")
         await self._make(create_command(schema, spare), spare)
         await self._serve(spare)
         await self._drop(name)
@@ -127,26 +116,26 @@ class Reindex:
 
     async def _make(self, create: list[Any], name: str) -> None:
         with already_there():
-            await command(self.scripts.redis, *create)
+            await command(self.redis, *create)
         await self._await_indexed(name)
 
     async def _serve(self, name: str) -> None:
-        await command(self.scripts.redis, "FT.ALIASUPDATE", self.keys.one("idx"), name)
+        await command(self.redis, "FT.ALIASUPDATE", self.keys.one("idx"), name)
 
     async def _note_shape(self) -> None:
-        await self.scripts.redis.hset(self.keys.one("meta"), "shape", shape(self.settings))
+        await self.redis.hset(self.keys.one("meta"), "shape", shape(self.settings))
 
     async def _begin(self, meta: dict[str, str]) -> int:
-        """The version to fill: the one that was begun, unless that was for yet another model."""
+        """The version to fill: the one already begun, unless that was for yet another model."""
         version = int(meta.get("next", meta["version"]))
         begun = meta.get("next_model") == self._wanted
-        # Begun with another shape, the index is built anew from the vectors that are there already.
+        # An index begun with another shape is rebuilt from the vectors written so far.
         if "next" in meta and not (begun and meta.get("next_shape") == shape(self.settings)):
             await self._drop(self.keys.index(version))
         if not begun:
             version += 1
         begin: Any = {"next": version, "next_model": self._wanted, "next_shape": shape(self.settings)}
-        await self.scripts.redis.hset(self.keys.one("meta"), mapping=begin)
+        await self.redis.hset(self.keys.one("meta"), mapping=begin)
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         await self._make(create_command(schema), self.keys.index(version))
         return version
@@ -159,7 +148,7 @@ class Reindex:
         done = total = 0
         given_up: set[Row] = set()
         while True:
-            # Those that the model failed on come again every time.
+            # Messages that the model failed on come up again every time.
             left, *flat = await self._step("todo", version, BATCH + len(given_up))
             rows: list[Row] = list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
             todo = [row for row in rows if row not in given_up]
@@ -181,7 +170,7 @@ class Reindex:
             return [await embed_alone(self.embedder, name.decode(), text.decode()) for name, _, text in rows]
 
     async def _write(self, version: int, embedded: Iterable[tuple[Row, NDArray[np.float32] | None]]) -> int:
-        """How many there are with a vector."""
+        """Returns how many have a vector."""
         rows = [(*row[:2], vector.astype(np.float16).tobytes()) for row, vector in embedded if vector is not None]
         for at in range(0, len(rows), WRITE):
             await self._step("write", version, *(value for row in rows[at : at + WRITE] for value in row))
@@ -196,12 +185,12 @@ class Reindex:
         stale = [one for one in range(1, int(meta.get("next", version)) + 1) if one != version]
         for old in stale:
             await self._drop(self.keys.index(old))
-            await self._drop(_spare(self.keys, old))  # of a build that was interrupted
+            await self._drop(_spare(self.keys, old))  # of an interrupted build
         channels = await self._channels()
         for done, channel in enumerate(channels):
             self.progress("clean", done, len(channels))
             await self._clean_channel(version, channel, [vector_field(old) for old in stale])
-        await self.scripts.redis.hdel(self.keys.one("meta"), "old")
+        await self.redis.hdel(self.keys.one("meta"), "old")
         self.progress("clean", len(channels), len(channels))
 
     async def _clean_channel(self, version: int, channel: bytes, fields: Sequence[str]) -> None:
@@ -213,26 +202,26 @@ class Reindex:
 
     async def _channels(self) -> list[bytes]:
         found: list[Any] = []
-        for guild in await self.scripts.redis.smembers(self.keys.one("guilds")):
-            found += await self.scripts.redis.smembers(self.keys.of("guild", int(guild)))
+        for guild in await self.redis.smembers(self.keys.one("guilds")):
+            found += await self.redis.smembers(self.keys.of("guild", int(guild)))
         return found
 
     async def _meta(self) -> dict[str, str]:
-        meta: Any = await self.scripts.redis.hgetall(self.keys.one("meta"))
+        meta: Any = await self.redis.hgetall(self.keys.one("meta"))
         return {name.decode(): value.decode() for name, value in meta.items()}
 
     async def _drop(self, name: str) -> None:
-        with contextlib.suppress(ResponseError):  # dropped before
-            await command(self.scripts.redis, "FT.DROPINDEX", name)
+        with contextlib.suppress(ResponseError):  # already dropped
+            await command(self.redis, "FT.DROPINDEX", name)
 
     async def _await_indexed(self, name: str) -> None:
-        while (done := await indexed(self.scripts.redis, name)) < 1:
+        while (done := await indexed(self.redis, name)) < 1:
             self.progress("build", int(done * 100), 100)
             await asyncio.sleep(POLL_S)
         self.progress("build", 100, 100)
 
     async def _step(self, kind: str, version: int, *arguments: Any) -> Any:
-        return await self.scripts.run("renew", self.keys, [kind, version, *arguments])
+        return await run_script(self.redis, "renew", self.keys, [kind, version, *arguments])
 
 
 def _spare(keys: Keys, version: int) -> str:

@@ -1,15 +1,9 @@
-"""Ingest: gives stored messages their vectors. In: the ingest streams. Out: vectors on the documents.
+"""Worker: gives stored messages their vectors. In: the ingest streams. Out: vectors on the documents.
 
-Three steps run at the same time on different batches: read and load texts, embed, commit. An entry is acknowledged
-and deleted with its vector, so whatever is on a stream still waits; what a dead worker had taken is claimed by the
-others. A text that the model fails on is given up alone: it is found by its words and time only. Any number of
-workers share the work, in the bot's process or as `channelmem worker`:
-
-    worker = Worker(store, embedder)
-    task = asyncio.create_task(worker.run())
-    ...
-    worker.stop()      # takes nothing new, commits what has left the model, hands over the rest
-    await task
+Three steps run concurrently on different batches: read and load texts, embed, commit. An entry is acknowledged and
+deleted with its vector, so whatever is on a stream still waits; other workers claim what a dead worker had taken. A
+text that the model fails on is given up alone: it stays searchable by text and time only. Any number of workers share
+the work, in the bot's process or as `channelmem worker`: start `worker.run()` as a task, end it with `worker.stop()`.
 """
 
 from __future__ import annotations
@@ -33,34 +27,34 @@ from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.store.buckets import VERSION, index_lost
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import UNREACHABLE, command
 from channelmem.store.heal import repair
 from channelmem.store.keys import GROUP
-from channelmem.store.scripts import AWAY, command
 from channelmem.store.store import GIVEN_UP, Store
-from channelmem.store.tasks import end
 
 log = logging.getLogger(__name__)
 
 BATCH = 256
-"""Entries taken at once, at most: a lone message does not wait for more, and in a backlog there are enough texts of
-equal length to put together (5 % less time for the model than with 64)."""
+"""Entries per batch at most: a lone message does not wait for others, and a backlog has enough texts of equal length to
+group (the model needs 5 % less time than with 64)."""
 EMBEDDING = 2
-"""Batches in the model at the same time, so that none of its lanes waits for the last run of a batch."""
+"""Batches in the model at a time, so that none of its lanes idles during the last run of a batch."""
 CLAIM_IDLE_S = 20.0
-"""Three batches are in hand at most; a slow machine has embedded them by then."""
+"""A worker holds three batches at most; even a slow machine has embedded them by then."""
 BLOCK_S = 0.25
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 HANDED_OVER_MS = 3_600_000
 DISMISS_S = 3600.0
-"""After so long without a word a consumer that holds nothing is dead: a live one asks several times a second."""
+"""A consumer that holds nothing and has been idle for this long is dead: a live one reads several times a second."""
 DISMISS_EVERY_S = 600.0
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stream entry: which message, in which revision; its text once loaded, None if nothing is left to embed."""
+    """A stream entry: a message in one revision, with its text once loaded; None if nothing is left to embed."""
 
     bucket: int
     id: str
@@ -104,19 +98,20 @@ class Worker:
         self._loaded: asyncio.Queue[list[Entry] | None] = asyncio.Queue(1)
         self._embedded: asyncio.Queue[Embedded | None] = asyncio.Queue(2)
         self._held: set[str] = set()
-        """Entries somewhere between read and commit."""
+        """Entries between read and commit."""
         self._lost_some = True
-        """Whether entries may be ours in Redis' eyes and not in our hands: at the start, and after an error."""
+        """Whether Redis may count entries as ours that we do not hold: at the start, and after an error."""
+        self._opened = False
         self._lost_group = False
         self._unchecked = set(self._buckets.all)
-        """Buckets in which there may be messages without a vector that are not on the stream."""
+        """Buckets that may have messages without a vector that are not on the stream."""
         self._next_claim_s = self._next_dismissal_s = 0.0
         # Well below the client's own limit on a read, or an idle stream would look like a dead Redis. A read is never
-        # given up: Redis may be answering it, and what it gives would belong to a worker that is gone.
+        # abandoned: Redis may be answering it, and would assign those entries to a worker that is gone.
         self._block_ms = max(1, int(min(BLOCK_S, self._buckets.settings.redis_timeout_s / 2) * 1000))
 
     async def run(self) -> None:
-        """Works until `stop`; survives Redis going away. A cancelled or killed worker loses nothing."""
+        """Works until `stop` and survives outages of Redis. A cancelled or killed worker loses nothing."""
         steps = [asyncio.create_task(step()) for step in (self._read, self._embed, self._commit)]
         try:
             done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
@@ -124,11 +119,11 @@ class Worker:
                 step.result()
         finally:
             self._stopping.set()
-            await end(steps)
+            await cancel_all(steps)
         await self._attempt(self._hand_over)
 
     def stop(self) -> None:
-        """Takes nothing new; `run` returns when what has left the model is committed, and the rest handed over."""
+        """Takes nothing new; `run` returns once everything embedded is committed and the rest handed over."""
         self._stopping.set()
 
     # --- the three steps ---
@@ -144,7 +139,7 @@ class Worker:
             retry_s = FIRST_RETRY_S
             self._held |= {entry.id for entry in entries}
             await self._loaded.put(entries)
-            # The later the next batch is read, the more there is to put together, and others may take it.
+            # Reading the next batch late lets more texts gather, and leaves them to other workers meanwhile.
             await self._loaded.join()
         await self._loaded.put(None)
 
@@ -157,13 +152,13 @@ class Worker:
         try:
             await asyncio.gather(*lanes)
         finally:
-            await end(lanes)  # where one fails, the other would wait for ever
+            await cancel_all(lanes)  # if one fails, the other would wait for ever
         await self._embedded.put(None)
 
     async def _embed_batches(self) -> None:
         while (entries := await self._loaded.get()) is not None:
             self._loaded.task_done()
-            if not self._stopping.is_set():  # else handed over
+            if not self._stopping.is_set():  # otherwise it is handed over
                 await self._embed_batch(entries)
         await self._loaded.put(None)  # for the others
 
@@ -177,16 +172,16 @@ class Worker:
             await self._embed_alone(list(left.values()))
 
     async def _embed_together(self, left: dict[int, Entry]) -> None:
-        """Takes out of `left` what has left the model."""
+        """Removes entries from `left` as the model finishes them."""
         async with aclosing(self._embedder.embed_as_ready([entry.text or "" for entry in left.values()])) as groups:
             async for places, vectors in groups:
                 done = zip(places, _blobs(vectors), strict=True)
                 await self._embedded.put([(left.pop(place), blob) for place, blob in done])
                 if self._stopping.is_set():
-                    return  # what was not begun is handed over
+                    return  # the rest is handed over
 
     async def _embed_alone(self, entries: Iterable[Entry]) -> None:
-        """After an error: one text is at fault, and the others have nothing to do with it."""
+        """After an error: one text is at fault, and the others must not suffer for it."""
         for entry in entries:
             if self._stopping.is_set():
                 return
@@ -204,7 +199,7 @@ class Worker:
             if written is not None:
                 retry_s = FIRST_RETRY_S
                 continue
-            # It is read and embedded again, which a full Redis allows: without a pause the model would do nothing else.
+            # Even a full Redis lets the batch be read and embedded again; without a pause the model would do only that.
             await self._pause(retry_s)
             retry_s = min(LAST_RETRY_S, retry_s * 2)
 
@@ -218,17 +213,19 @@ class Worker:
     # --- the stream ---
 
     async def _next_entries(self) -> list[Entry]:
-        """A batch with its texts; empty when nothing came for a while."""
-        if self._lost_group or self._unchecked:
-            await self._heal()
+        """A batch with its texts; empty if nothing came for a while."""
+        if self._lost_group or not self._opened:
+            await self._open_streams()
         entries = await self._recovered() or await self._claimed() or await self._fresh()
+        if not entries and not self._held:
+            await self._check_buckets()
         loaded: list[Entry] = []
         for bucket in {entry.bucket for entry in entries}:
             loaded += await self._load(bucket, [entry for entry in entries if entry.bucket == bucket])
         return loaded
 
     async def _fresh(self) -> list[Entry]:
-        """One batch over all streams: an equal share of each first, then more of those that gave all of theirs."""
+        """One batch over all streams: first an equal share of each, then more of those that filled their share."""
         streams, count = list(self._buckets.all), max(1, self._batch // len(self._buckets.all))
         pages = await self._read_group(dict.fromkeys(streams, ">"), count, "BLOCK", self._block_ms)
         entries = _all_entries(pages)
@@ -240,10 +237,10 @@ class Worker:
         return entries
 
     async def _recovered(self) -> list[Entry]:
-        """What was delivered to this worker and dropped on an error; it may lie behind much that is in hand."""
+        """Entries delivered to this worker and dropped on an error; many that it still holds may come before them."""
         if not self._lost_some:
             return []
-        self._lost_some = False  # before the first await: an error meanwhile sets it again
+        self._lost_some = False  # before the first await: an error in the meantime sets it again
         starts = dict.fromkeys(self._buckets.all, "0")
         while pages := await self._read_group(starts, self._batch):
             if lost := [entry for entry in _all_entries(pages) if entry.id not in self._held]:
@@ -253,7 +250,7 @@ class Worker:
         return []
 
     async def _claimed(self) -> list[Entry]:
-        """What others took and did not finish."""
+        """Entries that other workers took and did not finish."""
         now = asyncio.get_running_loop().time()
         if now < self._next_claim_s:
             return []
@@ -274,7 +271,7 @@ class Worker:
         return claimed
 
     async def _dismiss(self, now: float) -> None:
-        """Workers that were killed cannot leave the group themselves."""
+        """Removes dead workers from the group: they could not leave it themselves."""
         if now < self._next_dismissal_s:
             return
         self._next_dismissal_s = now + DISMISS_EVERY_S
@@ -282,7 +279,7 @@ class Worker:
             await self._buckets.run("dismiss", bucket, [int(DISMISS_S * 1000)])
 
     async def _read_group(self, starts: dict[int, str], count: int, *block: str | int) -> dict[int, list[Any]]:
-        """Per bucket the rows after its start, at most so many of each, where there are any."""
+        """Per bucket up to `count` rows after its start; leaves out buckets without any."""
         streams = {self._buckets.keys(bucket).one("ingest"): bucket for bucket in starts}
         reply = await command(
             self._buckets.redis,
@@ -300,7 +297,7 @@ class Worker:
         ]
 
     async def _hand_over(self) -> None:
-        """Lets others claim at once what was read and not embedded; leaves the group when there is nothing."""
+        """Lets others claim unfinished entries at once; leaves the group if there are none."""
         for bucket in self._buckets.all:
             stream = self._buckets.keys(bucket).one("ingest")
             pending = await self._buckets.redis.xpending_range(stream, GROUP, "-", "+", 1000, self.name)
@@ -313,25 +310,27 @@ class Worker:
     # --- when Redis fails ---
 
     async def _attempt(self, step: Callable[[], Awaitable[T]]) -> T | None:
-        """None when Redis is away or lost its group; what was in hand is read again later."""
+        """None if Redis is unreachable or lost its group; what this worker held is read again later."""
         try:
             return await step()
         except ResponseError as error:
             self._lost_group = self._lost_group or "NOGROUP" in str(error) or index_lost(error)
-            log.warning("Embedding pauses: %s", error)
-        except (RedisUnavailableError, *AWAY) as error:
+            log.warning("Redis rejected a step of embedding; retrying: %s", error)
+        except (RedisUnavailableError, *UNREACHABLE) as error:
             if not self._stopping.is_set():  # a cancelled read ends like this too
-                log.warning("Embedding pauses, Redis is away: %s", error)
+                log.warning("Redis is unreachable; embedding pauses: %s", error)
         self.progress.errors += 1
         self._lost_some = True
         return None
 
-    async def _heal(self) -> None:
-        """A lost group or index (FLUSHALL, dropped by hand) is made again, and what has no vector put back."""
-        if self._lost_group:
-            for bucket in self._buckets.all:
-                await self._buckets.heal(bucket)
-            self._lost_group, self._unchecked = False, set(self._buckets.all)
+    async def _open_streams(self) -> None:
+        """Creates what no process has used yet, and recreates a lost group or index (FLUSHALL, dropped by hand)."""
+        for bucket in self._buckets.all:
+            await (self._buckets.heal(bucket) if self._lost_group else self._buckets.ready(bucket))
+        self._opened, self._lost_group, self._unchecked = True, False, set(self._buckets.all)
+
+    async def _check_buckets(self) -> None:
+        """Puts messages without a vector back on their stream. Done while idle: the scan would delay new messages."""
         for bucket in list(self._unchecked):
             if await repair(self._buckets, bucket):
                 self._unchecked.discard(bucket)
@@ -346,5 +345,5 @@ def _all_entries(pages: dict[int, list[Any]]) -> list[Entry]:
 
 
 def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] | None]]) -> list[Entry]:
-    # A row without fields is an entry that was deleted while somebody held it.
+    # A row without fields is an entry that was deleted while a worker held it.
     return [Entry(bucket, name.decode(), at[b"m"].decode(), at[b"r"].decode()) for name, at in rows if name and at]

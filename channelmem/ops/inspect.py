@@ -16,10 +16,9 @@ from redis.asyncio import Redis
 
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets, connect
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import answered, connect
 from channelmem.store.keys import guild_and_channel, keys_of
-from channelmem.store.schema import vector_field
-from channelmem.store.scripts import answered
 from channelmem.store.search import Query, Search
 from channelmem.types import Hit, Message, Source
 
@@ -69,12 +68,11 @@ class Inspector:
         """Newest first."""
         query = Query(guild_id, (channel_id,), limit=limit, flagged=True, source=source)
         messages = await self._search.newest(query)
-        bucket = self._buckets.bucket(guild_id)
-        keys, field = self._buckets.keys(bucket), vector_field(await self._buckets.version(bucket))
+        bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for message in messages:
-                key = keys.message(guild_id, channel_id, message.id)
-                pipe.hexists(key, field)
+                key = bucket.keys.message(guild_id, channel_id, message.id)
+                pipe.hexists(key, bucket.vector_field)
                 pipe.pttl(key)
             replies: list[Any] = await answered(pipe.execute())
         return [
@@ -84,9 +82,9 @@ class Inspector:
 
     async def near(self, guild_id: int, channel_id: int, message_id: int, limit: int) -> list[Hit] | None:
         """The channel's nearest messages, the message itself first; None if it has no vector yet."""
-        bucket = self._buckets.bucket(guild_id)
-        keys, field = self._buckets.keys(bucket), vector_field(await self._buckets.version(bucket))
-        blob: Any = await answered(self._buckets.redis.hget(keys.message(guild_id, channel_id, message_id), field))
+        bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
+        key = bucket.keys.message(guild_id, channel_id, message_id)
+        blob: Any = await answered(self._buckets.redis.hget(key, bucket.vector_field))
         if blob is None:
             return None
         vector = np.frombuffer(blob, dtype=np.float16).astype(np.float32)

@@ -1,1 +1,1 @@
-"""Redis: every key, the index, what changes the memory, what reads it, and the workers that add vectors."""
+"""Redis: the connection, every key, the index, what changes messages, what reads them, consent and channel state."""

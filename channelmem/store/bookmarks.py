@@ -1,19 +1,18 @@
-"""Bookmarks of back-fill: which stretch of a channel's past is still to be fetched. In: gaps. Out: the open ones."""
+"""Bookmarks of back-fill. In: the gaps in what was fetched of a channel's past. Out: those that are still open."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.scripts import answered
+from channelmem.store.connection import answered
 from channelmem.types import Gap
 
 
 class Bookmarks:
-    """One gap per channel, kept in Redis, so that an interrupted back-fill is taken up by the next process.
+    """One gap per channel, kept in Redis so that the next process resumes an interrupted back-fill.
 
-    A channel that is cleared or deleted loses its gap in the same step, and so do all channels of a guild that is left
-    (`apply.lua`)."""
+    `apply.lua` removes a channel's gap in the same step that clears or deletes the channel or leaves its guild."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
@@ -30,7 +29,7 @@ class Bookmarks:
         return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
 
     def _key(self, guild_id: int) -> str:
-        return self._buckets.keys(self._buckets.bucket(guild_id)).of("unfetched", guild_id)
+        return self._buckets.guild_keys(guild_id).of("unfetched", guild_id)
 
 
 def _gap(row: tuple[bytes, bytes]) -> Gap:

@@ -1,6 +1,6 @@
-"""Between values and documents: a message as the `apply` script takes it, and messages from raw replies.
+"""Documents: messages as Redis holds them. In: messages or raw replies. Out: what the scripts take, or messages.
 
-On the way of every question, so it reads hiredis' lists by position instead of building dictionaries.
+Every question passes through here, so hiredis' lists are read by position instead of building dictionaries.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from channelmem.policy import Limits
 from channelmem.store.attachments import BEGIN, from_json, split_mark, to_json, to_mark
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.types import Attachment, Message, Person
@@ -18,7 +19,7 @@ from channelmem.types import Attachment, Message, Person
 SEPARATOR = "\x1f"
 _PARENT = struct.Struct("<Qd")
 READ_BEFORE = 8_192
-"""The next question mostly reads the same messages again; the same bytes are the same message."""
+"""Messages kept parsed: the next question mostly reads the same ones. Equal bytes are the same message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class RosterEntry:
 
 
 def clean(text: str) -> str:
-    """Lone surrogates become U+FFFD, split pairs become their character, NUL and our field separator go."""
+    """Replaces lone surrogates by U+FFFD, joins split pairs, and removes NUL and our field separator."""
     if not text.isprintable():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         text = text.replace("\x00", "").replace("\x1f", "")
@@ -41,8 +42,9 @@ def cleaned(*texts: str) -> list[str]:
     return [clean(text) for text in texts]
 
 
-def to_values(message: Message) -> tuple[str | int | bytes, ...]:
-    """The nine values of an `add` event."""
+def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]:
+    """The ten values of an `add` event. The limits of the message's policy travel with it."""
+    about = pack(message)
     return (
         message.guild_id,
         room(message.guild_id, message.channel_id),
@@ -51,13 +53,20 @@ def to_values(message: Message) -> tuple[str | int | bytes, ...]:
         message.searchable if message.attachments else message.content,
         repr(message.ts),
         "own" if message.own else "addressed" if message.addressed else "",
-        pack(message),
+        about,
         SEPARATOR.join((message.author, *message.aliases)),
+        pack_limits(limits),
     )
 
 
+@lru_cache(maxsize=1_024)
+def pack_limits(limits: Limits) -> str:
+    """As one argument for the scripts; `limits_of` in rules.lua reads it."""
+    return f"{limits.max_messages} {limits.buffer_s!r} {limits.archive_s!r} {limits.archive:d}"
+
+
 def pack(message: Message) -> bytes:
-    """The `about` field: revision, name, explicit parent, mentions with attachments; last and binary, the probable
+    """The `about` field: revision, name, explicit parent, mentions with attachments; last, in binary, the probable
     parents."""
     mentions = " ".join(map(str, message.mentions))
     readable = (
@@ -71,13 +80,13 @@ def pack(message: Message) -> bytes:
 
 
 def to_revision(message: Message) -> str:
-    """Empty for a message that was never edited; marked where its attachments were described."""
+    """Empty if the message was never edited; carries a mark once its attachments are described."""
     revision = repr(message.revision) if message.revision else ""
     return revision + to_mark(message) if message.attachments else revision
 
 
 def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
-    """From raw fields in the order of schema.FIELDS."""
+    """Reads raw fields in the order of schema.FIELDS."""
     return _message(guild_id, channel_id, message_id, tuple(fields))
 
 
@@ -110,12 +119,12 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
 
 
 def forget_read() -> None:
-    """What was removed must not stay in memory for the sake of speed."""
+    """Empties the cache: removed messages must not stay in memory."""
     _message.cache_clear()
 
 
 def from_row(row: Sequence[Any]) -> Message:
-    """From a row of the reading scripts: room, id, fields."""
+    """Reads a row of the reading scripts: room, id, fields."""
     return to_message(*guild_and_channel(row[0]), row[1], row[2])
 
 

@@ -1,22 +1,21 @@
-"""Heal: puts messages that have no vector, and that no worker will hear of, back on the ingest stream.
+"""Heal: puts messages without a vector back on the ingest stream. In: a bucket. Out: whether that is complete.
 
-In: a bucket. Out: whether that is done. Needed when the stream was lost (its group is made again by buckets.py); an
-index made anew reads the documents that are there by itself, vectors included.
+Needed after the stream was lost (buckets.py recreates its consumer group), because no worker would hear of them. A
+recreated index needs no help: it reads the existing documents by itself, vectors included.
 """
 
 from __future__ import annotations
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.schema import vector_field
-from channelmem.store.scripts import command
+from channelmem.store.connection import command
 
 PAGE = 200
 MOST = 1_000_000
 
 
 async def repair(buckets: Buckets, bucket: int) -> bool:
-    """False: not now, because the index still reads documents or the stream has entries to embed first."""
-    keys, version = buckets.keys(bucket), await buckets.version(bucket)
+    """Returns False if it must wait: the index still reads documents, or the stream has entries to embed first."""
+    _, keys, version, vector_field = await buckets.ready(bucket)
     if await buckets.redis.xlen(keys.one("ingest")) or not await buckets.indexed(bucket):
         return False
     reply = await command(
@@ -24,7 +23,7 @@ async def repair(buckets: Buckets, bucket: int) -> bool:
         *(
             "FT.SEARCH",
             keys.one("idx"),
-            f"ismissing(@{vector_field(version)})",
+            f"ismissing(@{vector_field})",
             "NOCONTENT",
             "LIMIT",
             0,

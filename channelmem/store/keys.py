@@ -1,7 +1,8 @@
-"""Every Redis key, on one screen. All keys of a guild share the hash tag of its bucket, so they live in one slot.
+"""Every Redis key, on one screen. In: a bucket, a channel, a message. Out: the key's name.
 
-Ids are strings of 20 digits wherever Redis sorts or parses them: equal timestamps then order by id, and
-nothing beyond 2^53 is ever rounded. The Lua scripts take the same names from `lua_names`.
+All keys of a guild share the hash tag of its bucket, so they live in one slot. Ids are strings of 20 digits wherever
+Redis sorts or parses them: messages of the same moment then sort by id, and nothing beyond 2^53 is rounded. The Lua
+scripts take the same names from `lua_names`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ KEYS = {
     "chan": "chan:",  # ZSET   chan:<room>         id -> ts: the order; a message is visible while it is in here
     "wait": "wait:",  # SET    wait:<room>         ids that still wait for their vector
     "people": "people:",  # HASH   people:<room>       author -> last ts, name, aliases
-    "floor": "floor:",  # STRING floor:<room or guild>  nothing up to this ts is taken in any more; expires
-    "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents are still to be unlinked
+    "floor": "floor:",  # STRING floor:<room or guild>  messages up to this ts are no longer accepted; expires
+    "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents must still be unlinked
     # per guild
-    "guild": "guild:",  # SET    guild:<guild>          its rooms that hold something
-    "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> ends of what back-fill has still to fetch
+    "guild": "guild:",  # SET    guild:<guild>          its rooms that hold messages
+    "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> both ends of what back-fill must still fetch
     # per bucket
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
@@ -30,8 +31,8 @@ KEYS = {
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
-    "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; reindex: its progress
-    "idx": "idx",  # ALIAS  of the index idx:<version>
+    "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex
+    "idx": "idx",  # ALIAS  for the index idx:<version>
 }
 GROUP = "embed"  # the consumer group of the ingest stream
 ID_DIGITS = 20
@@ -51,6 +52,11 @@ class Keys:
         """A key of a channel or guild, such as `chan`."""
         return f"{self.base}{KEYS[name]}{owner}"
 
+    def channel(self, guild_id: int, channel_id: int) -> tuple[str, str]:
+        """The key of a channel's order, and what the keys of its messages start with."""
+        place = room(guild_id, channel_id)
+        return f"{self.base}{KEYS['chan']}{place}", f"{self.base}{KEYS['msg']}{place}:"
+
     def message(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"{self.base}{KEYS['msg']}{room(guild_id, channel_id)}:{padded(message_id)}"
 
@@ -58,24 +64,19 @@ class Keys:
         return f"{self.base}idx:{version}"
 
 
-def bucket_of(guild_id: int, buckets: int) -> int:
-    """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
-    return (guild_id >> 22) % buckets
-
-
 def keys_of(prefix: str, bucket: int) -> Keys:
     return Keys(f"{prefix}:{{{bucket}}}:")
 
 
 def room(guild_id: int, channel_id: int) -> str:
-    """What keys and tags call a channel. The guild is part of it, so no two guilds can share one by construction;
-    letters and digits only, so that queries need no escaping."""
+    """A channel's name in keys and tags. It contains the guild, so no two guilds can share one, and consists of letters
+    and digits, so queries need no escaping."""
     return f"{guild_id}c{channel_id}"
 
 
 @lru_cache(maxsize=4_096)
 def guild_and_channel(name: bytes) -> tuple[int, int]:
-    """The two ids of a room."""
+    """Both ids of a room."""
     guild, _, channel = name.partition(b"c")
     return int(guild), int(channel)
 
@@ -85,5 +86,5 @@ def padded(message_id: int) -> str:
 
 
 def lua_names() -> str:
-    """The table above as Lua locals; `base` is KEYS[1] of every script."""
+    """The table above as Lua locals; in every script `base` is KEYS[1]."""
     return "".join(f"local {name.upper()} = base .. '{part}'\n" for name, part in KEYS.items())

@@ -1,11 +1,11 @@
-"""The ordered way to Redis: concurrent events are sent together, and kept while Redis is away.
+"""Outbox: the ordered way to Redis. In: events (add, empty, delete, clear, leave). Out: one future per event, with the
+script's number, or the outcome QUEUED or DROPPED.
 
-In: events (add, empty, delete, clear, leave). Out: one future per event, with the script's number or the outcome
-QUEUED / DROPPED. One lane per bucket with one batch in flight, so events of a channel are applied in order. While
-Redis is away events stay in their lane, bounded over all lanes: the oldest additions are dropped first and
-counted; removals only when nothing else is left, so that nothing deleted survives an outage. A Redis that is full still
-answers questions, and removing takes no memory: so removals then go ahead of the additions that wait. An event
-that Redis refuses for good is dropped and counted alone; those around it go on.
+Each bucket has a lane with one batch in flight, so events of a channel are applied in order, and events that come
+together are sent together. While Redis is unreachable, events stay in their lane. A bound holds over all lanes: the
+oldest additions are dropped first and counted; removals only when nothing else is left, so that nothing deleted
+survives an outage. A full Redis still answers questions, and removing needs no memory, so removals then overtake the
+waiting additions. An event that Redis rejects permanently is dropped and counted alone; the others go on.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from itertools import count
 from redis import exceptions as redis_errors
 
 from channelmem.errors import ChannelmemError, RedisUnavailableError
-from channelmem.store.scripts import is_full, passes
-from channelmem.store.tasks import end
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import is_full, is_temporary
 from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
 
-BATCH_VALUES = 300  # about 32 messages: a script of 3 ms at most
+BATCH_VALUES = 320  # 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
-_REFUSED = (redis_errors.ResponseError, redis_errors.DataError)
+_REJECTED = (redis_errors.ResponseError, redis_errors.DataError)
 Result = int | Outcome
 Value = str | int | bytes
 
@@ -50,11 +50,11 @@ class Lane:
     bucket: int
     events: deque[Event] = field(default_factory=deque)
     flight: list[Event] = field(default_factory=list)
-    """The batch that was sent and not answered yet."""
+    """The batch that was sent and is not answered yet."""
     most: int = BATCH_VALUES
-    """Events in a batch: fewer while one that Redis refuses is looked for."""
-    hastened: int = -1
-    """The last removal that went ahead of what a full Redis refuses."""
+    """Events per batch at most; fewer while searching for the one that Redis rejects."""
+    overtaken: int = -1
+    """The number of the last removal that overtook additions in a full Redis."""
     task: asyncio.Task[None] | None = None
 
 
@@ -67,7 +67,7 @@ class Outbox:
         self._capacity = capacity
         self._lanes: dict[int, Lane] = {}
         self._closing = False
-        self.away = False
+        self.offline = False
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -77,11 +77,11 @@ class Outbox:
     def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
         event = Event(kind, values, asyncio.get_running_loop().create_future())
         lane = self._lanes.setdefault(bucket, Lane(bucket))
-        if self._closing and lane.task is None:  # nothing would ever send it
+        if self._closing and lane.task is None:  # nothing would send it
             self._drop(event)
             return event.done
         lane.events.append(event)
-        if self.away:
+        if self.offline:
             _resolve(event.done, Outcome.QUEUED)
             self._bound()
         if lane.task is None:
@@ -89,12 +89,12 @@ class Outbox:
         return event.done
 
     async def close(self, wait_s: float) -> None:
-        """Sends what is left, for at most so long; what then remains, or still comes, is dropped and counted."""
+        """Sends what is left within `wait_s`; drops and counts what remains then, or still comes."""
         self._closing = True
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=wait_s)
-        await end(tasks)
+        await cancel_all(tasks)
         for lane in self._lanes.values():
             lane.task = None
             while lane.events:
@@ -117,68 +117,67 @@ class Outbox:
     async def _deliver(self, lane: Lane) -> bool:
         try:
             results = await self._send(lane.bucket, lane.flight)
-        except (RedisUnavailableError, *_REFUSED) as error:
-            if not passes(error):
-                self._refused(lane, error)
+        except (RedisUnavailableError, *_REJECTED) as error:
+            if not is_temporary(error):
+                self._rejected(lane, error)
                 return True
-            # The scripts are idempotent by message id, so sending a batch again that was applied without an answer
-            # is safe.
+            # The script is idempotent by message id: a batch whose answer was lost can safely be sent again.
             _put_back(lane)
-            self._leave(error)
+            self._go_offline(error)
             if is_full(error):
-                await self._hasten(lane)
+                await self._overtake(lane)
             return False
         except ChannelmemError as error:
-            # Such as an index of another model: waiting does not help, so the callers are told.
+            # Such as an index of another model: waiting does not help, so the callers get the error.
             for event in lane.flight:
                 if not event.done.done():
                     event.done.set_exception(error)
             lane.flight = []
             return True
-        self._come_back()
+        self._go_online()
         for event, result in zip(lane.flight, results, strict=True):
             _resolve(event.done, result)
         lane.flight = []
         lane.most = min(lane.most * 2, BATCH_VALUES)
         return True
 
-    async def _hasten(self, lane: Lane) -> None:
-        """Sends removals out of turn. They keep their places too, since what they remove may still wait before them."""
-        ahead = deque(event for event in lane.events if event.kind != "add" and event.number > lane.hastened)
+    async def _overtake(self, lane: Lane) -> None:
+        """Sends removals out of turn. They keep their places too: what they remove may still wait ahead of them."""
+        ahead = deque(event for event in lane.events if event.kind != "add" and event.number > lane.overtaken)
         while ahead:
             batch = _take(ahead, BATCH_VALUES)
             try:
                 await self._send(lane.bucket, batch)
-            except (ChannelmemError, *_REFUSED):
+            except (ChannelmemError, *_REJECTED):
                 return
-            lane.hastened = batch[-1].number
+            lane.overtaken = batch[-1].number
 
-    def _refused(self, lane: Lane, error: Exception) -> None:
-        """Redis would answer the same again: halves the batch until the event at fault is alone, and drops that."""
-        self._come_back()
+    def _rejected(self, lane: Lane, error: Exception) -> None:
+        """Redis would reject it again: halves the batch until the event at fault is alone, then drops that one."""
+        self._go_online()
         if len(lane.flight) > 1:
             lane.most = len(lane.flight) // 2
             _put_back(lane)
             return
-        log.error("Redis refuses an event (%s) for good, it is dropped: %s", lane.flight[0].kind, error)
+        log.error("Redis permanently rejected a %s event; dropping it: %s", lane.flight[0].kind, error)
         self._drop(lane.flight.pop())
 
-    def _come_back(self) -> None:
-        if self.away:
-            log.info("Redis is back; %d events wait, %d were dropped", len(self), self.dropped)
-        self.away = False
+    def _go_online(self) -> None:
+        if self.offline:
+            log.info("Redis is reachable again; %d events are queued, %d were dropped", len(self), self.dropped)
+        self.offline = False
 
-    def _leave(self, error: Exception) -> None:
-        if not self.away:
-            log.warning("Redis is away, messages are kept in memory: %s", error)
-        self.away = True
+    def _go_offline(self, error: Exception) -> None:
+        if not self.offline:
+            log.warning("Redis is unreachable; queueing messages in memory: %s", error)
+        self.offline = True
         self._bound()
         for one in self._lanes.values():
             for event in one.events:
                 _resolve(event.done, Outcome.QUEUED)
 
     def _bound(self) -> None:
-        # What is on its way may arrive; it is weighed when it comes back.
+        # Batches in flight may still arrive; they count once they come back.
         while sum(len(lane.events) for lane in self._lanes.values()) > self._capacity:
             oldest, lane = min(
                 ((_oldest_droppable(lane.events), lane) for lane in self._lanes.values() if lane.events),
@@ -193,12 +192,12 @@ class Outbox:
 
 
 async def results_of(events: Sequence[asyncio.Future[Result]]) -> list[Result]:
-    """Waits for one after the other: they are resolved together, and asyncio.gather calls back for each of them (8 % of
-    what storing messages costs the process)."""
+    """Awaits one after the other. They are resolved together, and asyncio.gather would call back for each (8 % of the
+    cost of storing messages)."""
     try:
         return [await event for event in events]
     except BaseException:
-        for event in events:  # the others go their way; nobody asks for their errors, and asyncio would complain
+        for event in events:  # nobody asks for the others any more, and asyncio would complain about their errors
             if not event.cancel() and not event.cancelled():
                 event.exception()
         raise

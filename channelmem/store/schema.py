@@ -1,6 +1,5 @@
-"""What the index knows of a message: one redisvl schema, from which index, field names and queries follow.
-
-Enters: settings, dimensions, the version of the vector field. Leaves: the schema and the FT.CREATE that makes it.
+"""Schema: what the index knows about a message. In: settings, dimensions, the version of the vector field. Out: one
+redisvl schema, the names of its fields, and the FT.CREATE command that builds the index.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from channelmem.store.keys import Keys
 SCHEMA_VERSION = 1
 
 FIELDS = ("author", "text", "ts", "flag", "about")
-"""What a read asks of a document, in this order. `about` packs what no query needs (documents.py): each field of a
-hash costs about 60 bytes, and time in every read."""
+"""The fields that reads ask for, in this order. `about` packs what no query needs (documents.py), because each field of
+a hash costs about 60 bytes, and time in every read."""
 
 
 def vector_field(version: int) -> str:
@@ -24,7 +23,7 @@ def vector_field(version: int) -> str:
 
 
 def shape(settings: Settings) -> str:
-    """How the vector index is built, as kept in the meta key: it stays so until `channelmem reindex`."""
+    """How the vector index is built, as the meta key records it; only `channelmem reindex` changes it."""
     if settings.index_algorithm == "flat":
         return "flat"
     return f"hnsw m={settings.hnsw_m} ef={settings.hnsw_ef_construction}/{settings.hnsw_ef_runtime}"
@@ -61,9 +60,8 @@ def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> I
 def create_command(schema: IndexSchema, name: str | None = None) -> list[Any]:
     """FT.CREATE for the schema, under its own or another name.
 
-    Without offsets, since no query asks for phrases: 120 bytes less per message.
-
-    INDEXMISSING comes after the vector field, the last one: it lets the repair scan find what has no vector.
+    NOOFFSETS saves 120 bytes per message; no query asks for phrases. INDEXMISSING applies to the vector field, the last
+    one, and lets the repair scan find messages without a vector.
     """
     fields = [part for field in schema.fields.values() for part in field.as_redis_field().redis_args()]
     return [

@@ -1,9 +1,9 @@
-"""Search: everything that reads. In: one Query. Out: messages, or hits with what is still pending.
+"""Search: everything that reads messages. In: one Query. Out: messages, or hits with what is still pending.
 
 Every call is one round trip to one bucket. The buffer view of a few channels is read straight from their order,
-vectors included, and compared here: exact, independent of the index, and it sees what was stored a moment ago.
-The archive and wide views ask the index. Nothing outside a channel's lifetime is returned by either, nor
-anything that was removed and waits to be unlinked.
+vectors included, and compared here: this is exact, independent of the index, and sees what was stored a moment ago.
+The archive and wide views query the index. Neither returns anything outside a channel's lifetime, nor removed messages
+that wait to be unlinked.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
-from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.documents import clean, from_row, to_message
-from channelmem.store.keys import Keys, padded, room
-from channelmem.store.schema import FIELDS, vector_field
-from channelmem.store.scripts import answered
+from channelmem.policy import Limits
+from channelmem.store.buckets import VERSION, Bucket, Buckets
+from channelmem.store.connection import answered
+from channelmem.store.documents import clean, from_row, pack_limits, to_message
+from channelmem.store.keys import padded, room
+from channelmem.store.schema import FIELDS
 from channelmem.types import Hit, Message, Source, Window
 
 VIEW_MESSAGES = 400
-"""Up to so many messages a view is read whole; the index is asked beyond."""
+"""The largest view that is read whole; beyond it, the index is queried."""
 WALK_CHANNELS = 8
+"""The most channels whose archive is walked in order; beyond them, the index is queried."""
 MAX_WORDS = 32
 
 StoredRow = tuple[int, float, bytes, list[Any]]
-"""Channel, time, id, and what SORT gave for a message: id, the fields of schema.FIELDS, the vector where asked for.
-Sorted, they are in the order of the channels, oldest first: no id is twice in a channel."""
+"""Channel, time, id, and what SORT returned for a message: id, the fields of schema.FIELDS, the vector if requested.
+Sorting puts them in channel order, oldest first; no id occurs twice in a channel."""
 
 _STOP_WORDS = (
     "a is the an and are as at be but by for if in into it no not of on or such that their then there these they "
@@ -45,7 +47,7 @@ _SEPARATORS = re.compile(r"[\s,.<>{}\[\]\"':;!@#$%^&*()\-+=~|/\\?`\u0000-\u001f]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for. Every part narrows; the defaults do not."""
+    """What to look for. Each field narrows the search; the defaults do not."""
 
     guild_id: int
     channel_ids: tuple[int, ...] = ()
@@ -56,13 +58,15 @@ class Query:
     """Full text: any of these, stemmed."""
     vector: NDArray[np.float32] | None = None
     limit: int = 10
-    """Per kind: so many nearest and so many by text. A buffer view of a few channels comes whole."""
+    """For each of the nearest and the best by text. A buffer view of a few channels comes whole."""
     flagged: bool = False
-    """With messages addressed to the bot and its own."""
+    """Include the bot's own messages and those addressed to it."""
     source: Source = Source.BUFFER
-    """BUFFER: the newest messages of each channel within the buffer's age; ARCHIVE: whatever lives."""
+    """BUFFER: the newest messages of each channel within the buffer's age; ARCHIVE: everything within its lifetime."""
     counts: bool = False
-    """Count, for each word, the messages that carry it (archive and wide views)."""
+    """Count, for each word, the messages that contain it (archive and wide views)."""
+    limits: Limits | None = None
+    """Of the asker's policy, for all channels of the query; None: the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +74,26 @@ class SearchResult:
     """What `nearest` found."""
 
     hits: tuple[Hit, ...] = ()
-    """Nearest first, those without a vector last. `similarity` and `text_score` say why they are here; a
-    buffer view that came whole has no text scores (its reader has all the texts)."""
+    """Nearest first, those without a vector last. `similarity` and `text_score` say why they were found; a buffer view
+    that came whole has no text scores, because its reader has all the texts."""
     pending: tuple[Message, ...] = ()
-    """Visible messages of these channels, within the query's filters, that have no vector yet."""
+    """Messages that match the query's filters and have no vector yet."""
     total: int = 0
-    """How many messages there are in the channels and window, for an honest answer."""
+    """How many messages the channels hold within the window, for an honest answer."""
     oldest_ts: float | None = None
     """The oldest message that could have been found."""
     counts: tuple[int, ...] = ()
-    """Per word of the query, where `counts` was asked for."""
+    """Per word of the query, if `counts` was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferView:
-    """The buffer view of a few channels, whole: comparing it with a question needs no further round trip."""
+    """The whole buffer view of a few channels: comparing it with a question needs no further round trip."""
 
     messages: list[Message]
-    """In the order of the channels, oldest first."""
+    """In channel order, oldest first."""
     vectors: NDArray[np.float32]
-    """A row for each, NaN while the message waits for its vector. The product with a question is the cosines."""
+    """One row per message, NaN while it waits for its vector. Multiplied by a question's vector: the cosines."""
     total: int
     oldest_ts: float | None
 
@@ -105,13 +109,13 @@ class _Visible(NamedTuple):
 class Search:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
-        self._max_messages = buckets.settings.max_messages
+        self._default = buckets.policy.limits
         self._no_vector = np.full(buckets.dims, np.nan, np.float16).tobytes()
         self._sorts = True
-        """Whether this Redis lets SORT read documents; found out by the first view."""
+        """Whether this Redis allows SORT to read documents; the first view finds out."""
 
     async def newest(self, query: Query) -> list[Message]:
-        """Newest first, without any vector."""
+        """Newest first; no vector is involved."""
         if self._is_small(query):
             rows = (await self._visible_rows(query, vectors=False)).rows
             rows.sort(key=lambda row: row[1:3], reverse=True)
@@ -142,7 +146,7 @@ class Search:
         )
 
     async def view(self, query: Query) -> BufferView | None:
-        """The buffer view whole, in one round trip and without the index; None if it is too large for that."""
+        """The whole buffer view, in one round trip and without the index; None if it is too large for that."""
         if not self._is_small(query):
             return None
         rows, total, oldest_ts = await self._visible_rows(query, vectors=True)
@@ -153,26 +157,35 @@ class Search:
         return BufferView(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
 
     async def around(
-        self, guild_id: int, channel_id: int, ids: Iterable[int], radius: int, *, known: Iterable[int] = ()
+        self,
+        guild_id: int,
+        channel_id: int,
+        ids: Iterable[int],
+        radius: int,
+        *,
+        known: Iterable[int] = (),
+        limits: Limits | None = None,
     ) -> list[Message]:
-        """Messages within `radius` positions of these in the channel's order, but for those that the caller knows."""
+        """Messages within `radius` positions of these in the channel's order, except those the caller knows."""
         names, left_out = [padded(one) for one in ids], [padded(one) for one in known]
         if not names:
             return []
         place = (room(guild_id, channel_id), radius)
-        arguments = [*self._head(guild_id, Source.ARCHIVE, ""), *place, len(left_out), *left_out, *names]
+        arguments = [*self._head(guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
         messages = [from_row(row) for row in rows]
         messages.sort(key=lambda message: (message.ts, message.id))
         return messages
 
-    async def get(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> list[Message]:
+    async def get(
+        self, guild_id: int, channel_id: int, ids: Iterable[int], limits: Limits | None = None
+    ) -> list[Message]:
         """Those of these messages that are visible, in the channel's order."""
-        return await self.around(guild_id, channel_id, ids, 0)
+        return await self.around(guild_id, channel_id, ids, 0, limits=limits)
 
     def _is_small(self, query: Query) -> bool:
-        """Whether the view is so small that reading it whole is cheaper than asking the index."""
-        wanted = len(query.channel_ids) * self._max_messages
+        """Whether reading the whole view is cheaper than querying the index."""
+        wanted = len(query.channel_ids) * (query.limits or self._default).max_messages
         return query.source is not Source.ARCHIVE and 0 < wanted <= VIEW_MESSAGES
 
     def _nearest_in_view(self, view: BufferView, query: Query) -> SearchResult:
@@ -193,11 +206,12 @@ class Search:
         return np.frombuffer(packed, np.float16).astype(np.float32).reshape(len(blobs), self._buckets.dims)
 
     async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
-        """SORT reads order and documents at half the price of a script."""
-        bucket = self._buckets.bucket(query.guild_id)
-        names = (*FIELDS, vector_field(await self._buckets.version(bucket))) if vectors else FIELDS
-        replies, opted_out = await self._newest_rows(bucket, _rooms(query), names)
-        oldest, size = self._buckets.clock() - self._buckets.settings.buffer_s, len(names) + 1
+        """The newest messages of each channel. SORT reads order and documents at half the cost of a script."""
+        bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
+        limits = query.limits or self._default
+        names = (*FIELDS, bucket.vector_field) if vectors else FIELDS
+        replies, opted_out = await self._newest_rows(bucket, query, names, limits.max_messages)
+        oldest, size = self._buckets.clock() - limits.buffer_s, len(names) + 1
         rows = [
             (channel, ts, row[0], row)
             for channel, flat in zip(query.channel_ids, replies, strict=True)
@@ -206,36 +220,38 @@ class Search:
         ]
         return await self._visible(query, rows, hidden=opted_out > 0)
 
-    async def _newest_rows(self, bucket: int, rooms: Sequence[str], names: Sequence[str]) -> tuple[list[Any], int]:
-        """Per channel a flat list of id and fields of its newest messages; and how many people opted out."""
-        keys = self._buckets.keys(bucket)
+    async def _newest_rows(
+        self, bucket: Bucket, query: Query, names: Sequence[str], count: int
+    ) -> tuple[list[Any], int]:
+        """Per channel a flat list of id and fields of its newest messages, and how many people opted out."""
         pipe = self._buckets.redis.pipeline(transaction=False)
+        optouts = bucket.keys.one("optout")
         if self._sorts:
-            for one in rooms:
-                pipe.execute_command(*_sort(keys, one, names, self._max_messages))
-        pipe.scard(keys.one("optout"))
+            for channel in query.channel_ids:
+                pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
+        pipe.scard(optouts)  # last, so that it sees an opt-out that came while the messages were read
         try:
             *replies, opted_out = await answered(pipe.execute())
         except ResponseError as error:
             if "denied" not in str(error):
                 raise
             self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
-            return await self._newest_rows(bucket, rooms, names)
+            return await self._newest_rows(bucket, query, names, count)
         if not self._sorts:
-            replies = await self._buckets.run("rows", bucket, [len(names), *names, *rooms])
+            replies = await self._buckets.run("rows", bucket.number, [count, len(names), *names, *_rooms(query)])
         return replies, opted_out
 
     async def _check_version(self, guild_id: int) -> None:
-        """No vector at all: the channel is new, or the vectors are another model's by now."""
-        bucket = self._buckets.bucket(guild_id)
-        version = await answered(self._buckets.redis.hget(self._buckets.keys(bucket).one("meta"), "version"))
-        if version is None or int(version) != await self._buckets.version(bucket):
-            await self._buckets.renew(bucket)
+        """Without any vector, either the channel is new or a reindex has replaced the model."""
+        bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
+        version = await answered(self._buckets.redis.hget(bucket.keys.one("meta"), "version"))
+        if version is None or int(version) != bucket.version:
+            await self._buckets.renew(bucket.number)
 
     async def _visible(self, query: Query, rows: list[StoredRow], *, hidden: bool) -> _Visible:
-        """What of a view may be shown: nobody who opted out, and within the query."""
+        """The part of a view that may be shown: nothing by people who opted out, and only what the query wants."""
         if hidden and rows:
-            # Before anything is counted: "I have the last 6 messages" must not tell that five of them are hidden.
+            # Before anything is counted: "I have the last 6 messages" must not reveal that five of them are hidden.
             out = await self._opted_out(query.guild_id, list({row[1] for _, _, _, row in rows}))
             rows = [one for one in rows if one[3][1] not in out]
         total, oldest_ts = len(rows), min((ts for _, ts, _, _ in rows), default=None)
@@ -249,7 +265,7 @@ class Search:
         return _Visible(rows, total, oldest_ts)
 
     async def _opted_out(self, guild_id: int, authors: list[bytes]) -> set[bytes]:
-        key = self._buckets.keys(self._buckets.bucket(guild_id)).one("optout")
+        key = self._buckets.guild_keys(guild_id).one("optout")
         names = [*authors, *[b"%d:%b" % (guild_id, author) for author in authors]]
         flags: Any = await answered(self._buckets.redis.smismember(key, names))
         return {name.rpartition(b":")[2] for name, flag in zip(names, flags, strict=True) if flag}
@@ -257,7 +273,7 @@ class Search:
     async def _walk(self, query: Query) -> Any:
         """The archive of a few channels, newest first, without the index."""
         arguments = [
-            *self._head(query.guild_id, query.source, ""),
+            *self._head(query.guild_id, query.source, query.limits),
             *_narrowing(query, query.limit),
             len(query.author_ids),
             *query.author_ids,
@@ -273,7 +289,8 @@ class Search:
         text = "|".join(token for word in asked for token in word)
         counted = [f"@text:({' '.join(word)})" for word in asked if word] if query.counts else []
         arguments = [
-            *self._head(query.guild_id, query.source, VERSION),
+            *self._head(query.guild_id, query.source, query.limits),
+            VERSION,
             *_narrowing(query, query.limit),
             vector,
             f"@text:({text})" if text and not newest else "",
@@ -286,31 +303,32 @@ class Search:
         ]
         return await self._buckets.run("find", bucket, arguments)
 
-    def _head(self, guild_id: int, source: Source, version: object) -> tuple[Any, ...]:
-        return guild_id, version, int(source is not Source.ARCHIVE)
+    def _head(self, guild_id: int, source: Source, limits: Limits | None) -> tuple[Any, ...]:
+        """The arguments that read.lua expects."""
+        now, packed = repr(self._buckets.clock()), pack_limits(limits or self._default)
+        return now, packed, guild_id, int(source is not Source.ARCHIVE)
 
 
 def _rooms(query: Query) -> list[str]:
     return [room(query.guild_id, channel) for channel in query.channel_ids]
 
 
-def _sort(keys: Keys, place: str, names: Sequence[str], count: int) -> list[str | int]:
-    documents = keys.of("msg", place)
-    wanted = [part for name in names for part in ("GET", f"{documents}:*->{name}")]
-    return ["SORT_RO", keys.of("chan", place), "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
+def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[str | int]:
+    wanted = [part for name in names for part in ("GET", f"{messages}*->{name}")]
+    return ["SORT_RO", order, "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
 
 
 def tokens(word: str) -> list[str]:
-    """A word as RediSearch indexed it: split at its separators, everything it could read as syntax escaped.
+    """A word as RediSearch indexed it: split at its separators, with everything escaped that it could read as syntax.
 
-    Its stop words are in no index, and a clause of nothing else would match every message.
+    Leaves out stop words: no index holds them, and a clause of nothing else would match every message.
     """
     parts = [part for part in _SEPARATORS.split(clean(word)) if part and part.lower() not in STOP_WORDS]
     return [re.sub(r"(\W)", r"\\\1", part, flags=re.ASCII) if part.isascii() else part for part in parts]
 
 
 def _counts(query: Query, counted: list[int]) -> tuple[int, ...]:
-    """Per word of the query; those without a searchable part were not asked for."""
+    """Per word of the query; words without a searchable part were not queried and count 0."""
     answers = iter(counted)
     words = query.words[:MAX_WORDS] if query.counts else ()
     return tuple(next(answers, 0) if tokens(word) else 0 for word in words)

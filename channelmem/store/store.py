@@ -1,8 +1,8 @@
-"""Store: everything that changes the memory. In: messages, deletions, policies. Out: outcomes and counts.
+"""Store: everything that changes messages. In: messages with their policies, deletions. Out: outcomes and counts.
 
-Changes of messages go through the outbox in order, coalesced into one round trip per batch (`apply.lua`); a batch
-stores, orders, prunes, marks as pending and sets expiry in one atomic step. What people ask for by hand (pause,
-opt-out, forget) goes to Redis directly and raises RedisUnavailableError when it is away.
+Changes go through the outbox in order, coalesced into one round trip per batch (`apply.lua`); a batch stores, orders,
+prunes, marks as pending and sets expiry in one atomic step. `consent` holds what people decide about their messages,
+`channels` the state of each channel.
 """
 
 from __future__ import annotations
@@ -17,41 +17,44 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.documents import to_revision, to_values
+from channelmem.store.channel_state import ChannelState
+from channelmem.store.connection import answered
+from channelmem.store.consent import Consent
+from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event, Outbox, Result, results_of
-from channelmem.store.privacy import Privacy
-from channelmem.store.scripts import answered
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome
 
 TOMBSTONE_MS = 15 * 60 * 1000
-"""How long a delete refuses late edits, duplicates and back-fill of the same message."""
+"""How long a delete blocks late edits, duplicates and back-fill of the same message."""
 DELETE_CHUNK = 200
 COMMIT_CHUNK = 24
-"""Vectors per script, at most: inserting one takes Redis up to a millisecond, during which nobody else is served, and
-every script wakes the event loop, which takes a core from the model."""
+"""Vectors per script at most. More would block Redis for long, up to a millisecond each; fewer would wake the event
+loop more often, and take that time from the model."""
 
 GIVEN_UP = b"-"
-"""In place of a vector: the model fails on this text, so it waits no longer."""
+"""In place of a vector: the model failed on this text, so the message waits no longer."""
 
 
-class Store(Privacy):
-    """Open with `await Store.open(...)`, end with `await store.close()`."""
+class Store:
+    """Open it with `await Store.open(...)` and close it with `await store.close()`."""
 
     def __init__(self, buckets: Buckets) -> None:
         self.buckets = buckets
-        self._settings = buckets.settings
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         self._sweeper = Sweeper(buckets)
+        self.consent = Consent(buckets, self._sweeper)
+        self.channels = ChannelState(buckets, self._sweeper)
 
     @classmethod
     async def open(
         cls, redis: Redis, settings: Settings, *, dims: int, identity: str, clock: Callable[[], float]
     ) -> Self:
-        """Makes or checks meta, index and group; raises IndexMismatchError with the command that fixes it."""
+        """Creates or checks meta key, index and group; raises IndexMismatchError, which names the fix."""
         buckets = Buckets(redis, settings, dims=dims, identity=identity, clock=clock)
         await buckets.open()
         store = cls(buckets)
@@ -59,18 +62,22 @@ class Store(Privacy):
         return store
 
     def sweep(self) -> None:
-        """Goes on with the removals that an earlier process left."""
+        """Resumes the removals that an earlier process left unfinished."""
         self._sweeper.wake()
 
+    async def swept(self) -> None:
+        """Waits until everything removed is really gone from Redis."""
+        await self._sweeper.done()
+
     async def close(self, wait_s: float = 5.0) -> None:
-        """Sends what is queued, for a bounded time. Removals left over are resumed by the next process."""
+        """Sends what is queued, within a bounded time. The next process resumes unfinished removals."""
         await self._outbox.close(wait_s)
         await self._sweeper.stop()
 
     @property
     def available(self) -> bool:
         """Whether Redis answered the last write."""
-        return not self._outbox.away
+        return not self._outbox.offline
 
     @property
     def queued(self) -> int:
@@ -78,30 +85,33 @@ class Store(Privacy):
 
     @property
     def dropped(self) -> int:
-        """Events lost: the queue was full while Redis was away, Redis refused them, or they came after the end."""
+        """Events lost: the queue was full, Redis rejected them permanently, or they came after `close`."""
         return self._outbox.dropped
 
     # --- messages ---
 
-    async def add(self, messages: Sequence[Message]) -> list[Outcome]:
-        """Stores normalised messages, or replaces older revisions of them. Never raises for an absent Redis."""
-        results = await results_of([self._put(message) for message in messages])
-        return [_outcome(result) for result in results]
+    async def add(self, messages: Sequence[Message], policies: Sequence[Policy] | None = None) -> list[Outcome]:
+        """Stores normalised messages, or replaces older revisions of them; queues them while Redis is unreachable.
 
-    def _put(self, message: Message) -> asyncio.Future[Result]:
+        `policies` has one for each message, so channels with different limits can share a batch."""
+        kept = [self.buckets.policy] * len(messages) if policies is None else policies
+        added = [self._put(message, policy.limits) for message, policy in zip(messages, kept, strict=True)]
+        return [_outcome(result) for result in await results_of(added)]
+
+    def _put(self, message: Message, limits: Limits) -> asyncio.Future[Result]:
         # Not a coroutine: the event takes its place in the order when `add` is called, not when it is awaited.
-        return self._outbox.put(self.buckets.bucket(message.guild_id), "add", to_values(message))
+        return self._outbox.put(self.buckets.bucket(message.guild_id), "add", to_values(message, limits))
 
-    async def edit(self, message: Message) -> Outcome:
-        """Like `add`; an edit that leaves no text removes the message until a later revision brings text again."""
+    async def edit(self, message: Message, policy: Policy | None = None) -> Outcome:
+        """Like `add`; an edit that leaves no text removes the message until a later revision has text again."""
         if message.content.strip():
-            return _outcome(await self._put(message))
+            return _outcome(await self._put(message, (policy or self.buckets.policy).limits))
         place = room(message.guild_id, message.channel_id)
         values = (message.guild_id, place, padded(message.id), repr(message.revision))
         return _outcome(await self._outbox.put(self.buckets.bucket(message.guild_id), "empty", values))
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
-        """Removes messages; they are invisible when this returns. Returns how many were there (0 while queued)."""
+        """Removes messages; they are invisible when this returns. Returns how many existed (0 while queued)."""
         names = [padded(one) for one in ids]
         bucket = self.buckets.bucket(guild_id)
         done = [
@@ -111,31 +121,42 @@ class Store(Privacy):
         return await self._removed(done)
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
-        """Removes a channel's messages at once, whatever their number."""
+        """Removes all messages of a channel at once."""
         return await self._clear(guild_id, channel_id, TOMBSTONE_MS)
 
-    async def clear(self, guild_id: int, channel_id: int) -> int:
-        """The same for a channel that lives on: what was sent before stays out, also for back-fill."""
-        return await self._clear(guild_id, channel_id, int(self._settings.archive_days * 86_400_000))
+    async def clear(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> int:
+        """The same for a channel that lives on; back-fill does not bring back what was sent before."""
+        limits = (policy or self.buckets.policy).limits
+        return await self._clear(guild_id, channel_id, int(limits.archive_s * 1000))
 
     async def delete_guild(self, guild_id: int) -> int:
         """Removes all channels of a guild at once."""
         values = (guild_id, repr(self.buckets.clock()))
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
 
-    async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
-        """Adds what is known of an attachment to its message; False where there is no such message to show."""
-        arguments = (guild_id, room(guild_id, channel_id), padded(message_id), attachment_id, text)
+    async def enrich(
+        self,
+        guild_id: int,
+        channel_id: int,
+        message_id: int,
+        attachment_id: int,
+        text: str,
+        policy: Policy | None = None,
+    ) -> bool:
+        """Adds a description of an attachment to its message; False if there is no such message to show."""
+        limits = pack_limits((policy or self.buckets.policy).limits)
+        name = (guild_id, room(guild_id, channel_id), padded(message_id))
+        arguments = (repr(self.buckets.clock()), limits, *name, attachment_id, text)
         return bool(await self.buckets.run("enrich", self.buckets.bucket(guild_id), arguments))
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
-        """Revisions of the newest messages by id, those of people who opted out too: they may come back."""
+        """Revisions of the newest messages by id, even of people who opted out: they may opt in again."""
         arguments = (room(guild_id, channel_id), newest)
         flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
     async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
-        # The moment of the call, not of its arrival: messages sent while Redis was away stay.
+        # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
         values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
 
@@ -145,22 +166,22 @@ class Store(Privacy):
         return sum(result for result in results if isinstance(result, int))
 
     async def _send(self, bucket: int, events: Sequence[Event]) -> list[int]:
-        arguments: list[Any] = [TOMBSTONE_MS]
+        arguments: list[Any] = [repr(self.buckets.clock()), TOMBSTONE_MS]
         for event in events:
             arguments += (event.kind, len(event.values), *event.values)
         results: list[int]
-        await _made(self.buckets.version(bucket))
+        await _created(self.buckets.ready(bucket))
         meta_there, drains, *results = await self.buckets.run("apply", bucket, arguments)
-        if drains:  # also without a removal: where the cap is lower than before
+        if drains:  # even without a removal: the cap may be lower than before
             self._sweeper.wake()
-        if not meta_there:  # somebody flushed this Redis; the events just applied are in it
-            await _made(self.buckets.heal(bucket))
+        if not meta_there:  # somebody flushed this Redis; it holds just the events of this batch
+            await _created(self.buckets.heal(bucket))
         return results
 
     # --- vectors ---
 
     async def commit(self, vectors: Sequence[tuple[Message, NDArray[np.float32]]]) -> int:
-        """Adds vectors that came without a worker and its stream, as tests do; returns how many were still wanted."""
+        """Adds vectors without a worker and its stream, as tests do; returns how many were still wanted."""
         rows: dict[int, list[tuple[str, str, str, bytes]]] = {}
         for message, vector in vectors:
             name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
@@ -169,8 +190,8 @@ class Store(Privacy):
         return sum([await self.commit_rows(bucket, batch) for bucket, batch in rows.items()])
 
     async def commit_rows(self, bucket: int, rows: Sequence[tuple[str, str, str, bytes]]) -> int:
-        """Rows of (stream entry or '', '<channel>:<id>', revision, vector); a vector is FLOAT16, or GIVEN_UP, or b'' to
-        just acknowledge."""
+        """Takes rows of (stream entry or '', '<channel>:<id>', revision, vector); a vector is FLOAT16, or GIVEN_UP, or
+        b'' to only acknowledge. Returns how many vectors were written."""
         written = 0
         for at in range(0, len(rows), COMMIT_CHUNK):
             values = [value for row in rows[at : at + COMMIT_CHUNK] for value in row]
@@ -178,14 +199,14 @@ class Store(Privacy):
         return written
 
     async def pending(self) -> int:
-        """Messages accepted by Redis that still wait for their vector, in all channels."""
+        """How many stored messages still wait for their vector, over all channels."""
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
             for bucket in self.buckets.all:
                 pipe.xlen(self.buckets.keys(bucket).one("ingest"))
             return sum(await answered(pipe.execute()))
 
     async def lag_s(self) -> float:
-        """How long the message that waits longest for its vector has waited, by the clock of Redis."""
+        """How long the oldest of them has waited, by the clock of Redis."""
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
             pipe.time()
             for bucket in self.buckets.all:
@@ -196,23 +217,23 @@ class Store(Privacy):
         return max(0.0, seconds + micros / 1e6 - min(waiting)) if waiting else 0.0
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
-        """Waits until nothing accepted is queued or pending; False if that takes longer than allowed."""
+        """Waits until nothing is queued or pending; returns False if that takes longer than allowed."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
         while waiting := self.queued or await self.pending():
             if loop.time() >= end:
                 return False
-            # Not longer than the model needs for them; asking more often would only take its time.
+            # About as long as the model needs for them; polling more often would only take its time.
             await asyncio.sleep(min(0.05, 0.002 + waiting * 0.001, end - loop.time()))
         return True
 
 
-async def _made(making: Awaitable[object]) -> None:
-    """A bucket that Redis refuses to make is no fault of the events that wait for it: they are kept."""
+async def _created(creation: Awaitable[object]) -> None:
+    """If Redis rejects a bucket, the events that wait for it are not at fault: they must stay queued."""
     try:
-        await making
+        await creation
     except ResponseError as error:
-        raise RedisUnavailableError(f"Redis refuses a bucket: {error}") from error
+        raise RedisUnavailableError(f"Redis rejects the creation of a bucket: {error}") from error
 
 
 def _outcome(result: Result) -> Outcome:

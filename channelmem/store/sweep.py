@@ -1,7 +1,7 @@
-"""Sweep: removes in the background what is already invisible, a few documents at a time.
+"""Sweep: removes in the background what is already invisible. In: drain keys and forget jobs. Out: unlinked documents.
 
-In: drain keys and forget jobs recorded in Redis, so that any process resumes them. Out: unlinked documents. Unlinking
-an indexed document takes up to a millisecond during which nobody is served; hence small steps with pauses.
+The work is recorded in Redis, so any process can resume it. Unlinking an indexed document blocks Redis for up to a
+millisecond; hence small steps with pauses in between.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.scripts import AWAY, answered
-from channelmem.store.tasks import end
+from channelmem.store.cancellation import cancel_all
+from channelmem.store.connection import UNREACHABLE, answered
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ RETRY_S = 1.0
 
 
 class Sweeper:
-    """One background task while there is work."""
+    """Runs one background task while there is work."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
@@ -41,7 +41,7 @@ class Sweeper:
     async def stop(self) -> None:
         self._stopping = True
         if self._task is not None:
-            await end([self._task])
+            await cancel_all([self._task])
 
     async def done(self) -> None:
         """Waits until nothing is left to remove."""
@@ -54,15 +54,15 @@ class Sweeper:
             try:
                 for bucket in self._buckets.all:
                     await self._sweep(bucket)
-            except (RedisUnavailableError, ResponseError, *AWAY) as error:
+            except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
                 if self._stopping:
                     return
-                log.warning("Removal pauses: %s", error)
+                log.warning("Background removal paused, retrying in %g s: %s", RETRY_S, error)
                 self._again = True
                 await asyncio.sleep(RETRY_S)
 
     async def forget_now(self, author_id: int) -> None:
-        """Finishes the removals of one author; returns when nothing of them is left."""
+        """Finishes the removals of one author; returns when nothing of theirs is left."""
         ending = b":%d" % author_id
         for bucket in self._buckets.all:
             for job in await self._jobs(bucket):

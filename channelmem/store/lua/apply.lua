@@ -1,30 +1,37 @@
--- Applies a batch of events in order. ARGV after the common five: tombstone ms, then per event: kind, count, values.
--- Returns whether the meta key is there (its loss means that everything else was lost too), whether there is something
--- to drain now, then one number per event.
--- Whatever removes begins with a write that takes no memory: Redis then lets the script end even when it is full.
+-- Applies a batch of events in order. ARGV: the time, tombstone ms, then per event: kind, count, values.
+-- Returns whether the meta key exists (if it is lost, so is everything else), whether there is something to drain now,
+-- then one number per event.
+-- Every removal begins with a write that needs no memory: a full Redis then lets the script finish.
 
-local TOMBSTONE_MS = tonumber(ARGV[6])
+local TOMBSTONE_MS = tonumber(ARGV[2])
 
--- What holds for a channel while this script runs, asked for once: every call costs as much as a small command. A clear
--- within the batch changes it, so it is asked for again.
+-- What applies to a channel, read once per batch: each redis.call costs as much as a small command. A clear within the
+-- batch changes it, so it is then read again.
 local rooms = {}
-local function room_of(channel)
-  local room = rooms[channel]
-  if not room then
-    local archive = archive_on(channel)
-    -- The floor of a guild that was left holds for channels too of which nothing was known then.
-    local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
-    room = {
-      archive = archive,
-      life_s = archive and LIMITS.archive_s or LIMITS.buffer_s,
-      tag = tag(channel),
-      paused = redis.call('HGET', POLICY, channel .. ':paused'),
-      floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
-      tidy = false, -- nothing is left that has outlived the channel's lifetime
-      listed = false, -- its guild knows it
-      people = {}, -- author -> { ts, value }: who spoke last, written once at the end
-    }
-    rooms[channel] = room
+local function open_room(channel)
+  local paused, own_archive = unpack(redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':archive'))
+  -- The floor of a guild that was left applies even to channels that were unknown then.
+  local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
+  local room = {
+    tag = tag(channel),
+    paused = paused,
+    own_archive = own_archive,
+    floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
+    listed = false, -- in the list of its guild
+    people = {}, -- author -> { ts, value }: the last time they spoke, written once at the end
+  }
+  rooms[channel] = room
+  return room
+end
+
+-- The channel under the limits of the current message, which come with its policy.
+local function room_of(channel, limits)
+  local room = rooms[channel] or open_room(channel)
+  if room.limits ~= limits then
+    room.limits = limits
+    room.archive = has_archive(room.own_archive, limits)
+    room.life_s = room.archive and limits.archive_s or limits.buffer_s
+    room.tidy = false -- true once nothing is left that has outlived the channel's lifetime
   end
   return room
 end
@@ -37,7 +44,7 @@ local function remember_person(m, room)
     known = { tonumber(stored and string.match(stored, '^[^\31]+')) }
     room.people[m.author] = known
   end
-  -- What is said to the bot is not speaking to the channel: "catch me up" counts from the last real word.
+  -- Talking to the bot is not talking to the channel: "catch me up" counts from the last message to people.
   if known[1] and (m.flag ~= '' or known[1] > m.ts) then return end
   known[1], known[2] = m.ts, m.ts_text .. '\31' .. m.person
 end
@@ -64,7 +71,7 @@ end
 local function refused(m, room)
   if m.ts < NOW - room.life_s then return true end
   if opted_out(m.guild, m.author) or room.paused then
-    -- The new text is not ours to keep, and the old one is no longer what the message says.
+    -- The new text must not be stored, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
     return true
@@ -74,7 +81,7 @@ local function refused(m, room)
   return gone and (gone == 'inf' or m.rev <= tonumber(gone))
 end
 
--- Makes room; true if the message itself is what has to go.
+-- Makes room for a message; returns true if the message itself has to go.
 local function prune(m, room)
   local order, ids, itself = CHAN .. m.channel, {}, false
   if not room.tidy then
@@ -82,7 +89,7 @@ local function prune(m, room)
     room.tidy = #ids < DIRECT
   end
   if not room.archive then
-    local over = redis.call('ZCARD', order) - LIMITS.n
+    local over = redis.call('ZCARD', order) - room.limits.n
     if over > #ids then ids = redis.call('ZRANGE', order, 0, over - 1) end
     for _, id in ipairs(ids) do itself = itself or id == m.id end
   end
@@ -94,7 +101,7 @@ local grown = {} -- guilds whose list has a new channel
 
 local function write(m, room)
   local key = MSG .. m.channel .. ':' .. m.id
-  -- A leftover or an older revision goes as a whole: no field of it, least of all its vector, may survive.
+  -- A leftover or an older revision goes entirely: none of its fields may survive, least of all its vector.
   redis.call('DEL', key)
   local doc = { 'channel', room.tag, 'author', m.author, 'text', m.text, 'ts', m.ts_text, 'about', m.about }
   if m.flag ~= '' then
@@ -113,12 +120,12 @@ local function write(m, room)
   remember_person(m, room)
 end
 
-local function add(guild, channel, id, author, text, ts, flag, about, person)
+local function add(guild, channel, id, author, text, ts, flag, about, person, limits)
   local m = {
     guild = guild, channel = channel, id = id, author = author, text = text, flag = flag, about = about,
     person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(edited(about)) or 0,
   }
-  local room = room_of(channel)
+  local room = room_of(channel, limits_of(limits))
   if refused(m, room) then return 0 end
   if redis.call('ZADD', CHAN .. channel, 'NX', ts, id) == 0 then
     local known = revision_of(channel, id)
@@ -131,7 +138,7 @@ local function add(guild, channel, id, author, text, ts, flag, about, person)
   return 1
 end
 
--- An edit that leaves no text: the message goes, and no older revision may come back.
+-- An edit that leaves no text removes the message, and no older revision may come back.
 local function empty(_, channel, id, rev)
   local known = revision_of(channel, id)
   if known and known >= tonumber(rev) then return 0 end
@@ -153,7 +160,7 @@ local function delete(_, channel, ...)
   return seen
 end
 
--- A later, shorter floor (the channel is deleted, soon after it was cleared) takes nothing from one that is there.
+-- A later, shorter floor (a channel deleted soon after it was cleared) never lowers or shortens an existing one.
 local function raise_floor(key, at, floor_ms)
   local known = redis.call('GET', key)
   local ms = tonumber(floor_ms)
@@ -161,8 +168,8 @@ local function raise_floor(key, at, floor_ms)
   redis.call('SET', key, known and tonumber(known) > tonumber(at) and known or at, 'PX', ms)
 end
 
--- Everything of a channel vanishes by renaming its order; the raised epoch keeps it out of index searches. The guild's
--- list loses it until its next message: every question to the whole guild looks at each channel that is listed.
+-- Renaming its order hides everything of a channel; the raised epoch keeps it out of index searches. The guild stops
+-- listing it until its next message, because a question to the whole guild visits every listed channel.
 local function vanish(guild, channel)
   rooms[channel] = nil
   redis.call('UNLINK', WAIT .. channel, PEOPLE .. channel)
@@ -179,7 +186,7 @@ local function vanish(guild, channel)
 end
 
 local function clear(guild, channel, at, floor_ms)
-  redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- all of it is older than the floor
+  redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- everything in it is older than the floor
   raise_floor(FLOOR .. channel, at, floor_ms)
   return vanish(guild, channel)
 end
@@ -198,7 +205,7 @@ end
 
 local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave }
 local results = { redis.call('EXISTS', META), 0 }
-local at = 7
+local at = 3
 while at <= #ARGV do
   local count = tonumber(ARGV[at + 1])
   results[#results + 1] = kinds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + count))
@@ -208,7 +215,7 @@ for channel, room in pairs(rooms) do
   write_people(channel, room)
   if room.listed then prolong(channel, room.life_s) end
 end
--- Channels whose messages have all expired leave the list by and by: whenever one joins, some are looked at.
+-- Channels whose messages have all expired leave the list gradually: whenever a channel joins, a few are checked.
 for guild in pairs(grown) do
   for _, channel in ipairs(redis.call('SRANDMEMBER', GUILD .. guild, DIRECT)) do retire(channel) end
 end

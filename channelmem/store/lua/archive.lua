@@ -1,16 +1,17 @@
--- Sets a channel's archive policy. ARGV after the common five: channel, 1, 0 or '' (the default again).
--- Switched on or off, what the buffer no longer holds is removed (without an archive its documents expire), and the rest
--- lives as long as the channel now keeps its messages. Returns how many were removed.
+-- Sets a channel's archive switch. ARGV: the time, the limits of its policy, channel, 1, 0 or '' (as the policy says).
+-- When that turns the archive on or off, messages outside the buffer are removed (without an archive, their documents
+-- expire), and the rest lives as long as the channel now keeps its messages. Returns how many were removed.
 
-local channel, value = ARGV[6], ARGV[7]
-local before = archive_on(channel)
-redis.call('HDEL', POLICY, channel .. ':archive') -- first, since it takes no memory: so a full Redis lets the rest pass
-if value ~= '' then redis.call('HSET', POLICY, channel .. ':archive', value) end
-local now = archive_on(channel)
-if before and now then return 0 end
-local life_s = now and LIMITS.archive_s or LIMITS.buffer_s
+local limits, channel, value = limits_of(ARGV[2]), ARGV[3], ARGV[4]
+local switch = channel .. ':archive'
+local before = has_archive(redis.call('HGET', POLICY, switch), limits)
+redis.call('HDEL', POLICY, switch) -- first, because it needs no memory: a full Redis then lets the rest pass
+if value ~= '' then redis.call('HSET', POLICY, switch, value) end
+local after = has_archive(redis.call('HGET', POLICY, switch), limits)
+if before and after then return 0 end
+local life_s = after and limits.archive_s or limits.buffer_s
 local order = CHAN .. channel
-local keep = redis.call('ZREVRANGEBYSCORE', order, '+inf', NOW - LIMITS.buffer_s, 'WITHSCORES', 'LIMIT', 0, LIMITS.n)
+local keep = redis.call('ZREVRANGEBYSCORE', order, '+inf', NOW - limits.buffer_s, 'WITHSCORES', 'LIMIT', 0, limits.n)
 for i = 1, #keep, 2 do
   redis.call('PEXPIRE', MSG .. channel .. ':' .. keep[i], ttl_ms(tonumber(keep[i + 1]), keep[i], life_s))
 end

@@ -1,7 +1,7 @@
--- Unlinks a few leftovers. ARGV after the common five: how many. Returns how many were taken; 0 means no work left.
--- An id that is in the order again (cleared, then stored anew) is not a leftover any more.
+-- Unlinks a few leftovers. ARGV: how many. Returns how many were taken; 0 means no work is left.
+-- An id that is back in the order (cleared, then stored again) is no longer a leftover.
 
-local left = tonumber(ARGV[6])
+local left = tonumber(ARGV[1])
 local taken = 0
 while taken < left do
   local key = redis.call('SRANDMEMBER', DRAINS)

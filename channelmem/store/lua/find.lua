@@ -1,15 +1,19 @@
 -- Nearest by vector, best by full text and document frequencies of words, in one call over the same filter.
--- ARGV after read.lua's eight: limit, window start, window end, 1 with flagged, vector or '', text query or '',
--- 1 for newest first (without vector and text), number of authors, authors..., number of counted queries, these...,
--- channels... (none: the whole guild).
+-- ARGV after read.lua's four: version of the vector field, limit, window start, window end, 1 to include flagged
+-- messages, vector or '', text query or '', 1 for newest first (without vector and text), number of authors,
+-- authors..., number of counted queries, these..., channels... (none: the whole guild).
 -- Returns { messages in the view, oldest ts, rows, rows still without a vector, counts }; a row is
 -- { channel, id, fields, distance or nil, text score or nil }.
 
-local limit, first, last, flagged = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12] == '1'
-local vector, text, newest = ARGV[13], ARGV[14], ARGV[15] == '1'
-local MOST = 1000 -- candidates asked of the index at most, when leftovers take the first places
+local version = ARGV[5]
+if redis.call('HGET', META, 'version') ~= version then
+  return redis.error_reply('CMVERSION the index was rebuilt')
+end
+local limit, first, last, flagged = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
+local vector, text, newest = ARGV[10], ARGV[11], ARGV[12] == '1'
+local MOST = 1000 -- candidates requested from the index at most, when leftovers take the first places
 
-local at = 16
+local at = 13
 local function list()
   local count = tonumber(ARGV[at])
   local values = { unpack(ARGV, at + 1, at + count) }
@@ -27,8 +31,8 @@ local function number(value)
 end
 
 local total, oldest = 0, nil
--- How much of a channel is in view and window; `view.from` is the oldest that can be found, as a capped view begins with
--- its n-th newest message.
+-- Counts what a channel holds in view and window. `view.from` becomes the oldest time that can be found: a capped view
+-- begins with its n-th newest message.
 local function measure(channel, view)
   local order = CHAN .. channel
   local head = redis.call('ZRANGEBYSCORE', order, view.oldest, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -41,14 +45,14 @@ local function measure(channel, view)
   oldest = math.min(oldest or math.huge, view.from)
   local inside = redis.call('ZCOUNT', order, math.max(view.from, first), last)
   if view.capped then
-    -- Others of the same moment as the n-th are not among the newest n.
+    -- Other messages of the same moment as the n-th are not among the newest n.
     inside = math.max(0, math.min(inside, LIMITS.n - redis.call('ZCOUNT', order, '(' .. number(last), '+inf')))
   end
   total = total + inside
   return inside
 end
 
--- "I have the last 6 messages" must not tell that five of them are by somebody who opted out.
+-- "I have the last 6 messages" must not reveal that five of them are by somebody who opted out.
 local function count_without_hidden(query)
   if not optouts then return end
   local hidden = {}
@@ -61,7 +65,7 @@ local function count_without_hidden(query)
   total = redis.call('FT.SEARCH', IDX, others, 'LIMIT', 0, 0, 'DIALECT', 2)[1]
 end
 
--- The filter: channels with their epochs and times; where only the newest n count, from the n-th newest on.
+-- The filter: channels with their epochs and times; a capped channel counts from its n-th newest message on.
 local function filter()
   local whole, clauses, live = {}, {}, {}
   for _, channel in ipairs(channels) do
@@ -105,7 +109,7 @@ local function found(key)
   return row_of
 end
 
--- Asks for more while leftovers (removed, not yet unlinked) took places: `search` returns keys and values.
+-- Asks for more while leftovers (removed, not yet unlinked) take places. `search` returns keys and values.
 local function fill(search, place)
   local wanted = limit
   while true do
@@ -128,7 +132,7 @@ if not query then return { 0, oldest and number(oldest) or false, {}, {}, counts
 
 if vector ~= '' then
   fill(function(k)
-    local reply = redis.call('FT.SEARCH', IDX, '(' .. query .. ')=>[KNN ' .. k .. ' @vec' .. VERSION .. ' $v AS d]',
+    local reply = redis.call('FT.SEARCH', IDX, '(' .. query .. ')=>[KNN ' .. k .. ' @vec' .. version .. ' $v AS d]',
       'PARAMS', 2, 'v', vector, 'RETURN', 1, 'd', 'LIMIT', 0, k, 'DIALECT', 2)
     local hits = {}
     for i = 2, #reply, 2 do

@@ -1,8 +1,8 @@
--- Removes a few messages of one author. ARGV after the common five: how many, '<guild or *>:<author>'.
--- Returns how many were removed; 0 too where the job has ended, since what the author wrote after that is to stay.
+-- Removes a few messages of one author. ARGV: how many, '<guild or *>:<author>'.
+-- Returns how many were removed; 0 if the job is finished, because what the author wrote since then must stay.
 
-if redis.call('SISMEMBER', FORGETTING, ARGV[7]) == 0 then return 0 end
-local guild, author = string.match(ARGV[7], '^([%d*]+):(%d+)$')
+if redis.call('SISMEMBER', FORGETTING, ARGV[2]) == 0 then return 0 end
+local guild, author = string.match(ARGV[2], '^([%d*]+):(%d+)$')
 local query = '@author:{' .. author .. '}'
 if guild ~= '*' then
   local tags = {}
@@ -10,7 +10,7 @@ if guild ~= '*' then
   if #tags == 0 then return 0 end
   query = query .. ' @channel:{' .. table.concat(tags, '|') .. '}'
 end
-local reply = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[6], 'DIALECT', 2)
+local reply = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[1], 'DIALECT', 2)
 local removed = 0
 for i = 2, #reply do
   local channel, id = string.match(string.sub(reply[i], #MSG + 1), '^(%w+):(%d+)$')

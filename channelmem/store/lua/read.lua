@@ -1,19 +1,16 @@
 -- Shared by the scripts that read: `visible` applies the rule, `row` gives the document.
--- ARGV after the common five: guild, version of the vector field ('' where no vector matters), 1 for the buffer view.
+-- ARGV: the time, the limits of the query, guild, 1 for the buffer view.
 
-local GUILD_ID, VERSION, BUFFER = ARGV[6], ARGV[7], ARGV[8] == '1'
-if VERSION ~= '' and redis.call('HGET', META, 'version') ~= VERSION then
-  return redis.error_reply('CMVERSION the index was made anew since')
-end
-local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- schema.py has the same
+local LIMITS = limits_of(ARGV[2])
+local GUILD_ID, BUFFER = ARGV[3], ARGV[4] == '1'
+local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- the same as in schema.py
 
--- Oldest visible time of a channel in this view, and whether only its newest n count.
+-- The oldest visible time of a channel in this view, and whether only its newest n messages count.
 local bounds = {}
 local function bound(channel)
   local known = bounds[channel]
   if known then return known end
-  local archive = archive_on(channel)
-  local buffer = BUFFER or not archive
+  local buffer = BUFFER or not has_archive(redis.call('HGET', POLICY, channel .. ':archive'), LIMITS)
   known = { oldest = NOW - (buffer and LIMITS.buffer_s or LIMITS.archive_s), capped = buffer }
   bounds[channel] = known
   return known

@@ -1,10 +1,10 @@
--- A step of a reindex. ARGV after the common five: kind, version of the new field, then by kind:
+-- A step of a reindex. ARGV: kind, version of the new field, then by kind:
 --   todo   count            -> { left, name, revision, text, ... } of documents without the new vector
 --   write  name, revision, vector, ... -> how many were written
 --   switch model, dims      -> the number of entries put on the stream; from here on the new vectors serve
 --   clean  channel, last id, count, fields... -> the last id that was cleaned, or '' at the end
 
-local kind, version = ARGV[6], ARGV[7]
+local kind, version = ARGV[1], ARGV[2]
 local field, index = 'vec' .. version, IDX .. ':' .. version
 
 local function missing(count)
@@ -16,7 +16,7 @@ local function place(name)
 end
 
 if kind == 'todo' then
-  local reply = missing(ARGV[8])
+  local reply = missing(ARGV[3])
   local out = { reply[1] }
   for i = 2, #reply do
     local name = string.sub(reply[i], #MSG + 1)
@@ -25,7 +25,7 @@ if kind == 'todo' then
     if doc[2] and redis.call('ZSCORE', CHAN .. channel, id) then
       for _, value in ipairs({ name, revision(doc[2]), doc[1] }) do out[#out + 1] = value end
     else
-      redis.call('UNLINK', MSG .. name) -- a leftover: nothing to embed, and it would be asked for again
+      redis.call('UNLINK', MSG .. name) -- a leftover: there is nothing to embed, and it would come up again
     end
   end
   return out
@@ -33,7 +33,7 @@ end
 
 if kind == 'write' then
   local written = 0
-  for at = 8, #ARGV, 3 do
+  for at = 3, #ARGV, 3 do
     local channel, id = place(ARGV[at])
     local about = redis.call('HGET', MSG .. ARGV[at], 'about')
     if about and revision(about) == ARGV[at + 1] and redis.call('ZSCORE', CHAN .. channel, id) then
@@ -45,10 +45,10 @@ if kind == 'write' then
 end
 
 if kind == 'switch' then
-  redis.call('HSET', META, 'version', version, 'model', ARGV[8], 'dims', ARGV[9], 'old', 1)
+  redis.call('HSET', META, 'version', version, 'model', ARGV[3], 'dims', ARGV[4], 'old', 1)
   redis.call('HDEL', META, 'next', 'next_model', 'next_shape')
   redis.call('FT.ALIASUPDATE', IDX, index)
-  local reply = missing(1000) -- stored during the last step; a worker with the new model embeds them
+  local reply = missing(1000) -- stored during the last step; a worker with the new model embeds these
   for i = 2, #reply do
     local name = string.sub(reply[i], #MSG + 1)
     local channel, id = place(name)
@@ -58,12 +58,12 @@ if kind == 'switch' then
   return #reply - 1
 end
 
--- clean: the old fields go, a few documents at a time (each is indexed anew by that). From the newest on, after the
--- message that came last: where that is gone, from the beginning again, since those without the fields cost nothing.
-local channel, last, count = ARGV[8], ARGV[9], tonumber(ARGV[10])
+-- clean: removes the old fields from a few documents at a time, because each removal indexes the document again. Goes
+-- from the newest on and continues after the last id; if that one is gone, starts over, which costs little.
+local channel, last, count = ARGV[3], ARGV[4], tonumber(ARGV[5])
 local order = CHAN .. channel
 local at = last ~= '' and redis.call('ZREVRANK', order, last)
 local first = at and at + 1 or 0
 local ids = redis.call('ZREVRANGE', order, first, first + count - 1)
-for _, id in ipairs(ids) do redis.call('HDEL', MSG .. channel .. ':' .. id, unpack(ARGV, 11)) end
+for _, id in ipairs(ids) do redis.call('HDEL', MSG .. channel .. ':' .. id, unpack(ARGV, 6)) end
 return #ids == count and ids[count] or ''

@@ -1,11 +1,11 @@
--- Puts messages back on the ingest stream. ARGV after the common five: version, 1 for the first page,
--- '<channel>:<id>'... Returns how many of them were visible and without a vector, or -1 if the stream has entries
--- before the first page: these may be the very messages.
+-- Puts messages back on the ingest stream. ARGV: version of the vector field, 1 for the first page,
+-- '<channel>:<id>'... Returns how many were visible and without a vector, or -1 if the stream already has entries
+-- before the first page: these may be the same messages.
 
-local field = 'vec' .. ARGV[6]
-if ARGV[7] == '1' and redis.call('XLEN', INGEST) > 0 then return -1 end
+local field = 'vec' .. ARGV[1]
+if ARGV[2] == '1' and redis.call('XLEN', INGEST) > 0 then return -1 end
 local count = 0
-for at = 8, #ARGV do
+for at = 3, #ARGV do
   local name = ARGV[at]
   local channel, id = string.match(name, '^(%w+):(%d+)$')
   local about = redis.call('HGET', MSG .. name, 'about')

@@ -1,9 +1,9 @@
--- What is still to embed. ARGV after the common five: version, then per message '<channel>:<id>', revision.
--- Returns per message its text, or nil where there is nothing left to do.
+-- Texts still to be embedded. ARGV: version of the vector field, then per message '<channel>:<id>', revision.
+-- Returns per message its text, or nil if nothing is left to do.
 
-local field = 'vec' .. ARGV[6]
+local field = 'vec' .. ARGV[1]
 local texts = {}
-for at = 7, #ARGV, 2 do
+for at = 2, #ARGV, 2 do
   local name, rev = ARGV[at], ARGV[at + 1]
   local channel, id = string.match(name, '^(%w+):(%d+)$')
   local known = redis.call('HMGET', MSG .. name, 'text', 'about', field)

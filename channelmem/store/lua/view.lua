@@ -1,10 +1,10 @@
 -- Newest first, straight from the channels' order: no index, so it sees what was stored a moment ago.
--- ARGV after read.lua's eight: limit, window start, window end, 1 with flagged, number of authors, authors...,
--- channels... Returns { visible messages, oldest ts, rows } where a row is { channel, id, fields }.
+-- ARGV after read.lua's four: limit, window start, window end, 1 to include flagged messages, number of authors,
+-- authors..., channels... Returns { visible messages, oldest ts, rows } where a row is { channel, id, fields }.
 
-local limit, first, last, flagged = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12] == '1'
-local authors, some = {}, tonumber(ARGV[13])
-for i = 14, 13 + some do authors[ARGV[i]] = true end
+local limit, first, last, flagged = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
+local authors, some = {}, tonumber(ARGV[9])
+for i = 10, 9 + some do authors[ARGV[i]] = true end
 local rows, total, oldest = {}, 0, nil
 
 local function wanted(doc)
@@ -27,7 +27,7 @@ local function take(channel, page)
   return taken
 end
 
-for i = 14 + some, #ARGV do
+for i = 10 + some, #ARGV do
   local channel = ARGV[i]
   local view, order = bound(channel), CHAN .. channel
   local inside = redis.call('ZCOUNT', order, view.oldest, '+inf')

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 
 import pytest
+from waiting import LIMIT_S, until_true
 
-from channelmem.store.tasks import end
+from channelmem.store.cancellation import cancel_all
 
 
 class Stubborn:
@@ -27,17 +28,19 @@ class Stubborn:
 async def test_a_task_that_swallows_a_cancellation_is_cancelled_again() -> None:
     task = asyncio.create_task(Stubborn(2).run())
     await asyncio.sleep(0)
-    await asyncio.wait_for(end([task]), 10)
+    await asyncio.wait_for(cancel_all([task]), LIMIT_S)
     assert task.cancelled()
 
 
 async def test_an_ender_that_is_cancelled_leaves_nobody_behind() -> None:
-    task = asyncio.create_task(Stubborn(3).run())
-    ender = asyncio.create_task(end([task]))
-    await asyncio.sleep(0.01)
+    stubborn = Stubborn(3)
+    task = asyncio.create_task(stubborn.run())
+    await asyncio.sleep(0)
+    ender = asyncio.create_task(cancel_all([task]))
+    await until_true(lambda: stubborn.left < 3)
     ender.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(ender, 10)
+        await asyncio.wait_for(ender, LIMIT_S)
     assert task.cancelled()
 
 
@@ -45,4 +48,4 @@ async def test_ending_what_is_done_is_nothing() -> None:
     task = asyncio.create_task(asyncio.sleep(0))
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    await end([task])
+    await cancel_all([task])

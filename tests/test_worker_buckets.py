@@ -8,17 +8,19 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 import pytest
 from conftest import Clock, FakeEmbedder, message
 from redis.asyncio import Redis
+from waiting import LIMIT_S, until
 
 from channelmem.embedding.embed import Group
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.store import Store
-from channelmem.store.tasks import end
 
 BUCKETS = 8
 BATCH = 16
 EACH = 30
+CLAIM_IDLE_S = 0.01
 
 
 class CountingEmbedder(FakeEmbedder):
@@ -52,9 +54,9 @@ async def fill(store: Store, counts: Sequence[int]) -> int:
 
 async def embedded(store: Store) -> CountingEmbedder:
     embedder = CountingEmbedder()
-    task = asyncio.create_task(Worker(store, embedder, batch=BATCH, claim_idle_s=0.01).run())
-    assert await store.flush(20)
-    await end([task])
+    task = asyncio.create_task(Worker(store, embedder, batch=BATCH, claim_idle_s=CLAIM_IDLE_S).run())
+    assert await store.flush(LIMIT_S)
+    await cancel_all([task])
     return embedder
 
 
@@ -80,9 +82,15 @@ async def test_a_stream_that_is_busy_alone_fills_the_batch(spread: Store) -> Non
 
 async def test_of_what_a_dead_worker_held_one_batch_is_claimed_at_a_time(spread: Store, redis: Redis) -> None:
     total = await fill(spread, [EACH] * BUCKETS)
-    for bucket in spread.buckets.all:
-        await redis.xreadgroup(GROUP, "dead", {spread.buckets.keys(bucket).one("ingest"): ">"}, count=EACH)
-    await asyncio.sleep(0.05)
+    streams = [spread.buckets.keys(bucket).one("ingest") for bucket in spread.buckets.all]
+    for stream in streams:
+        await redis.xreadgroup(GROUP, "dead", {stream: ">"}, count=EACH)
+
+    async def idle() -> bool:
+        (dead,) = await redis.xinfo_consumers(streams[-1], GROUP)
+        return bool(dead["idle"] >= CLAIM_IDLE_S * 1000)
+
+    await until(idle)
     embedder = await embedded(spread)
     assert embedder.embedded == total
     assert max(embedder.batches) <= BATCH

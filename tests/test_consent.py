@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
+from waiting import LIMIT_S, until
 
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
@@ -44,15 +45,15 @@ async def test_who_opts_out_is_neither_shown_nor_stored_until_they_opt_in(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([message(1), bobs(2)])
-    assert await store.flush(10)
-    await store.opt_out(6)
-    assert await store.opted_out(6)
-    assert not await store.opted_out(5)
+    assert await store.flush(LIMIT_S)
+    await store.consent.opt_out(6)
+    assert await store.consent.opted_out(6)
+    assert not await store.consent.opted_out(5)
     assert await visible(search, fake_embedder) == {5}
-    assert [seen.person.id for seen in await store.roster(GUILD, CHANNEL)] == [5]
+    assert [seen.person.id for seen in await store.channels.roster(GUILD, CHANNEL)] == [5]
     assert await store.add([bobs(3)]) == [Outcome.IGNORED]
-    await store.opt_in(6)
-    assert not await store.opted_out(6)
+    await store.consent.opt_in(6)
+    assert not await store.consent.opted_out(6)
     assert await visible(search, fake_embedder) == {5, 6}
     assert await store.add([bobs(4)]) == [Outcome.STORED]
 
@@ -63,16 +64,16 @@ async def test_what_is_hidden_is_not_even_counted(
     store: Store, search: Search, fake_embedder: FakeEmbedder, source: Source, guild: int | None
 ) -> None:
     await store.add([message(1, author_id=5), *[message(number, author_id=6) for number in range(2, 7)]])
-    await store.opt_out(6, guild)
+    await store.consent.opt_out(6, guild)
     query = Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("zebra"), source=source)
     assert (await search.nearest(query)).total == 1
 
 
 async def test_an_opt_out_can_be_for_one_guild(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
     await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
-    await store.opt_out(6, GUILD)
-    assert await store.opted_out(6, GUILD)
-    assert not await store.opted_out(6, OTHER_GUILD)
+    await store.consent.opt_out(6, GUILD)
+    assert await store.consent.opted_out(6, GUILD)
+    assert not await store.consent.opted_out(6, OTHER_GUILD)
     assert await visible(search, fake_embedder) == set()
     assert await store.add([bobs(3), bobs(3, guild_id=OTHER_GUILD, channel_id=4)]) == [
         Outcome.IGNORED,
@@ -85,15 +86,15 @@ async def test_who_is_forgotten_vanishes_at_once_and_for_good(
     store: Store, search: Search, worker: Worker, fake_embedder: FakeEmbedder, redis: Redis, settings: Settings
 ) -> None:
     await store.add([message(number) if number % 2 else bobs(number) for number in range(1, 101)])
-    assert await store.flush(20)
-    await store.forget(6)
+    assert await store.flush(LIMIT_S)
+    await store.consent.forget(6)
     assert await visible(search, fake_embedder) == {5}
     await store.swept()
     # A set: SCAN may name a key twice while the table of keys is resized.
     keys = {key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")}
     assert len(keys) == 50
     assert b"6" not in await redis.hkeys(store.buckets.keys(0).of("people", room(GUILD, CHANNEL)))
-    assert [one async for one in store.export(6)] == []
+    assert [one async for one in store.consent.export(6)] == []
     assert await store.add([bobs(300)]) == [Outcome.IGNORED]
     assert await visible(search, fake_embedder) == {5}
 
@@ -102,8 +103,8 @@ async def test_an_opt_in_during_a_removal_waits_for_it_and_keeps_what_comes_afte
     store: Store, search: Search, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([bobs(number) for number in range(1, 61)])
-    await store.forget(6)
-    await store.opt_in(6)
+    await store.consent.forget(6)
+    await store.consent.opt_in(6)
     assert await store.add([bobs(100)]) == [Outcome.STORED]
     await store.swept()
     assert [one.id for one in await search.newest(ARCHIVE)] == [100]
@@ -113,57 +114,61 @@ async def test_a_removal_that_has_ended_takes_nothing_of_who_came_back(store: St
     sweeper = store._sweeper
     await sweeper.stop()
     await store.add([bobs(1)])
-    await store.forget(6)
+    await store.consent.forget(6)
     read_earlier = await sweeper._jobs(0)
-    await store.opt_in(6)
+    await store.consent.opt_in(6)
     await store.add([bobs(2)])
     for job in read_earlier:
         await sweeper._forget(0, job)
     assert [one.id for one in await search.newest(BUFFER)] == [2]
-    assert [seen.person.id for seen in await store.roster(GUILD, CHANNEL)] == [6]
+    assert [seen.person.id for seen in await store.channels.roster(GUILD, CHANNEL)] == [6]
 
 
 @pytest.mark.parametrize("guild", [GUILD, 0], ids=["a guild", "direct messages"])
 async def test_forgetting_in_one_guild_leaves_the_others(store: Store, search: Search, guild: int) -> None:
     await store.add([bobs(1, guild_id=guild), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
-    await store.forget(6, guild)
+    await store.consent.forget(6, guild)
     await store.swept()
     assert await search.newest(replace(BUFFER, guild_id=guild)) == []
-    assert [one async for one in store.export(6)] == await search.newest(Query(OTHER_GUILD, (4,)))
+    assert [one async for one in store.consent.export(6)] == await search.newest(Query(OTHER_GUILD, (4,)))
     assert [one.id for one in await search.newest(Query(OTHER_GUILD, (4,)))] == [2]
-    assert [seen.person.id for seen in await store.roster(OTHER_GUILD, 4)] == [6]
-    assert await store.roster(guild, CHANNEL) == []
+    assert [seen.person.id for seen in await store.channels.roster(OTHER_GUILD, 4)] == [6]
+    assert await store.channels.roster(guild, CHANNEL) == []
 
 
 async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, settings: Settings, clock: Clock) -> None:
     await store.add([bobs(number) for number in range(1, 61)])
-    await store.forget(6)
+    await store.consent.forget(6)
     await store._sweeper.stop()
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 1
     other = await open_store(redis, settings, clock)
-    await asyncio.wait_for(other.swept(), 20)
+    await asyncio.wait_for(other.swept(), LIMIT_S)
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 0
     assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
     await other.close()
+
+
+async def is_empty(redis: Redis, key: str) -> bool:
+    return await redis.scard(key) == 0
 
 
 async def test_a_memory_goes_on_with_removals_that_were_left(
     store: Store, redis: Redis, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([bobs(number) for number in range(1, 61)])
-    await store.forget(6)
+    await store.consent.forget(6)
     await store._sweeper.stop()
-    async with Memory.open(settings, embedder=fake_embedder, clock=clock), asyncio.timeout(20):
-        while await redis.scard(store.buckets.keys(0).one("forgetting")):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    jobs = store.buckets.keys(0).one("forgetting")
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock):
+        await until(lambda: is_empty(redis, jobs))
     assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
 
 
 async def test_words_that_were_edited_during_an_opt_out_do_not_come_back(store: Store, search: Search) -> None:
     await store.add([bobs(1, text="the password is swordfish"), bobs(2)])
-    await store.opt_out(6)
+    await store.consent.opt_out(6)
     assert await store.edit(bobs(1, text="good morning", revision=NOW)) is Outcome.IGNORED
-    await store.opt_in(6)
+    await store.consent.opt_in(6)
     assert [one.id for one in await search.newest(BUFFER)] == [2]
 
 
@@ -176,7 +181,7 @@ async def test_export_gives_everything_of_an_author_and_nothing_of_others(
     mine += [bobs(number, ts=NOW - 3 * 86_400 + number) for number in range(200, 420)]
     await store.add([*mine, message(1), bobs(2)])
     await store.delete(GUILD, CHANNEL, [2])
-    exported = [one async for one in store.export(6)]
+    exported = [one async for one in store.consent.export(6)]
     assert sorted(exported, key=lambda one: one.id) == mine
     await store.close()
 
@@ -184,5 +189,5 @@ async def test_export_gives_everything_of_an_author_and_nothing_of_others(
 async def test_names_that_look_like_query_syntax_are_just_names(store: Store, search: Search) -> None:
     odd = message(1, author="{a|b} @x:[0 1] *", aliases=("-(no)", "🐢"))
     await store.add([odd])
-    [seen] = await store.roster(GUILD, CHANNEL)
+    [seen] = await store.channels.roster(GUILD, CHANNEL)
     assert (seen.person.name, seen.person.aliases) == (odd.author, odd.aliases)

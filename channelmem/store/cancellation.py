@@ -1,4 +1,4 @@
-"""Ending background tasks for certain."""
+"""Cancels background tasks reliably. In: tasks. Out: nothing; all of them are done when it returns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 AGAIN_S = 0.05
 
 
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancels until they are done: a wait that ends in the same moment can swallow the first cancellation.
+async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancels until they are done: a wait that ends at the same moment can swallow the first cancellation.
 
-    Whoever is cancelled while ending others still ends them first, or they would be left behind for ever.
+    If the caller is cancelled meanwhile, it still finishes first; otherwise the tasks would be left behind for ever.
     """
     left = {task for task in tasks if not task.done()}
     cancelled = False

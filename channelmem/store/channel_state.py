@@ -1,0 +1,82 @@
+"""Channel state: what a channel's memory holds and whether it listens. In: a channel. Out: its status and its people.
+
+Pausing and switching the archive go to Redis directly and raise RedisUnavailableError when it cannot be reached. Limits
+come from the policy that the caller passes, or from the default one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from channelmem.policy import Policy
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.documents import RosterEntry, pack_limits, parse_person
+from channelmem.store.keys import room
+from channelmem.store.sweep import Sweeper
+from channelmem.types import ChannelStatus
+
+
+class ChannelState:
+    def __init__(self, buckets: Buckets, sweeper: Sweeper) -> None:
+        self._buckets, self._sweeper = buckets, sweeper
+
+    async def pause(self, guild_id: int, channel_id: int) -> None:
+        """Stores nothing new of this channel until `resume`."""
+        await self._write(guild_id, "HSET", f"{room(guild_id, channel_id)}:paused", "1")
+
+    async def resume(self, guild_id: int, channel_id: int) -> None:
+        await self._write(guild_id, "HDEL", f"{room(guild_id, channel_id)}:paused")
+
+    async def set_archive(
+        self, guild_id: int, channel_id: int, wanted: bool | None, policy: Policy | None = None
+    ) -> int:
+        """Switches a channel's archive (None: as the policy says). Off removes what the buffer does not hold.
+
+        Returns how many messages were removed."""
+        limits = (policy or self._buckets.policy).limits
+        value = "" if wanted is None else str(int(wanted))
+        arguments = [repr(self._buckets.clock()), pack_limits(limits), room(guild_id, channel_id), value]
+        removed: int = await self._buckets.run("archive", self._buckets.bucket(guild_id), arguments)
+        self._sweeper.wake()
+        return removed
+
+    async def status(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> ChannelStatus:
+        limits, keys = (policy or self._buckets.policy).limits, self._buckets.guild_keys(guild_id)
+        place = room(guild_id, channel_id)
+        order = keys.of("chan", place)
+        switches = self._buckets.redis.hmget(keys.one("policy"), [f"{place}:paused", f"{place}:archive"])
+        paused, own_archive = await answered(switches)
+        archive = limits.archive if own_archive is None else own_archive == b"1"
+        since = self._buckets.clock() - (limits.archive_s if archive else limits.buffer_s)
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            pipe.zcount(order, since, "+inf")
+            pipe.zrangebyscore(order, since, "+inf", start=0, num=1, withscores=True)
+            pipe.zrevrange(order, 0, 0, withscores=True)
+            pipe.scard(keys.of("wait", place))
+            count, first, last, pending = await answered(pipe.execute())
+        oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
+        return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
+
+    async def roster(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> list[RosterEntry]:
+        """People known in the channel, the latest speaker first; leaves out those whose messages have all expired."""
+        keys = self._buckets.guild_keys(guild_id)
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            pipe.hgetall(keys.of("people", room(guild_id, channel_id)))
+            pipe.smembers(keys.one("optout"))
+            people, out = await answered(pipe.execute())
+        hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
+        seen = [parse_person(author, packed) for author, packed in people.items()]
+        since = self._buckets.clock() - (policy or self._buckets.policy).limits.archive_s
+        known = [one for one in seen if one.last_ts >= since and one.person.id not in hidden]
+        return sorted(known, key=lambda one: one.last_ts, reverse=True)
+
+    async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
+        """The id of the newest stored message: back-fill starts there."""
+        order = self._buckets.guild_keys(guild_id).of("chan", room(guild_id, channel_id))
+        newest: Any = await answered(self._buckets.redis.zrevrange(order, 0, 0))
+        return int(newest[0]) if newest else None
+
+    async def _write(self, guild_id: int, command: str, *values: str) -> None:
+        key = self._buckets.guild_keys(guild_id).one("policy")
+        await write_even_if_full(self._buckets.redis, [key], command, *values)

@@ -1,0 +1,111 @@
+"""Connection: how the store speaks to Redis. In: a URL, commands, scripts. Out: raw replies, or RedisUnavailableError
+if waiting may help.
+
+It opens the client, turns redis-py's errors into ours, and knows which of them pass by themselves and which mean that
+Redis is full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from redis import exceptions as redis_errors
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.connection import HiredisRespSerializer
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.settings import Settings
+from channelmem.store.keys import Keys
+from channelmem.store.scripts import digest, source
+
+T = TypeVar("T")
+
+UNREACHABLE = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
+"""What redis-py raises while Redis cannot answer: gone, too slow, or still loading its data."""
+
+_TEMPORARY = (
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+    redis_errors.ClusterDownError,
+    redis_errors.TryAgainError,
+    redis_errors.AskError,
+    redis_errors.NoPermissionError,
+)
+"""Server states with a redis-py exception of their own that time, or an operator, will change."""
+# States without an exception class start the message; older servers put any of them inside a script's error.
+_TEMPORARY_CODE = re.compile(
+    r"(?:^|-)(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
+)
+_FULL_CODE = re.compile(r"(?:^|-)OOM\b")
+
+# A full Redis lets a script finish if its first write needs no memory, such as unlinking a key that does not exist.
+_WRITE_EVEN_IF_FULL = "redis.call('UNLINK', KEYS[1] .. ':none') return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
+
+
+def connect(url: str, settings: Settings) -> Redis:
+    """A client that returns raw replies, bounds every wait and never retries on its own."""
+    client: Redis = Redis.from_url(
+        url,
+        protocol=2,
+        decode_responses=False,
+        socket_timeout=settings.redis_timeout_s,
+        socket_connect_timeout=settings.redis_timeout_s,
+        retry=Retry(NoBackoff(), 0),
+    )
+    pool = client.connection_pool
+    # redis-py's asyncio connections pack commands in Python. hiredis needs a sixth of the time, and a batch of messages
+    # has hundreds of arguments.
+    packing = {"pack_command": HiredisRespSerializer().pack}
+    pool.connection_class = type("PackingConnection", (pool.connection_class,), packing)
+    return client
+
+
+async def command(redis: Redis, *arguments: Any) -> Any:
+    """Sends any command and returns its reply as hiredis parsed it."""
+    return await redis.execute_command(*arguments)  # type: ignore[no-untyped-call]
+
+
+async def answered(reply: Awaitable[T]) -> T:
+    """Awaits a reply; raises RedisUnavailableError for whatever passes with time."""
+    try:
+        return await reply
+    except UNREACHABLE as error:
+        raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+    except redis_errors.ResponseError as error:
+        if not is_temporary(error):
+            raise
+        raise RedisUnavailableError(f"Redis rejects this for now: {error}") from error
+
+
+async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
+    """One round trip; a second one only after Redis lost its script cache (a restart)."""
+    call = (1, keys.base, *arguments)
+    try:
+        return await answered(command(redis, "EVALSHA", digest(name), *call))
+    except redis_errors.NoScriptError:
+        return await answered(command(redis, "EVAL", source(name), *call))
+
+
+async def write_even_if_full(redis: Redis, keys: Iterable[str], name: str, *values: str) -> None:
+    """Runs one small write command on each key. What people decide takes a few bytes and must hold in a full Redis."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.execute_command("EVAL", _WRITE_EVEN_IF_FULL, 1, key, name, *values)
+        await answered(pipe.execute())
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Whether waiting may help: Redis is unreachable, or rejects every write for now (out of memory, a replica)."""
+    return isinstance(error, (RedisUnavailableError, *_TEMPORARY)) or bool(_TEMPORARY_CODE.search(str(error)))
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether Redis ran out of memory, even if a RedisUnavailableError wraps that."""
+    if error is None:
+        return False
+    known = isinstance(error, redis_errors.OutOfMemoryError) or bool(_FULL_CODE.search(str(error)))
+    return known or is_full(error.__cause__)

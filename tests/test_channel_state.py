@@ -1,0 +1,127 @@
+"""The state of a channel on real Redis: pausing it, its archive switch, what it holds and who is known in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from conftest import CHANNEL, GUILD, NOW, Clock, message, open_store
+from redis.asyncio import Redis
+from stored import ARCHIVE, documents, ids
+
+from channelmem.settings import Settings
+from channelmem.store.keys import room
+from channelmem.store.search import Search
+from channelmem.store.store import Store
+from channelmem.types import Outcome
+
+
+@pytest.fixture
+async def small(redis: Redis, settings: Settings, clock: Clock) -> AsyncIterator[Store]:
+    """Buffer only, five messages."""
+    opened = await open_store(redis, settings.model_copy(update={"archive": False, "max_messages": 5}), clock)
+    yield opened
+    await opened.close()
+
+
+async def test_a_paused_channel_takes_nothing_and_drops_what_is_edited(store: Store, search: Search) -> None:
+    await store.add([message(1), message(2)])
+    await store.channels.pause(GUILD, CHANNEL)
+    assert await store.add([message(3)]) == [Outcome.IGNORED]
+    assert await store.edit(message(1, "changed", revision=1.0)) is Outcome.IGNORED
+    assert await ids(search) == [2]
+    assert (await store.channels.status(GUILD, CHANNEL)).paused
+    await store.channels.resume(GUILD, CHANNEL)
+    assert await store.add([message(3)]) == [Outcome.STORED]
+
+
+async def test_switching_a_channels_archive_off_leaves_only_the_buffer(
+    store: Store, search: Search, redis: Redis, settings: Settings
+) -> None:
+    old = [message(number, ts=NOW - 10_000 + number) for number in range(1, 31)]
+    await store.add(old + [message(number) for number in range(40, 110)])
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=False) == 50
+    await store.swept()
+    assert await documents(redis, settings) == 50
+    assert await ids(search, ARCHIVE) == list(range(109, 59, -1))
+    assert not (await store.channels.status(GUILD, CHANNEL)).archive
+    left = await redis.pttl(store.buckets.keys(0).message(GUILD, CHANNEL, 100))
+    assert left <= (30 + 1) * 60 * 1000
+
+
+async def test_switching_a_channels_archive_on_again_keeps_what_the_buffer_held(
+    store: Store, search: Search, clock: Clock, redis: Redis
+) -> None:
+    keys = store.buckets.keys(0)
+    await store.add([message(number, ts=NOW + number) for number in range(1, 11)])
+    await store.channels.set_archive(GUILD, CHANNEL, wanted=False)
+    clock.now = NOW + 30 * 60 + 5  # Redis may have let the first four expire by now
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=True) == 4
+    assert (await store.channels.status(GUILD, CHANNEL)).messages == 6
+    assert await ids(search, ARCHIVE) == [10, 9, 8, 7, 6, 5]
+    assert min([await redis.pttl(keys.message(GUILD, CHANNEL, number)) for number in range(5, 11)]) > 6 * 86_400_000
+    longest = max([await redis.pexpiretime(keys.message(GUILD, CHANNEL, number)) for number in range(5, 11)])
+    assert await redis.pexpiretime(keys.of("chan", room(GUILD, CHANNEL))) >= longest
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=None) == 0
+
+
+async def test_a_channels_archive_can_be_on_where_the_default_is_off(small: Store) -> None:
+    await small.channels.set_archive(GUILD, CHANNEL, wanted=True)
+    await small.add([message(number) for number in range(1, 11)])
+    assert len(await ids(Search(small.buckets), ARCHIVE)) == 10
+    await small.channels.set_archive(GUILD, CHANNEL, wanted=None)
+    await small.swept()
+    assert len(await ids(Search(small.buckets), ARCHIVE)) == 5
+
+
+async def test_status_says_what_a_channel_holds(store: Store, clock: Clock) -> None:
+    assert (await store.channels.status(GUILD, CHANNEL)).messages == 0
+    await store.add([message(1), message(2), message(3, channel_id=8)])
+    status = await store.channels.status(GUILD, CHANNEL)
+    assert (status.messages, status.pending, status.archive, status.paused) == (2, 2, True, False)
+    assert (status.oldest_ts, status.newest_ts) == (message(1).ts, message(2).ts)
+    assert await store.channels.last_seen(GUILD, CHANNEL) == 2
+    assert await store.channels.last_seen(GUILD, 12345) is None
+
+
+async def test_the_roster_knows_names_aliases_and_the_last_word(store: Store) -> None:
+    await store.add(
+        [
+            message(3, author="Ann B", aliases=("ann", "annie")),
+            message(1, author="Old name"),
+            message(2, author_id=6, author="Bob"),
+            message(4, author_id=99, author="bot", own=True),
+        ]
+    )
+    ann, bob = await store.channels.roster(GUILD, CHANNEL)
+    assert (ann.person.name, ann.person.aliases, ann.last_ts) == ("Ann B", ("ann", "annie"), message(3).ts)
+    assert (bob.person.id, bob.person.name) == (6, "Bob")
+
+
+async def test_the_roster_keeps_the_last_word_of_a_batch_and_of_those_before(store: Store) -> None:
+    await store.add([message(5, author="Ann")])
+    await store.add([message(4, author="Ann before"), message(9, addressed=True), message(7, author="Ann now")])
+    (ann,) = await store.channels.roster(GUILD, CHANNEL)
+    assert (ann.person.name, ann.last_ts) == ("Ann now", message(7).ts)
+
+
+async def test_status_and_roster_follow_the_policy_of_the_channel(store: Store) -> None:
+    default = store.buckets.policy
+    old = message(1, ts=NOW - 3 * 86_400, author_id=6, author="Bob")
+    await store.add([old, message(2)])
+    brief = replace(default, limits=default.limits._replace(archive_s=86_400.0))
+    assert (await store.channels.status(GUILD, CHANNEL, brief)).messages == 1
+    assert [one.person.id for one in await store.channels.roster(GUILD, CHANNEL, brief)] == [5]
+    assert (await store.channels.status(GUILD, CHANNEL)).messages == 2
+    assert [one.person.id for one in await store.channels.roster(GUILD, CHANNEL)] == [5, 6]
+
+
+async def test_a_channel_without_a_switch_has_the_archive_that_its_policy_says(store: Store) -> None:
+    default = store.buckets.policy
+    off = replace(default, limits=default.limits._replace(archive=False))
+    assert not (await store.channels.status(GUILD, CHANNEL, off)).archive
+    await store.channels.set_archive(GUILD, CHANNEL, wanted=True, policy=off)
+    assert (await store.channels.status(GUILD, CHANNEL, off)).archive
+    await store.add([message(number, ts=NOW - 7200 + number) for number in range(1, 4)], [off] * 3)
+    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=None, policy=off) == 3
