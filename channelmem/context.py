@@ -42,10 +42,10 @@ class ContextBuilder:
         self._search, self._recall, self._history = search, recall, history
 
     async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
-        ambient, answer = await asyncio.gather(self._ambient(question, policy), self._current(question, answer))
+        ambient, answer = await asyncio.gather(self._ambient(question, policy), self._current(question, answer, policy))
         fetch = references.layered(
             ambient,
-            lambda channel_id, ids: self._stored(question.guild_id, channel_id, ids),
+            lambda channel_id, ids: self._stored(question.guild_id, channel_id, ids, policy),
             self._history.fetch_message if self._history else None,
         )
         chain = await references.reply_chain(question, fetch, CHAIN)
@@ -74,7 +74,9 @@ class ContextBuilder:
         question = replace(request.question, text=request.query)
         route = _route_of(request, scene)
         if route is None:
-            await self._search.newest(Query(question.guild_id, (question.channel_id,), limit=1))  # is it there at all?
+            await self._search.newest(
+                Query(question.guild_id, (question.channel_id,), limit=1, limits=policy.limits)
+            )  # is it there at all?
             return f"Nobody called {request.speaker} is known in this channel."
         recalled = await self._recall(question, route, policy)
         hits = recalled.hits[: min(request.limit, MOST_LOOKED)]
@@ -97,6 +99,7 @@ class ContextBuilder:
             limit=policy.context_messages + 1,
             flagged=True,
             source=Source.ARCHIVE,
+            limits=policy.limits,
         )
         try:
             newest = await self._search.newest(query)
@@ -104,14 +107,17 @@ class ContextBuilder:
             newest = await self._past(question, policy)
         return [message for message in reversed(newest) if message.id != question.id]
 
-    async def _current(self, question: Question, answer: Answer) -> Answer:
+    async def _current(self, question: Question, answer: Answer, policy: Policy) -> Answer:
         """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
         if not answer.tried or answer.tried[-1].source is Source.HISTORY:
             return answer
         wanted: dict[int, set[int]] = {}
         for message in _told(answer):
             wanted.setdefault(message.channel_id, set()).add(message.id)
-        look_up = (self._search.get(question.guild_id, channel_id, ids) for channel_id, ids in wanted.items())
+        look_up = (
+            self._search.get(question.guild_id, channel_id, ids, limits=policy.limits)
+            for channel_id, ids in wanted.items()
+        )
         try:
             found = {(one.channel_id, one.id): one for some in await asyncio.gather(*look_up) for one in some}
         except RedisUnavailableError:
@@ -130,9 +136,9 @@ class ContextBuilder:
         past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
         return list(reversed(past.messages))
 
-    async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int]) -> Sequence[Message]:
+    async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int], policy: Policy) -> Sequence[Message]:
         try:
-            return await self._search.get(guild_id, channel_id, ids)
+            return await self._search.get(guild_id, channel_id, ids, limits=policy.limits)
         except RedisUnavailableError:
             return []
 

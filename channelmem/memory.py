@@ -9,38 +9,33 @@ queued, and questions are answered from the platform's history, or with a note o
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
 from channelmem.context import ContextBuilder
-from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
 from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
-from channelmem.ingest.worker import Worker
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
+from channelmem.opening import Clock, opened
 from channelmem.policy import Policy
 from channelmem.recalling.recall import Recall
 from channelmem.rosters import KnownPeople, Rosters
 from channelmem.routing.route import Scene, route
-from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.buckets import Buckets
-from channelmem.store.connection import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.telling import tokens
 from channelmem.telling.answer import answer_text
-from channelmem.telling.threads import Forest, build
+from channelmem.telling.recap import recap_forest
+from channelmem.telling.threads import Forest
 from channelmem.types import (
     Answer,
     ChannelStatus,
@@ -59,14 +54,8 @@ from channelmem.types import (
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
-RECAP_THREADS, RECAP_MESSAGES = 5, 20
-"""Minimum recap size, if available."""
 LINKED = 50
 """Messages of a channel that a new one may answer."""
-
-Clock = Callable[[], float]
-
-log = logging.getLogger(__name__)
 
 
 class Memory:
@@ -102,21 +91,8 @@ class Memory:
 
         `clock` replays the past. `patient` opens without Redis too, and uses it when it comes.
         """
-        settings = settings or load_settings()
-        async with AsyncExitStack() as stack:
-            url, model = await asyncio.gather(
-                _connect(stack, settings), asyncio.to_thread(_model, settings, embedder, progress)
-            )
-            if embedder is None:  # one that was given belongs to its giver
-                stack.callback(model.close)
-            redis = connect(url, settings)
-            stack.push_async_callback(redis.aclose)
-            if not patient:
-                await asyncio.to_thread(check_server, url, timeout_s=settings.redis_timeout_s)
-            store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
-            stack.push_async_callback(store.close)
-            if settings.embed_in_process:
-                await stack.enter_async_context(_embedding(Worker(store, model)))
+        parts = opened(settings or load_settings(), clock, embedder, progress, patient=patient)
+        async with parts as (store, model):
             yield cls(store, model, history=history)
 
     # --- the two flows ---
@@ -135,11 +111,14 @@ class Memory:
 
     async def _remember(self, messages: Sequence[Message]) -> list[Outcome]:
         """One batch, in one round trip."""
-        normal = [normalise(message, self._policy(message)) for message in messages]
-        kept = [message for message in normal if message is not None]
-        outcomes = await self._store.add(await self._linkers.link(kept)) if kept else []
-        stored = iter(outcomes)
-        results = [Outcome.IGNORED if one is None else next(stored) for one in normal]
+        policies = [self._policy(message.guild_id, message.channel_id) for message in messages]
+        normal = list(map(normalise, messages, policies))
+        kept = list(filter(None, normal))
+        linked = await self._linkers.link(kept)
+        stored = iter(
+            await self._store.add(linked, [policy for one, policy in zip(normal, policies, strict=True) if one])
+        )
+        results = [next(stored) if one else Outcome.IGNORED for one in normal]
         self._settle([one or message for one, message in zip(normal, messages, strict=True)], results)
         return results
 
@@ -153,10 +132,10 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
         started = time.perf_counter()
-        policy = self._policy(question)
+        policy = self._policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
-        forest = _recap_forest(recalled.messages, policy) if recalled.messages else Forest()
+        forest = recap_forest(recalled.messages, policy) if recalled.messages else Forest()
         text = answer_text(
             question,
             routed,
@@ -179,7 +158,7 @@ class Memory:
         )
 
     async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
-        people = await self._rosters.of(question)
+        people = await self._rosters.of(question, policy)
         started = time.perf_counter()
         routed = route(question.text, self._scene(question, people, policy), question.kind)
         wanted = question.kind is not Kind.NONE
@@ -207,14 +186,15 @@ class Memory:
             is_dm=question.is_dm,
         )
 
-    def _policy(self, of: Message | Question) -> Policy:
-        """What applies to the conversation of a message or question: the default, until levels override it."""
-        del of
+    def _policy(self, guild_id: int, channel_id: int) -> Policy:
+        """What applies to a conversation: the default, until levels override it."""
+        del guild_id, channel_id
         return self._default_policy
 
     async def _newest(self, guild_id: int, channel_id: int) -> list[Message]:
         """What a channel's next message may answer; nothing while Redis is unreachable."""
-        query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE)
+        limits = self._policy(guild_id, channel_id).limits
+        query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE, limits=limits)
         try:
             return await self._search.newest(query)
         except RedisUnavailableError:
@@ -231,12 +211,13 @@ class Memory:
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        return await self._context.context(question, answer, self._policy(question))
+        return await self._context.context(question, answer, self._policy(question.guild_id, question.channel_id))
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        question, policy = request.question, self._policy(request.question)
-        people = await self._rosters.of(question)
+        question = request.question
+        policy = self._policy(question.guild_id, question.channel_id)
+        people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):
             people = await self._rosters.from_history(question, policy)
         return await self._context.look(request, self._scene(question, people, policy), policy)
@@ -245,14 +226,14 @@ class Memory:
 
     async def edit(self, message: Message) -> Outcome:
         """Replaces text and vector; an older revision than the stored one changes nothing."""
-        policy = self._policy(message)
+        policy = self._policy(message.guild_id, message.channel_id)
         if not policy.enabled:
             return Outcome.IGNORED
         normal = normalise(message, policy)
         if normal is None:
             drop = partial(self._local.drop, message.guild_id, message.channel_id, [message.id])
             return await removed(drop, self._store.edit(replace(message, content="")))
-        outcome = await self._store.edit(await self._linkers.relink(normal))
+        outcome = await self._store.edit(await self._linkers.relink(normal), policy)
         self._settle([normal], [outcome])
         return outcome
 
@@ -262,9 +243,10 @@ class Memory:
         False if there is no such message or attachment (any more), or nothing to add.
         """
         known = tidy_line(text, ENRICHMENT_CHARS)
-        if not (known and self._default_policy.enabled):
+        policy = self._policy(guild_id, channel_id)
+        if not (known and policy.enabled):
             return False
-        return await self._store.enrich(guild_id, channel_id, message_id, attachment_id, known)
+        return await self._store.enrich(guild_id, channel_id, message_id, attachment_id, known, policy)
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         ids = list(ids)
@@ -309,10 +291,10 @@ class Memory:
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
         drop = partial(self._local.drop_channel, guild_id, channel_id)
-        return await removed(drop, self._store.clear(guild_id, channel_id))
+        return await removed(drop, self._store.clear(guild_id, channel_id, self._policy(guild_id, channel_id)))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
-        return await self._store.channels.status(guild_id, channel_id)
+        return await self._store.channels.status(guild_id, channel_id, self._policy(guild_id, channel_id))
 
     # --- for adapters that fetch a channel's past ---
 
@@ -357,55 +339,6 @@ class Memory:
     async def lag_s(self) -> float:
         """How long the oldest of them has waited."""
         return await self._store.lag_s()
-
-
-def _recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
-    # Who wants little or no ambient context for a model still wants to be caught up.
-    return build(
-        messages,
-        max_threads=max(policy.context_threads, RECAP_THREADS),
-        max_messages=max(policy.context_messages, RECAP_MESSAGES),
-    )
-
-
-async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
-    """The URL of the configured Redis, or of the embedded one, which is started here and held until the end."""
-    lease = connect_url(settings)
-    url = await asyncio.to_thread(lease.__enter__)
-    stack.callback(lease.__exit__, None, None, None)
-    return url
-
-
-def _model(settings: Settings, embedder: Embedder | None, progress: Progress | None) -> Embedder:
-    """Whatever has to be read from disk before the first question."""
-    tokens.warm()
-    return embedder or open_embedder(settings, progress)
-
-
-async def _open_store(buckets: Buckets) -> Store:
-    """An absent Redis is met again by the first call; everything else that is wrong is said now."""
-    store = Store(buckets)
-    with suppress(RedisUnavailableError):
-        await buckets.open()
-        store.sweep()
-    return store
-
-
-@asynccontextmanager
-async def _embedding(worker: Worker) -> AsyncIterator[None]:
-    task = asyncio.create_task(worker.run(), name="channelmem embedding")
-    task.add_done_callback(_complain)
-    try:
-        yield
-    finally:
-        worker.stop()
-        await task
-
-
-def _complain(task: asyncio.Task[None]) -> None:
-    """Nobody waits for the worker before the end, and without it new messages are not found by meaning."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("Embedding stopped; new messages get no vectors: %s", error)
 
 
 __all__ = ["Memory"]

@@ -71,14 +71,14 @@ class Rosters:
             if people is not None and not message.own:
                 people.hear(message)
 
-    async def of(self, question: Question) -> KnownPeople:
+    async def of(self, question: Question, policy: Policy) -> KnownPeople:
         """The people of the question's channel, mostly from this process's own memory."""
         place = (question.guild_id, question.channel_id)
         people = self._channels.get(place)
         if people is not None and time.monotonic() - people.read_at < REFRESH_S:
             return people
         try:
-            entries, current = await self._read(question)
+            entries, current = await self._read(question, policy)
         except RedisUnavailableError:
             return people or KnownPeople({person.id: person for person in self._heard_here(*place)})
         fresh = KnownPeople({one.person.id: one.person for one in entries}, read_at=time.monotonic())
@@ -119,11 +119,11 @@ class Rosters:
         self.note_removal()
         self._channels.clear()
 
-    async def _read(self, question: Question) -> tuple[list[RosterEntry], bool]:
+    async def _read(self, question: Question, policy: Policy) -> tuple[list[RosterEntry], bool]:
         """Who spoke in the channel, and whether nothing was removed while that was read."""
         for _ in range(READS):
             removals = self._removals
-            entries = await self._store.channels.roster(question.guild_id, question.channel_id)
+            entries = await self._store.channels.roster(question.guild_id, question.channel_id, policy)
             if removals == self._removals:
                 return entries, True
         return entries, False

@@ -23,7 +23,7 @@ def nobody(_guild_id: int, _channel_id: int) -> list[Person]:
 async def test_people_are_known_by_what_was_stored_before(store: Store) -> None:
     await store.add([message(1, author_id=5, author="Ann"), message(2, author_id=6, author="Bob")])
     rosters = Rosters(store, None, nobody)
-    people = await rosters.of(ask(store))
+    people = await rosters.of(ask(store), POLICY)
     assert {person.name for person in people.roster.people} == {"Ann", "Bob"}
     assert people.spoke[5] == message(1).ts
     assert not rosters.is_unknown(ask(store))
@@ -31,41 +31,41 @@ async def test_people_are_known_by_what_was_stored_before(store: Store) -> None:
 
 async def test_whoever_speaks_is_known_without_another_look(store: Store) -> None:
     rosters = Rosters(store, None, nobody)
-    assert not (await rosters.of(ask(store))).seen
+    assert not (await rosters.of(ask(store), POLICY)).seen
     rosters.hear([message(3, author_id=7, author="Carol"), message(4, author_id=8, author="Memo", own=True)])
-    people = await rosters.of(ask(store))
+    people = await rosters.of(ask(store), POLICY)
     assert {person.name for person in people.roster.people} == {"Carol"}
 
 
 async def test_speaking_to_the_bot_is_not_speaking_to_the_channel(store: Store) -> None:
     rosters = Rosters(store, None, nobody)
-    await rosters.of(ask(store))
+    await rosters.of(ask(store), POLICY)
     rosters.hear([message(3, author_id=7, author="Carol", ts=NOW - 60)])
     rosters.hear([message(4, author_id=7, author="Carol", ts=NOW - 5, addressed=True)])
-    assert (await rosters.of(ask(store))).spoke == {7: NOW - 60}
+    assert (await rosters.of(ask(store), POLICY)).spoke == {7: NOW - 60}
 
 
 async def test_a_roster_that_races_with_a_removal_serves_one_question_only(store: Store) -> None:
     await store.add([message(1, author_id=5, author="Ann")])
 
     class Racing(Rosters):
-        async def _read(self, question: Question):  # type: ignore[no-untyped-def]
-            entries, _ = await super()._read(question)
+        async def _read(self, question: Question, policy: Policy):  # type: ignore[no-untyped-def]
+            entries, _ = await super()._read(question, policy)
             return entries, False
 
     rosters = Racing(store, None, nobody)
-    assert (await rosters.of(ask(store))).seen
+    assert (await rosters.of(ask(store), POLICY)).seen
     rosters.hear([message(2, author_id=6, author="Bob")])
-    assert {one.name for one in (await rosters.of(ask(store))).seen.values()} == {"Ann"}
+    assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
 async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> None:
     await store.add([message(1, author_id=5, author="Ann"), message(2, author_id=6, author="Bob")])
     rosters = Rosters(store, None, nobody)
-    await rosters.of(ask(store))
+    await rosters.of(ask(store), POLICY)
     await store.consent.opt_out(6)
     rosters.drop_everybody()
-    assert {one.name for one in (await rosters.of(ask(store))).seen.values()} == {"Ann"}
+    assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
 class Platform:
@@ -81,7 +81,7 @@ class Platform:
 
 async def test_the_platform_knows_who_spoke_where_nobody_is_known(store: Store) -> None:
     rosters = Rosters(store, Platform(), nobody)
-    await rosters.of(ask(store))
+    await rosters.of(ask(store), POLICY)
     assert rosters.is_unknown(ask(store))
     from_history = await rosters.from_history(ask(store), POLICY)
     assert list(from_history.seen.values()) == [ZOE]

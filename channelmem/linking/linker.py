@@ -120,9 +120,21 @@ class Linker:
 
     def hear(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; from now on it is a candidate for others."""
-        seen = self.see(message)
-        self.add(message)
-        return seen
+        if message.id in self._ids or not self._is_next(message):
+            seen = self.see(message)
+            self.add(message)
+            return seen
+        turn = self._read(message)
+        self._fresh = None
+        if len(self) == SPAN:
+            self._ids.discard(self._past.turns[0].message.id)
+        self._ids.add(message.id)
+        return self._past.take(turn)
+
+    def _is_next(self, message: Message) -> bool:
+        """Whether it comes after everything that is known."""
+        turns = self._past.turns
+        return not turns or _order(message) > _order(turns[-1].message)
 
     def parents(self, message: Message) -> Parents:
         """What it probably answers, likeliest first; the missing mass: it starts a thread (or answers another)."""
@@ -136,8 +148,7 @@ class Linker:
 
     def see(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; only what came before it."""
-        turns = self._past.turns
-        if turns and _order(message) <= _order(turns[-1].message):
+        if not self._is_next(message):
             earlier = [old for old in self._messages() if _order(old) < _order(message)]
             return Linker(earlier, self._networks).see(message)
         return self._past.see(self._read(message))

@@ -1,19 +1,35 @@
-"""A recap in words: the window's conversations, newest first. Enters a forest of threads, leaves lines that quote."""
+"""A recap in words: the window's conversations, newest first.
+
+Enters: the messages of a window. Leaves: their threads (`recap_forest`), and lines that quote them (`recap`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from channelmem.policy import Policy
 from channelmem.telling.honest_no import clock_time
 from channelmem.telling.quote import Phrasing, counted, gap_words, listed, lower_you, quoted
-from channelmem.telling.threads import Forest
-from channelmem.types import Source, SourceReport, Thread
+from channelmem.telling.threads import Forest, build
+from channelmem.types import Message, Source, SourceReport, Thread
 
 FURTHER_CHARS: Final = 160
 RECAP_CHARS: Final = 90
 MOST_THREADS: Final = 6
 MOST_LINES: Final = 6
+LEAST_THREADS: Final = 5
+LEAST_MESSAGES: Final = 20
+"""Minimum recap size, if available."""
+
+
+def recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
+    """The threads of a recap. Whoever wants little or no ambient context for a model still wants to be caught up."""
+    return build(
+        messages,
+        max_threads=max(policy.context_threads, LEAST_THREADS),
+        max_messages=max(policy.context_messages, LEAST_MESSAGES),
+    )
 
 
 def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -> Iterator[str]:

@@ -156,10 +156,10 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
 
 def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
-    topic = tuple(dict.fromkeys(stems(ask.topic)))
-    lines = [read_message(message) for message in pool.messages]
-    present, literal = _present(lines, ask.topic, topic)
-    if emoji := emoji_of(ask.topic):
+    asked, topic, emoji = read(ask.topic), tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
+    lines = list(map(read_message, pool.messages))
+    present, literal = _present(lines, asked, topic)
+    if emoji:
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
     found = TopicWords(present, literal, _rarity(pool, topic, present))
@@ -209,10 +209,10 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     return kept
 
 
-def _present(lines: Sequence[LineFeatures], asked: str, topic: Sequence[str]) -> tuple[Floats, Floats]:
+def _present(lines: Sequence[LineFeatures], asked: LineFeatures, topic: Sequence[str]) -> tuple[Floats, Floats]:
     """1 where a message has a word of the topic, in any form; and 1 where it has the very form that was asked for."""
     typed: dict[str, set[str]] = {}
-    for form in read(asked).forms:
+    for form in asked.forms:
         typed.setdefault(stem(form), set()).add(form)
     present, literal = np.zeros((2, len(lines), len(topic)))
     place = {word: column for column, word in enumerate(topic)}

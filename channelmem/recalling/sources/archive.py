@@ -50,16 +50,17 @@ class Archive:
         alone = await indexed_pool(hits, found.pending, vector, self._cosines)
         alone = replace(alone, counts=counts, total=found.total)
         best = [alone.messages[i] for i in order(alone, rank(alone, lookup.query, self._weights))[:WITH_NEIGHBOURS]]
-        near = await self._near(lookup.question.guild_id, best, alone.messages)
+        near = await self._near(lookup, best, alone.messages)
         near = [one for one in near if lookup.route.to_bot or not flagged(one)]
         report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts)
         return Gathered(_widened(alone, near, _floor(found)), report)
 
-    async def _near(self, guild_id: int, messages: Iterable[Message], known: Iterable[Message]) -> list[Message]:
+    async def _near(self, lookup: Lookup, messages: Iterable[Message], known: Iterable[Message]) -> list[Message]:
         """What lies around these messages in their channels, without what is known."""
         wanted, had = _ids_by_channel(messages), _ids_by_channel(known)
+        guild_id, limits = lookup.question.guild_id, lookup.policy.limits
         near = [
-            self._search.around(guild_id, channel, ids, NEIGHBOURS, known=had[channel])
+            self._search.around(guild_id, channel, ids, NEIGHBOURS, known=had[channel], limits=limits)
             for channel, ids in wanted.items()
         ]
         return [message for some in await asyncio.gather(*near) for message in some]

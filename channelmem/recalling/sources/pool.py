@@ -81,7 +81,8 @@ class Cosines:
         newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
         try:
             async with asyncio.timeout(self._wait_s):
-                cosines[newest] = await self._embedder.embed_messages([messages[i].searchable for i in newest]) @ vector
+                texts = [_searchable(messages[i]) for i in newest]
+                cosines[newest] = await self._embedder.embed_messages(texts) @ vector
         except (TimeoutError, *FAILURES):
             # Their words still count; waiting longer would make everybody's question slow. A text that the model
             # fails on never gets its vector (the worker says which), and must not fail every question near it.
@@ -103,7 +104,8 @@ class Cosines:
 
 def stored_query(lookup: Lookup, source: Source) -> Query:
     """What every question asks of the store: its channels, and whether what was said to the bot counts."""
-    return Query(lookup.question.guild_id, lookup.channels, flagged=lookup.route.to_bot, source=source)
+    limits = lookup.policy.limits
+    return Query(lookup.question.guild_id, lookup.channels, flagged=lookup.route.to_bot, source=source, limits=limits)
 
 
 async def newest_stored(
@@ -139,6 +141,10 @@ async def vector_of(topic: Topic) -> Vector | None:
         log.warning("The embedding model failed; answering from words alone: %s", error)
         return None
     return topic.result()
+
+
+def _searchable(message: Message) -> str:
+    return message.searchable if message.attachments else message.content
 
 
 def asked_for(topic: str) -> tuple[str, ...]:
