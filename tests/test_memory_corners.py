@@ -10,6 +10,7 @@ from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, Shelf, Talk
 
 from channelmem import ContextRequest, Memory, Message, Person, Settings, tool
 from channelmem.embedding.embed import Embedder
+from channelmem.policy import Policy
 
 DAY_S = 86_400
 
@@ -58,8 +59,8 @@ async def test_a_list_of_people_read_before_somebody_is_forgotten_is_not_kept(
     await talk.say(ANN, "the deploy is green")
     roster = talk.memory._store.channels.roster
 
-    async def late(guild_id: int, channel_id: int) -> object:
-        seen = await roster(guild_id, channel_id)
+    async def late(guild_id: int, channel_id: int, policy: Policy) -> object:
+        seen = await roster(guild_id, channel_id, policy)
         await talk.memory.forget(BOB.id)
         return seen
 
@@ -76,8 +77,8 @@ async def test_the_people_of_a_guild_that_is_left_meanwhile_are_not_kept(
     async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:  # which has heard nothing yet
         roster = memory._store.channels.roster
 
-        async def late(guild_id: int, channel_id: int) -> object:
-            seen = await roster(guild_id, channel_id)
+        async def late(guild_id: int, channel_id: int, policy: Policy) -> object:
+            seen = await roster(guild_id, channel_id, policy)
             await memory.delete_guild(GUILD)
             return seen
 
@@ -96,8 +97,8 @@ async def test_the_people_of_a_channel_are_known_while_something_is_removed_else
         await talk.say(ANN, "the deploy is green", ago_s=2 * DAY_S)
         roster, removals = memory._store.channels.roster, [memory.delete(GUILD, CHANNEL + 1, [1])]
 
-        async def meanwhile(guild_id: int, channel_id: int) -> object:
-            seen = await roster(guild_id, channel_id)
+        async def meanwhile(guild_id: int, channel_id: int, policy: Policy) -> object:
+            seen = await roster(guild_id, channel_id, policy)
             while removals:
                 await removals.pop()
             return seen

@@ -94,6 +94,9 @@ def shipped() -> Networks:
 class Linker:
     """The last messages of one channel, and what a message among or after them probably answers."""
 
+    _fresh: Turn | None
+    """The message read last, which is mostly the one to be added next."""
+
     def __init__(self, recent: Iterable[Message] = (), networks: Networks | None = None) -> None:
         self._networks = shipped() if networks is None else networks
         self._rebuild(recent)
@@ -187,7 +190,7 @@ class Linker:
         newest = sorted(messages, key=_order)[-SPAN:]
         self._past = TurnWindow()
         self._ids: set[int] = set()
-        self._fresh: Turn | None = None
+        self._fresh = None
         for message in newest:
             self._past.learn_names(message)
         for message in newest:
