@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import FakeEmbedder
 from llm_server import LlmServer, call, llm_server, say, status
-from loopback.bots import BotProcess, running
+from loopback.bots import BotProcess, running, unhurried
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
 
@@ -36,9 +35,8 @@ async def model() -> AsyncIterator[LlmServer]:
 @pytest.fixture
 async def bot(scene: Scene, settings: Settings, fake_embedder: FakeEmbedder, model: LlmServer) -> AsyncIterator[Bot]:
     """A bot that speaks through the model."""
-    changes: dict[str, Any] = {"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0, "llm_retries": 0}
-    llm_settings = {"llm_model": "openai:gpt-5-mini", "llm_base_url": model.openai_url, "backfill": False}
-    spoken = settings.model_copy(update={**changes, **llm_settings})
+    llm = {"llm_model": "openai:gpt-5-mini", "llm_base_url": model.openai_url, "llm_retries": 0}
+    spoken = unhurried(settings).model_copy(update={**llm, "backfill": False})
     history = DiscordHistory(spoken)
     async with (
         Memory.open(spoken, history=history, embedder=fake_embedder) as memory,

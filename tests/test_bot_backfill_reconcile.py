@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 from conftest import FakeEmbedder, OwnServer, make_settings
 from loopback import Json, payloads
-from loopback.bots import backfilled, running
+from loopback.bots import backfilled, running, unhurried
 from loopback.rest import Fault
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
@@ -34,7 +34,7 @@ PAGES = r"/messages$"
 
 @pytest.fixture
 def quick(settings: Settings) -> Settings:
-    return settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+    return unhurried(settings)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from loopback import Json
-from loopback.bots import backfilled, running
+from loopback.bots import backfilled, running, unhurried
 from loopback.scene import Scene
 
 from bot.client import Bot
@@ -21,7 +21,7 @@ TURTLES = "It's turtles. All the way down it is recursive spirals of turtles!"
 
 @pytest.fixture
 def eager(settings: Settings) -> Settings:
-    return settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+    return unhurried(settings)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from conftest import CACHE_DIR, OwnServer, make_settings
 from loopback import Loopback
-from loopback.bots import BotProcess, running
+from loopback.bots import BotProcess, running, unhurried
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
 
@@ -29,7 +29,7 @@ QUESTION = "what did I just say about turtles?"
 
 
 def eager(url: str, folder: Path, **changes: object) -> Settings:
-    return make_settings(url, folder, cooldown_user_s=0, cooldown_channel_s=0, redis_timeout_s=5, **changes)
+    return unhurried(make_settings(url, folder, redis_timeout_s=5, **changes))
 
 
 async def eventually(scene: Scene, question: str, wanted: str) -> None:
@@ -100,7 +100,7 @@ async def test_discord_errors_during_a_cold_start_are_said_plainly(
 
 
 async def test_messages_missed_by_a_lost_session_are_answerable_after_it(scene: Scene, settings: Settings) -> None:
-    quick = settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+    quick = unhurried(settings)
     history = DiscordHistory(quick)
     async with Memory.open(quick, history=history) as memory, running(scene.server, quick, memory, history):
         await scene.server.say(scene.general, scene.mark, "hello there")
@@ -117,7 +117,7 @@ async def test_messages_missed_by_a_lost_session_are_answerable_after_it(scene: 
 
 
 async def test_a_rate_limited_answer_arrives_once_and_late(scene: Scene, settings: Settings) -> None:
-    quick = settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+    quick = unhurried(settings)
     history = DiscordHistory(quick)
     async with Memory.open(quick, history=history) as memory, running(scene.server, quick, memory, history):
         await scene.server.say(scene.general, scene.mark, TURTLES)
@@ -127,7 +127,7 @@ async def test_a_rate_limited_answer_arrives_once_and_late(scene: Scene, setting
 
 
 async def test_two_shards_share_one_memory_and_keep_guilds_apart(settings: Settings) -> None:
-    quick = settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+    quick = unhurried(settings)
     async with Loopback(shards=2) as server:
         mark = server.world.add_user("mark", "Mark")
         guilds = [server.world.add_guild(f"Guild {n}", mark, id_=(1000 + n) << 22) for n in range(2)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import simcord
-from loopback.bots import patient
+from loopback.bots import patient, unhurried
 
 from bot.asking.refusals import DIRECT_MESSAGE
 from bot.client import Bot
@@ -44,7 +44,7 @@ class Stage:
 @asynccontextmanager
 async def playing(settings: Settings) -> AsyncIterator[Stage]:
     """No fixture: simcord wants to be entered and left in the context of the test itself."""
-    eager = settings.model_copy(update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0})
+    eager = unhurried(settings)
     history = DiscordHistory(eager)
     times: list[Any] = []
 

@@ -31,6 +31,13 @@ DEADLINES = (
 """In production the bot goes on without what comes later than this. On a busy test machine that would be luck."""
 
 
+def unhurried(settings: Settings) -> Settings:
+    """Nobody has to wait between two questions, and an answer waits for the embeddings that it needs."""
+    return settings.model_copy(
+        update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0, "pending_wait_ms": PATIENCE_S * 1000}
+    )
+
+
 @contextlib.contextmanager
 def patient() -> Iterator[None]:
     with contextlib.ExitStack() as patches:
