@@ -6,17 +6,18 @@ those who were known before, or opted out through this process, stay hidden.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.policy import Policy
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Past, Question
 
 
 class FilteredHistory(History):
-    def __init__(self, history: History, store: Store) -> None:
-        self._history, self._store = history, store
+    def __init__(self, history: History, store: Store, policy_of: Callable[[int, int], Policy]) -> None:
+        self._history, self._store, self._policy_of = history, store, policy_of
         self._known: set[tuple[int | None, int]] = set()
         """Guild (None: everywhere) and author."""
 
@@ -29,15 +30,18 @@ class FilteredHistory(History):
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         past = await self._history.fetch(question, limit, max_age_s)
         hidden = await self._hidden(question.guild_id, {message.author_id for message in past.messages})
-        if not hidden:
-            return past
-        return replace(past, messages=tuple(one for one in past.messages if one.author_id not in hidden))
+        shown = (self._cut(one) for one in past.messages if one.author_id not in hidden)
+        return replace(past, messages=tuple(shown))
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
         message = await self._history.fetch_message(channel_id, message_id)
         if message is None or await self._hidden(message.guild_id, {message.author_id}):
             return None
-        return message
+        return self._cut(message)
+
+    def _cut(self, message: Message) -> Message:
+        chars = self._policy_of(message.guild_id, message.channel_id).history_content_chars
+        return message if len(message.content) <= chars else replace(message, content=message.content[:chars])
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return self._history.jump_url(guild_id, channel_id, message_id)

@@ -64,7 +64,7 @@ class Memory:
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
         settings = store.buckets.settings
         self._store, self._default_policy = store, Policy.of_settings(settings)
-        self._history = past = FilteredHistory(history, store) if history else None
+        self._history = past = FilteredHistory(history, store, self.policy) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         self._search = search = Search(store.buckets)
         self._linkers = ChannelLinkers(self._newest)
@@ -111,7 +111,7 @@ class Memory:
 
     async def _remember(self, messages: Sequence[Message]) -> list[Outcome]:
         """One batch, in one round trip."""
-        policies = [self._policy(message.guild_id, message.channel_id) for message in messages]
+        policies = [self.policy(message.guild_id, message.channel_id) for message in messages]
         normal = list(map(normalise, messages, policies))
         kept = list(filter(None, normal))
         linked = await self._linkers.link(kept)
@@ -132,7 +132,7 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
         started = time.perf_counter()
-        policy = self._policy(question.guild_id, question.channel_id)
+        policy = self.policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
         forest = recap_forest(recalled.messages, policy) if recalled.messages else Forest()
@@ -186,14 +186,9 @@ class Memory:
             is_dm=question.is_dm,
         )
 
-    def _policy(self, guild_id: int, channel_id: int) -> Policy:
-        """What applies to a conversation: the default, until levels override it."""
-        del guild_id, channel_id
-        return self._default_policy
-
     async def _newest(self, guild_id: int, channel_id: int) -> list[Message]:
         """What a channel's next message may answer; nothing while Redis is unreachable."""
-        limits = self._policy(guild_id, channel_id).limits
+        limits = self.policy(guild_id, channel_id).limits
         query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE, limits=limits)
         try:
             return await self._search.newest(query)
@@ -207,16 +202,21 @@ class Memory:
         """Returns when everything accepted is searchable; False if that takes longer than allowed."""
         return await self._store.flush(timeout_s)
 
+    def policy(self, guild_id: int, channel_id: int) -> Policy:
+        """What applies to a conversation: the default, until levels override it."""
+        del guild_id, channel_id
+        return self._default_policy
+
     # --- for a language model ---
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        return await self._context.context(question, answer, self._policy(question.guild_id, question.channel_id))
+        return await self._context.context(question, answer, self.policy(question.guild_id, question.channel_id))
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
         question = request.question
-        policy = self._policy(question.guild_id, question.channel_id)
+        policy = self.policy(question.guild_id, question.channel_id)
         people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):
             people = await self._rosters.from_history(question, policy)
@@ -226,7 +226,7 @@ class Memory:
 
     async def edit(self, message: Message) -> Outcome:
         """Replaces text and vector; an older revision than the stored one changes nothing."""
-        policy = self._policy(message.guild_id, message.channel_id)
+        policy = self.policy(message.guild_id, message.channel_id)
         if not policy.enabled:
             return Outcome.IGNORED
         normal = normalise(message, policy)
@@ -243,7 +243,7 @@ class Memory:
         False if there is no such message or attachment (any more), or nothing to add.
         """
         known = tidy_line(text, ENRICHMENT_CHARS)
-        policy = self._policy(guild_id, channel_id)
+        policy = self.policy(guild_id, channel_id)
         if not (known and policy.enabled):
             return False
         return await self._store.enrich(guild_id, channel_id, message_id, attachment_id, known, policy)
@@ -291,10 +291,10 @@ class Memory:
 
     async def clear(self, guild_id: int, channel_id: int) -> int:
         drop = partial(self._local.drop_channel, guild_id, channel_id)
-        return await removed(drop, self._store.clear(guild_id, channel_id, self._policy(guild_id, channel_id)))
+        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id)))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
-        return await self._store.channels.status(guild_id, channel_id, self._policy(guild_id, channel_id))
+        return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))
 
     # --- for adapters that fetch a channel's past ---
 

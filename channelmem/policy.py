@@ -49,7 +49,6 @@ class Policy:
     context_references: int
     hit_chars: int
     cross_channel: bool
-    command_prefixes: str
 
     @classmethod
     def of_settings(cls, settings: Settings) -> Policy:
@@ -73,5 +72,4 @@ class Policy:
             context_references=settings.context_references,
             hit_chars=settings.hit_chars,
             cross_channel=settings.cross_channel,
-            command_prefixes=settings.command_prefixes,
         )

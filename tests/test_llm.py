@@ -22,6 +22,7 @@ from channelmem.llm.opening import open_responder
 from channelmem.llm.prompts import RULES, fence
 from channelmem.llm.responder import Location, ResponderError
 from channelmem.memory import Memory
+from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.types import Answer, ContextRequest, Hit, Kind, Person, Question, Route, Source
 
@@ -41,6 +42,9 @@ class Told:
     def __init__(self, context: str = "[Recent Channel Activity]\n- Mark (2m ago): it is turtles") -> None:
         self.text = context
         self.looks: list[ContextRequest] = []
+
+    def policy(self, guild_id: int, channel_id: int) -> Policy:
+        return Policy.of_settings(Settings())
 
     async def context(self, question: Question, answer: Answer) -> str:
         return self.text

@@ -76,7 +76,9 @@ class QuestionBuilder:
 
     def _readable(self, channel: object, asker: discord.User | discord.Member, *, private: bool) -> tuple[int, ...]:
         if isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member):
-            return readable_channel_ids(channel, asker, self._context.settings, private=private)
+            policy = self._context.memory.policy(channel.guild.id, channel.id)
+            if policy.cross_channel:
+                return readable_channel_ids(channel, asker, self._context.settings, private=private)
         return ()
 
 

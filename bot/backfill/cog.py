@@ -215,7 +215,8 @@ class Backfill(commands.Cog):
     ) -> AsyncIterator[tuple[Page, list[discord.Message]]]:
         """Pages, newest first, each with its messages in the range; ends at the range's lower end, at the budget, or
         at messages too old to keep."""
-        before, too_old = ids.newest, time.time() - self.settings.lifetime_s
+        limits = self.memory.policy(channel.guild.id, channel.id).limits
+        before, too_old = ids.newest, time.time() - limits.lifetime_s
         while budget > 0:
             page = await fetch_page(channel, before)
             inside = [m for m in page.messages if m.id > ids.oldest and m.created_at.timestamp() > too_old]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import aiohttp
 import discord
@@ -63,8 +62,7 @@ class DiscordHistory:
                 found = await channel.fetch_message(message_id)
         except (discord.HTTPException, aiohttp.ClientError, OSError):
             return None
-        message = to_message(found, self._me())
-        return self._shorten(message) if message else None
+        return to_message(found, self._me())
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
@@ -75,7 +73,7 @@ class DiscordHistory:
         """Somebody wrote or edited a message."""
         recent = self._cache.get(message.channel_id)
         if recent is not None and self._is_relevant(message):
-            recent.update(self._shorten(message))
+            recent.update(message)
 
     def delete(self, channel_id: int, ids: Iterable[int]) -> None:
         recent = self._cache.get(channel_id)
@@ -135,14 +133,11 @@ class DiscordHistory:
         for found in page:
             message = to_message(found, self._me(), members)
             if message is not None and self._is_relevant(message):
-                recent.add_fetched(self._shorten(message))
+                recent.add_fetched(message)
         return ""
 
     def _is_relevant(self, message: Message) -> bool:
         return not message.own and not is_command(message.content, self._settings.command_prefixes)
-
-    def _shorten(self, message: Message) -> Message:
-        return replace(message, content=message.content[: self._settings.history_content_chars])
 
     def _channel(self, channel_id: int) -> MessageChannel | None:
         found = self._client.get_channel(channel_id) if self._client else None

@@ -52,8 +52,6 @@ def readable_channel_ids(
     Everybody in the channel sees a public answer, so a public question only searches channels that the whole guild
     can read. Age-restricted channels are searched only from age-restricted ones.
     """
-    if not settings.cross_channel:
-        return ()
     guild = here.guild
     readers: list[discord.Member | discord.Role] = [asker, guild.me]
     if not private:

@@ -120,7 +120,7 @@ class Privacy(commands.Cog):
         channel = _notice_channel(guild) if self.context.settings.join_notice else None
         if channel is None:
             return
-        text = texts.notice(self.context.settings.lifetime_s)
+        text = texts.notice(self.memory.policy(guild.id, channel.id).limits.lifetime_s)
         try:
             await channel.send(text, allowed_mentions=discord.AllowedMentions.none())
         except discord.HTTPException as error:

@@ -84,7 +84,7 @@ class LlmResponder:
         character = choose_character(question.text, self._characters)
         said = ""
         try:
-            prompt = await compose(character, question, answer, location, self._memory, self._settings)
+            prompt = await compose(character, question, answer, location, self._memory)
             # Closed as soon as nobody listens: the provider bills whatever else the model writes.
             async with aclosing(self._speak(character, prompt, question)) as growing:
                 async for said in growing:

@@ -16,7 +16,7 @@ from channelmem.durations import human_age
 from channelmem.llm.characters import BLOCKS, Character
 from channelmem.llm.responder import Location
 from channelmem.memory import Memory
-from channelmem.settings import Settings
+from channelmem.policy import Policy
 from channelmem.telling.quote import escape_xml, flatten, line, plain_name
 from channelmem.types import Answer, Hit, Kind, Question, Source
 
@@ -44,18 +44,18 @@ class Prompt:
 
 
 async def compose(
-    character: Character, question: Question, answer: Answer, location: Location, memory: Memory, settings: Settings
+    character: Character, question: Question, answer: Answer, location: Location, memory: Memory
 ) -> Prompt:
     """Gathers only what the character's prompt uses, and nothing of the channel for an isolated question."""
-    used = character.placeholders
+    used, policy = character.placeholders, memory.policy(question.guild_id, question.channel_id)
     blocks: dict[str, str] = {}
     if "channel_context" in used:
         blocks["channel_context"] = "" if in_isolation(question) else await memory.context(question, answer)
     if "recent_memories" in used:
-        blocks["recent_memories"] = recent_memories(answer, settings)
+        blocks["recent_memories"] = recent_memories(answer, policy)
     if "answer" in used:
         blocks["answer"] = answer.text
-    instructions = f"{character.instructions(_values(question, location, settings))}\n\n{RULES}"
+    instructions = f"{character.instructions(_values(question, location, policy))}\n\n{RULES}"
     return Prompt(instructions, _message(question, blocks))
 
 
@@ -69,9 +69,9 @@ def fence(name: str, text: str) -> str:
     return f"<{name}>\n{_FENCE.sub('&lt;', text).strip() or NOTHING}\n</{name}>"
 
 
-def recent_memories(answer: Answer, settings: Settings) -> str:
+def recent_memories(answer: Answer, policy: Policy) -> str:
     """Hits older than the rolling buffer, oldest last."""
-    older = [hit for hit in answer.hits if hit.source is Source.ARCHIVE or hit.age_s > settings.buffer_s]
+    older = [hit for hit in answer.hits if hit.source is Source.ARCHIVE or hit.age_s > policy.limits.buffer_s]
     return "\n".join(map(_remembered, sorted(older, key=lambda hit: hit.age_s)))
 
 
@@ -86,13 +86,13 @@ def _message(question: Question, blocks: Mapping[str, str]) -> str:
     return "\n\n".join([*(fence(name, text) for name, text in blocks.items()), fence(QUESTION, asked)])
 
 
-def _values(question: Question, location: Location, settings: Settings) -> dict[str, str]:
+def _values(question: Question, location: Location, policy: Policy) -> dict[str, str]:
     """People choose their names, so names lose all punctuation that could form an instruction."""
     return {
         "bot_name": plain_name(question.bot.name),
         "user_name": plain_name(question.asker),
         "location": _describe(question, location),
-        "now": datetime.fromtimestamp(question.ts, settings.zone).strftime("%A, %d %B %Y, %H:%M %Z"),
+        "now": datetime.fromtimestamp(question.ts, policy.tz).strftime("%A, %d %B %Y, %H:%M %Z"),
     }
 
 

@@ -11,7 +11,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 from unittest.mock import patch
 
 from bot.client import Bot
@@ -20,6 +20,7 @@ from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
+from .recorder import Recorder
 from .server import PATIENCE_S, Loopback, point_at
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,13 +51,15 @@ def patient() -> Iterator[None]:
 async def running(
     server: Loopback,
     settings: Settings,
-    memory: Memory,
+    memory: Memory | Recorder,
     history: DiscordHistory,
     responder: Responder | None = None,
 ) -> AsyncIterator[Bot]:
     """Our bot, logged in and ready, in this process. It leaves no task behind."""
     before = point_at(server.api_base, server.gateway_url)
-    bot = Bot(settings, memory, history, responder=responder, guild_ready_timeout=0.05)
+    if isinstance(memory, Recorder):
+        memory.settings = settings
+    bot = Bot(settings, cast("Memory", memory), history, responder=responder, guild_ready_timeout=0.05)
     try:
         with patient():
             async with bot:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
+from channelmem.policy import Policy
+from channelmem.settings import Settings
 from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Outcome, Question, Route
 
 
@@ -31,6 +33,10 @@ class Recorder:
     may_look: asyncio.Event = field(default_factory=_open_gate)
     """Cleared, these hold `ask` and `last_seen` until the test sets them."""
     looks: int = 0
+    settings: Settings = field(default_factory=Settings)
+
+    def policy(self, guild_id: int, channel_id: int) -> Policy:
+        return Policy.of_settings(self.settings)
 
     def _note(self, name: str, *arguments: object) -> None:
         self.calls.append((name, arguments))

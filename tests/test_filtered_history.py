@@ -1,0 +1,52 @@
+"""The platform's history as questions get it: without people who opted out, and cut as the policy says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import CHANNEL, GUILD, NOW, message
+
+from channelmem.filtered_history import FilteredHistory
+from channelmem.policy import Policy
+from channelmem.settings import Settings
+from channelmem.store.store import Store
+from channelmem.types import Message, Past, Question
+
+ASKED = Question(GUILD, CHANNEL, 9_000, 77, "Zoe", "what did I miss?", NOW)
+POLICY = replace(Policy.of_settings(Settings()), history_content_chars=10)
+
+
+class Platform:
+    async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        return Past((message(1, "x" * 1000, author_id=5), message(2, "short", author_id=6)))
+
+    async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        return message(message_id, "y" * 1000, author_id=5)
+
+    def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return f"{guild_id}/{channel_id}/{message_id}"
+
+
+@pytest.fixture
+def history(store: Store) -> FilteredHistory:
+    return FilteredHistory(Platform(), store, lambda _guild_id, _channel_id: POLICY)
+
+
+async def test_fetched_messages_are_cut_as_the_policy_says(history: FilteredHistory) -> None:
+    past = await history.fetch(ASKED, 20, 60)
+    assert [one.content for one in past.messages] == ["x" * 10, "short"]
+    single = await history.fetch_message(CHANNEL, 3)
+    assert single is not None
+    assert single.content == "y" * 10
+
+
+async def test_people_who_opted_out_are_left_out(history: FilteredHistory, store: Store) -> None:
+    await store.consent.opt_out(5)
+    past = await history.fetch(ASKED, 20, 60)
+    assert [one.author_id for one in past.messages] == [6]
+    assert await history.fetch_message(CHANNEL, 3) is None
+
+
+async def test_links_are_the_platforms_own(history: FilteredHistory) -> None:
+    assert history.jump_url(1, 2, 3) == "1/2/3"
