@@ -57,11 +57,11 @@ from channelmem.types import (
 )
 
 BATCH = 32
-"""Messages of a long list that are linked and stored together, in one step of the event loop."""
+"""How many messages of a long list are linked and stored together, in one step of the event loop."""
 RECAP_THREADS, RECAP_MESSAGES = 5, 20
 """Minimum recap size, if available."""
 LINKED = 50
-"""Messages of a channel that a new one may answer."""
+"""How many of a channel's newest messages a new one may answer."""
 
 Clock = Callable[[], float]
 
@@ -99,14 +99,14 @@ class Memory:
     ) -> AsyncIterator[Memory]:
         """Connects, loads the model and embeds in the background until the block ends.
 
-        `clock` replays the past. `patient` opens without Redis too, and uses it when it comes.
+        `clock` can replay the past. `patient` also opens while Redis is unreachable, and uses it once it is back.
         """
         settings = settings or load_settings()
         async with AsyncExitStack() as stack:
             url, model = await asyncio.gather(
                 _connect(stack, settings), asyncio.to_thread(_model, settings, embedder, progress)
             )
-            if embedder is None:  # one that was given belongs to its giver
+            if embedder is None:  # an embedder passed in belongs to the caller
                 stack.callback(model.close)
             redis = connect(url, settings)
             stack.push_async_callback(redis.aclose)
@@ -121,12 +121,12 @@ class Memory:
     # --- the two flows ---
 
     async def remember(self, message: Message) -> Outcome:
-        """Stores a message: visible at once to "what was just said", by meaning a moment later."""
+        """Stores a message: "what was just said" sees it at once, search by meaning a moment later."""
         (outcome,) = await self.remember_many([message])
         return outcome
 
     async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
-        """The same for many, in their order: the first are already being embedded while the last are stored."""
+        """The same for many messages, in order: the first are already being embedded while the last are stored."""
         results: list[Outcome] = []
         for at in range(0, len(messages), BATCH):
             results += await self._remember(messages[at : at + BATCH])
@@ -143,14 +143,14 @@ class Memory:
         return results
 
     def _settle(self, messages: Sequence[Message], outcomes: Sequence[Outcome]) -> None:
-        """Whoever was stored is known; what was refused (an opt-out, a pause, an earlier delete) leaves no trace."""
+        """Authors of stored messages become known; refused messages (opt-out, pause, earlier delete) leave no trace."""
         results = list(zip(messages, outcomes, strict=True))
         for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
             self._local.drop(message.guild_id, message.channel_id, [message.id])
         self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
 
     async def ask(self, question: Question) -> Answer:
-        """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
+        """Routes a question, recalls what it asks for and answers with quotes, or says honestly that it found none."""
         started = time.perf_counter()
         policy = self._policy(question)
         routed, route_ms = await self._route(question, policy)
@@ -183,7 +183,7 @@ class Memory:
         routed = route(question.text, self._scene(question, people, policy), question.kind)
         wanted = question.kind is not Kind.NONE
         if wanted and routed.kind is Kind.NONE and self._rosters.is_unknown(question):
-            # Nobody is known here yet, so no name can be recognised: the platform knows who speaks.
+            # Nobody is known here yet, so no name can be recognised; the platform's history knows who speaks.
             people = await self._rosters.from_history(question, policy)
             started = time.perf_counter()
             routed = route(question.text, self._scene(question, people, policy), question.kind)
@@ -207,12 +207,12 @@ class Memory:
         )
 
     def _policy(self, of: Message | Question) -> Policy:
-        """What applies to the conversation of a message or question: the default, until levels override it."""
+        """The policy for the conversation of a message or question: the default, until levels override it."""
         del of
         return self._default_policy
 
     async def _newest(self, guild_id: int, channel_id: int) -> list[Message]:
-        """What a channel's next message may answer; nothing while Redis is unreachable."""
+        """The messages a channel's next one may answer; none while Redis is unreachable."""
         query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE)
         try:
             return await self._search.newest(query)
@@ -223,7 +223,7 @@ class Memory:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
-        """Returns when everything accepted is searchable; False if that takes longer than allowed."""
+        """Returns when everything accepted is searchable; False if that takes longer than `timeout_s`."""
         return await self._store.flush(timeout_s)
 
     # --- for a language model ---
@@ -233,7 +233,7 @@ class Memory:
         return await self._context.context(question, answer, self._policy(question))
 
     async def look(self, request: ContextRequest) -> str:
-        """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
+        """What the `get_channel_context` tool returns. Raises RedisUnavailableError if that cannot be determined."""
         question, policy = request.question, self._policy(request.question)
         people = await self._rosters.of(question)
         if request.speaker and self._rosters.is_unknown(question):
@@ -243,7 +243,7 @@ class Memory:
     # --- changes ---
 
     async def edit(self, message: Message) -> Outcome:
-        """Replaces text and vector; an older revision than the stored one changes nothing."""
+        """Replaces text and vector; a revision older than the stored one changes nothing."""
         policy = self._policy(message)
         if not policy.enabled:
             return Outcome.IGNORED
@@ -258,7 +258,7 @@ class Memory:
     async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
         """Makes a stored message findable by a description or transcript of its attachment; this is not an edit.
 
-        False if there is no such message or attachment (any more), or nothing to add.
+        False if the message or attachment does not exist (any more), or there is nothing to add.
         """
         known = tidy_line(text, ENRICHMENT_CHARS)
         if not (known and self._default_policy.enabled):
@@ -281,7 +281,7 @@ class Memory:
     # --- what people decide ---
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
-        """Opts a person out and removes everything of theirs; invisible when this returns."""
+        """Opts a person out and removes everything they wrote; it is invisible when this returns."""
         await removed(partial(self._local.drop_author, author_id), self._store.forget(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
@@ -297,7 +297,7 @@ class Memory:
             self._history.show(author_id, guild_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
-        """Everything stored of a person."""
+        """Everything stored from this person."""
         return self._store.export(author_id)
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
@@ -316,11 +316,11 @@ class Memory:
     # --- for adapters that fetch a channel's past ---
 
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
-        """The newest stored message."""
+        """The id of the newest stored message."""
         return await self._store.last_seen(guild_id, channel_id)
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
-        """The newest so many stored messages with their revisions."""
+        """The ids of the `newest` most recent stored messages, with their revisions."""
         return await self._store.known(guild_id, channel_id, newest)
 
     async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
@@ -342,7 +342,7 @@ class Memory:
 
     @property
     def queued(self) -> int:
-        """Messages kept in memory while Redis is away."""
+        """Messages kept in memory while Redis is unreachable."""
         return self._store.queued
 
     @property
@@ -350,7 +350,7 @@ class Memory:
         return self._store.dropped
 
     async def pending(self) -> int:
-        """Messages that still wait for their vector."""
+        """Messages that are still waiting for their vector."""
         return await self._store.pending()
 
     async def lag_s(self) -> float:
@@ -359,7 +359,7 @@ class Memory:
 
 
 def _recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
-    # Who wants little or no ambient context for a model still wants to be caught up.
+    # A recap stays useful even if the policy gives a model little or no ambient context.
     return build(
         messages,
         max_threads=max(policy.context_threads, RECAP_THREADS),
@@ -368,7 +368,7 @@ def _recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
 
 
 async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
-    """The URL of the configured Redis, or of the embedded one, which is started here and held until the end."""
+    """The URL of the configured Redis, or of the embedded one, which starts here and runs until the stack closes."""
     lease = connect_url(settings)
     url = await asyncio.to_thread(lease.__enter__)
     stack.callback(lease.__exit__, None, None, None)
@@ -376,13 +376,13 @@ async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
 
 
 def _model(settings: Settings, embedder: Embedder | None, progress: Progress | None) -> Embedder:
-    """Whatever has to be read from disk before the first question."""
+    """Reads from disk whatever the first question needs."""
     tokens.warm()
     return embedder or open_embedder(settings, progress)
 
 
 async def _open_store(buckets: Buckets) -> Store:
-    """An absent Redis is met again by the first call; everything else that is wrong is said now."""
+    """Ignores an unreachable Redis, which the first call meets again; every other error surfaces now."""
     store = Store(buckets)
     with suppress(RedisUnavailableError):
         await buckets.open()
@@ -402,7 +402,7 @@ async def _embedding(worker: Worker) -> AsyncIterator[None]:
 
 
 def _complain(task: asyncio.Task[None]) -> None:
-    """Nobody waits for the worker before the end, and without it new messages are not found by meaning."""
+    """Nobody awaits the worker until shutdown, and without it search by meaning misses new messages."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("Embedding stopped; new messages get no vectors: %s", error)
 
