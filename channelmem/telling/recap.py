@@ -1,4 +1,4 @@
-"""A recap in words: the window's conversations, newest first. Enters a forest of threads, leaves lines that quote."""
+"""A recap in words: the window's conversations, newest first. Enters: a forest of threads. Leaves: lines that quote."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -
     oldest = min(message.ts for message in forest.messages)
     since = "" if forest.more_messages else f" since {clock_time(oldest, phrasing)}"
     order = ", newest first" if len(shown) > 1 else ""
-    # Reading stopped at a limit: how many messages came before is not known.
+    # Reading stopped at a limit, so the number of earlier messages is unknown.
     last = "The last " if any(one.source is not Source.HISTORY and one.count > messages for one in reports) else ""
     yield f"{last}{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}{order}:"
     if len(shown) == 1:
@@ -37,7 +37,7 @@ def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -
 
 
 def _lines(phrasing: Phrasing, thread: Thread) -> Iterator[str]:
-    """A single conversation, line by line, the newest ones."""
+    """The newest messages of a single conversation, line by line."""
     messages = thread.messages[-MOST_LINES:]
     for at, message in enumerate(messages):
         gap = gap_words(message.ts - messages[at - 1].ts) if at else None
