@@ -67,9 +67,9 @@ class ContextBuilder:
         return assemble(parts, policy.context_max_tokens)
 
     async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> str:
-        """The tool: by topic where there is one, else the newest; "No relevant recent messages ..." if none.
+        """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none.
 
-        RedisUnavailableError where that could not be found out.
+        Raises RedisUnavailableError if it could not search.
         """
         question = replace(request.question, text=request.query)
         route = _route_of(request, scene)
@@ -84,7 +84,7 @@ class ContextBuilder:
         if not hits and not messages:
             _admit(recalled.reports)
             return "No relevant recent messages found in this channel."
-        # The limit is the model's own; ambient threads may be switched off.
+        # The model chose the limit; ambient threads may be switched off.
         forest = build(messages, max_threads=policy.context_threads or request.limit, max_messages=request.limit)
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
         return assemble(parts, policy.tool_max_tokens)
@@ -155,20 +155,20 @@ def _told(answer: Answer) -> Iterator[Message]:
 
 
 def _recapped(answer: Answer, taken: set[int]) -> Forest | None:
-    """A recap's own window, where one was asked for, stands in place of what is newest, and is as long as it is."""
+    """For a recap, its own window replaces the newest messages, uncapped; None if the answer is not a recap."""
     told = [message for thread in answer.threads for message in thread.messages]
     return build(told, exclude=taken, max_threads=len(told), max_messages=len(told)) if told else None
 
 
 def _admit(reports: Sequence[SourceReport]) -> None:
-    """What could not be asked has not found nothing."""
+    """Raises if a source could not be searched: that is not the same as finding nothing."""
     problem = next((one.problem for one in reports if one.problem and one.source is not Source.HISTORY), "")
     if problem:
         raise RedisUnavailableError(problem)
 
 
 def _route_of(request: ContextRequest, scene: Scene) -> Route | None:
-    """A tool call as a route; None if it names somebody who is not known."""
+    """A tool call as a route; None if it names an unknown person."""
     speakers: tuple[Person, ...] = ()
     if request.speaker:
         speakers = _named(request.speaker, scene)
@@ -180,7 +180,7 @@ def _route_of(request: ContextRequest, scene: Scene) -> Route | None:
     mode = Mode.TOPIC if request.query.strip() else Mode.LATEST if speakers else Mode.RECAP
     why = ("asked for by the model",)
     window = Window(start, scene.now)
-    # The tool's arguments bind, however far back: a question of the kind "memory" may be answered by anybody.
+    # The tool's arguments always bind, so the kind is never "memory": such a question may be answered by anybody.
     return Route(Kind.CHANNEL, mode, window, speakers, request.query.strip(), why, (*sources, Source.HISTORY))
 
 

@@ -1,7 +1,7 @@
-"""The platform's history, without those who opted out. In and out: what `History` says.
+"""The platform's history without people who opted out. In and out: the same as `History`.
 
-An opt-out holds for what is fetched as well as for what is stored. While Redis is away nobody new can be looked up;
-those who were known before, or opted out through this process, stay hidden.
+An opt-out applies to fetched messages as well as stored ones. While Redis is unreachable no opt-out can be looked up;
+people known to have opted out, or who did so through this process, stay hidden.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each asker's last route per channel, for ten minutes, so that "and Bob?" can lean on it. In and out: routes."""
+"""Each asker's last route per channel, for ten minutes, so that "and Bob?" can build on it. In and out: routes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from channelmem.types import Question, Route
 
 FOLLOW_UPS = 5_000
 FOLLOW_UP_S = 600.0
-"""How long a question can lean on the one before."""
+"""How long a question can build on the one before."""
 
 Place = tuple[int, int]
 """Guild and channel."""

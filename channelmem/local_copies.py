@@ -1,7 +1,7 @@
-"""What this process itself keeps of messages and people, and how it goes when they go.
+"""The copies of messages and people that this process keeps, and how they are removed.
 
-Enters: a removal. Leaves: nothing of what it removes: linkers, rosters, follow-ups and the caches of texts drop it
-before the removal is sent and once more after it.
+Enters: a removal. Leaves: no trace of what it removes. Linkers, rosters, follow-ups and text caches drop it before the
+removal is sent and once more after it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LocalCopies:
 
 
 async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
-    """A removal of which nothing stays in this process: `drop` runs twice, so it takes what was read meanwhile."""
+    """Runs a removal that leaves nothing in this process: `drop` runs twice, to catch what was read meanwhile."""
     drop()
     try:
         return await removal

@@ -55,7 +55,7 @@ from channelmem.types import (
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
 LINKED = 50
-"""Messages of a channel that a new one may answer."""
+"""How many of a channel's newest messages a new one may answer."""
 
 
 class Memory:
@@ -89,7 +89,7 @@ class Memory:
     ) -> AsyncIterator[Memory]:
         """Connects, loads the model and embeds in the background until the block ends.
 
-        `clock` replays the past. `patient` opens without Redis too, and uses it when it comes.
+        `clock` can replay the past. `patient` also opens while Redis is unreachable, and uses it once it is back.
         """
         parts = opened(settings or load_settings(), clock, embedder, progress, patient=patient)
         async with parts as (store, model):
@@ -98,12 +98,12 @@ class Memory:
     # --- the two flows ---
 
     async def remember(self, message: Message) -> Outcome:
-        """Stores a message: visible at once to "what was just said", by meaning a moment later."""
+        """Stores a message: "what was just said" sees it at once, search by meaning a moment later."""
         (outcome,) = await self.remember_many([message])
         return outcome
 
     async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
-        """The same for many, in their order: the first are already being embedded while the last are stored."""
+        """The same for many messages, in order: the first are already being embedded while the last are stored."""
         results: list[Outcome] = []
         for at in range(0, len(messages), BATCH):
             results += await self._remember(messages[at : at + BATCH])
@@ -123,14 +123,14 @@ class Memory:
         return results
 
     def _settle(self, messages: Sequence[Message], outcomes: Sequence[Outcome]) -> None:
-        """Whoever was stored is known; what was refused (an opt-out, a pause, an earlier delete) leaves no trace."""
+        """Authors of stored messages become known; refused messages (opt-out, pause, earlier delete) leave no trace."""
         results = list(zip(messages, outcomes, strict=True))
         for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
             self._local.drop(message.guild_id, message.channel_id, [message.id])
         self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
 
     async def ask(self, question: Question) -> Answer:
-        """Routes a question, recalls what it wants and answers with quotes, or says honestly that there is none."""
+        """Routes a question, recalls what it asks for and answers with quotes, or says honestly that it found none."""
         started = time.perf_counter()
         policy = self.policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
@@ -163,7 +163,7 @@ class Memory:
         routed = route(question.text, self._scene(question, people, policy), question.kind)
         wanted = question.kind is not Kind.NONE
         if wanted and routed.kind is Kind.NONE and self._rosters.is_unknown(question):
-            # Nobody is known here yet, so no name can be recognised: the platform knows who speaks.
+            # Nobody is known here yet, so no name can be recognised; the platform's history knows who speaks.
             people = await self._rosters.from_history(question, policy)
             started = time.perf_counter()
             routed = route(question.text, self._scene(question, people, policy), question.kind)
@@ -199,7 +199,7 @@ class Memory:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
-        """Returns when everything accepted is searchable; False if that takes longer than allowed."""
+        """Returns when everything accepted is searchable; False if that takes longer than `timeout_s`."""
         return await self._store.flush(timeout_s)
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:
@@ -240,7 +240,7 @@ class Memory:
     async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
         """Makes a stored message findable by a description or transcript of its attachment; this is not an edit.
 
-        False if there is no such message or attachment (any more), or nothing to add.
+        False if the message or attachment does not exist (any more), or there is nothing to add.
         """
         known = tidy_line(text, ENRICHMENT_CHARS)
         policy = self.policy(guild_id, channel_id)
@@ -303,7 +303,7 @@ class Memory:
         return await self._store.channels.last_seen(guild_id, channel_id)
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
-        """The newest so many stored messages with their revisions."""
+        """The ids of the `newest` most recent stored messages, with their revisions."""
         return await self._store.known(guild_id, channel_id, newest)
 
     async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
@@ -325,7 +325,7 @@ class Memory:
 
     @property
     def queued(self) -> int:
-        """Messages kept in memory while Redis is away."""
+        """Messages kept in memory while Redis is unreachable."""
         return self._store.queued
 
     @property
@@ -333,7 +333,7 @@ class Memory:
         return self._store.dropped
 
     async def pending(self) -> int:
-        """Messages that still wait for their vector."""
+        """Messages that are still waiting for their vector."""
         return await self._store.pending()
 
     async def lag_s(self) -> float:

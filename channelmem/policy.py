@@ -1,4 +1,4 @@
-"""What applies to one conversation: a frozen value that travels with every message and every question.
+"""The limits and options of one conversation: a frozen value that travels with every message and every question.
 
 Enters: the process's `Settings`, and the guild, channel and character of a conversation. Leaves: a `Policy`. `Settings`
 keeps what belongs to the process (connections, the model, queues); no stage below `Memory` reads limits from it.
@@ -14,7 +14,7 @@ from channelmem.settings import Settings
 
 
 class Limits(NamedTuple):
-    """How much of a channel is kept, and for how long: what the Lua scripts are told with every call."""
+    """How much of a channel is kept, and for how long; passed to the Lua scripts with every call."""
 
     max_messages: int
     buffer_s: float
@@ -23,13 +23,13 @@ class Limits(NamedTuple):
 
     @property
     def lifetime_s(self) -> float:
-        """Life of a message's document."""
+        """How long a message's document lives."""
         return self.archive_s if self.archive else self.buffer_s
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What applies to this guild, channel and character. Fields named as in `Settings` mean the same."""
+    """What applies to this guild, channel and character. Fields that `Settings` also has mean the same here."""
 
     enabled: bool
     limits: Limits
@@ -52,7 +52,7 @@ class Policy:
 
     @classmethod
     def of_settings(cls, settings: Settings) -> Policy:
-        """The default: what applies where nobody decided otherwise."""
+        """The default, used unless somebody decided otherwise."""
         hours = settings.context_max_age_hours
         return cls(
             enabled=settings.enabled,

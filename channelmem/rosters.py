@@ -1,7 +1,7 @@
-"""Who is known in each channel, and when they last spoke: what the router recognises names by.
+"""Who is known in each channel, and when they last spoke: the router uses this to recognise names.
 
 Enters: messages as they pass, and questions. Leaves: a `KnownPeople` for a question. Everything here is bounded and can
-be read again from Redis, or from the platform's history, so nothing is lost with the process.
+be read again from Redis or from the platform's history, so a restart loses nothing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from channelmem.store.store import Store
 from channelmem.types import History, Message, Person, Question
 
 CHANNELS = 2_000
-"""Channels kept at a time; the one used least recently goes first."""
+"""How many channels are kept; the least recently used one goes first."""
 REFRESH_S = 30.0
-"""Other processes hear people too; their names reach this one within this time."""
+"""Other processes hear people too; this one learns their names within this time."""
 READS = 2
-"""A roster that was read while something was removed is read again, up to this many times; then it serves one question
-and is not kept."""
+"""How often a roster is read if removals keep interfering; the last read then serves one question and is not kept."""
 
 Place = tuple[int, int]
 """Guild and channel."""
 HeardHere = Callable[[int, int], Iterable[Person]]
-"""The authors of a channel whose messages passed through this process."""
+"""The authors in a channel whose messages passed through this process."""
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class KnownPeople:
     spoke: dict[int, float] = field(default_factory=dict)
     read_at: float = 0.0
     made: Roster | None = None
-    """Made from `seen` when a question needs it."""
+    """Built from `seen` when a question needs it."""
 
     @property
     def roster(self) -> Roster:
@@ -82,7 +81,7 @@ class Rosters:
         except RedisUnavailableError:
             return people or KnownPeople({person.id: person for person in self._heard_here(*place)})
         fresh = KnownPeople({one.person.id: one.person for one in entries}, read_at=time.monotonic())
-        # What was said to the bot does not count as speaking, the question itself least of all.
+        # Talking to the bot does not count as speaking, least of all asking this question.
         fresh.spoke = {one.person.id: one.last_ts for one in entries if one.last_ts < question.ts}
         fresh.spoke |= people.spoke if people else {}
         if current:
@@ -90,19 +89,19 @@ class Rosters:
         return fresh
 
     def is_unknown(self, question: Question) -> bool:
-        """Whether nobody is known in this channel and the platform could tell."""
+        """Whether nobody is known in this channel, but the platform's history could help."""
         people = self._channels.get((question.guild_id, question.channel_id))
         return self._history is not None and not question.is_dm and not (people and people.seen)
 
     async def from_history(self, question: Question, policy: Policy) -> KnownPeople:
-        """For a channel that is not known yet: the people who spoke last, by the platform's history."""
-        assert self._history is not None, "asked for only where is_unknown says so"  # noqa: S101  (types)
+        """For a channel that is not known yet: the people who spoke last, from the platform's history."""
+        assert self._history is not None, "called only if is_unknown is true"  # noqa: S101  (types)
         past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
         spoken = [message for message in past.messages if not message.own]
         return KnownPeople({one.author_id: Person(one.author_id, one.author, one.aliases) for one in spoken})
 
     def note_removal(self) -> None:
-        """Something was removed: rosters that are being read right now may still hold it."""
+        """Something was removed: rosters that are being read right now may still contain it."""
         self._removals += 1
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
@@ -115,7 +114,7 @@ class Rosters:
             del self._channels[place]
 
     def drop_everybody(self) -> None:
-        """Somebody was forgotten, who may be known in any channel."""
+        """Somebody was forgotten, and any channel may know them."""
         self.note_removal()
         self._channels.clear()
 

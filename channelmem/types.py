@@ -21,11 +21,11 @@ class Attachment:
     size: int = 0
     """In bytes."""
     alt: str = ""
-    """The alternative text that its sender wrote."""
+    """The alt text its sender wrote."""
     duration_s: float | None = None
     """How long a voice message lasts."""
     text: str = ""
-    """A description or transcript, empty until known. Search reads it; nobody said it, so answers never quote it."""
+    """A description or transcript, empty until known. Search reads it, but answers never quote it: nobody said it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Message:
     aliases: tuple[str, ...] = ()
     """Other names of the author: nick, user name."""
     parents: tuple[tuple[int, float], ...] = ()
-    """What it probably answers: (message id, probability), likeliest first. Filled in by `remember`."""
+    """What it probably answers: (message id, probability), most likely first. Filled in by `remember`."""
     attachments: tuple[Attachment, ...] = ()
 
     @property
     def searchable(self) -> str:
-        """What search reads: the content, then what is known of the attachments. Only the content may be quoted."""
+        """What search reads: the content, then what is known about attachments. Only the content may be quoted."""
         if not self.attachments:
             return self.content
         known = [f"[{one.name or 'attachment'}: {one.text}]" for one in self.attachments if one.text]
@@ -66,7 +66,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody known in a channel; `name` is what people see, `aliases` are nick and user name."""
+    """Somebody known in a channel; `name` is what people see, `aliases` are their nick and user name."""
 
     id: int
     name: str
@@ -75,7 +75,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What somebody asks the bot, with what the adapter knows about the moment."""
+    """What somebody asks the bot, plus what the adapter knows about the moment."""
 
     guild_id: int
     channel_id: int
@@ -86,19 +86,19 @@ class Question:
     ts: float
     reply_to: int | None = None
     mentions: tuple[Person, ...] = ()
-    """People mentioned in the text, the bot left out."""
+    """People mentioned in the text, except the bot."""
     bot: Person = Person(0, "bot")
     is_dm: bool = False
     joined_ts: float | None = None
-    """When the asker joined, where that is known."""
+    """When the asker joined, if known."""
     readable_channel_ids: tuple[int, ...] = ()
-    """Further channels of the guild that asker and bot may both read; the question may look there too."""
+    """Other channels of the guild that both asker and bot may read; the question may search them too."""
     kind: Kind | None = None
-    """Forces the route's kind; everything else stays the router's own."""
+    """Forces the route's kind; the router still decides everything else."""
 
 
 class Kind(StrEnum):
-    """Which memory a question wants."""
+    """Which memory a question is about."""
 
     CHANNEL = "channel"
     MEMORY = "memory"
@@ -106,7 +106,7 @@ class Kind(StrEnum):
 
 
 class Mode(StrEnum):
-    """How it is looked up."""
+    """How to look it up."""
 
     LATEST = "latest"
     TOPIC = "topic"
@@ -119,7 +119,7 @@ class Wants(StrEnum):
     WORDS = "words"
     """What somebody said."""
     FACT = "fact"
-    """What their words tell, whoever wrote them."""
+    """What people's words say, no matter who wrote them."""
     WHO = "who"
     WHETHER = "whether"
     WHEN = "when"
@@ -130,7 +130,7 @@ class Wants(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A span of time, both ends included; None is open (the beginning, or the moment of the question)."""
+    """A span of time, both ends included; None leaves an end open (the beginning, or the moment of the question)."""
 
     start: float | None = None
     end: float | None = None
@@ -140,7 +140,7 @@ class Window:
 
 
 class Source(StrEnum):
-    """Where to look, in the order that a route names."""
+    """Where to look; a route lists sources in order."""
 
     BUFFER = "buffer"
     ARCHIVE = "archive"
@@ -149,40 +149,40 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a question wants: which memory, how, when, whose words and about what; and why we think so."""
+    """What a question asks for: which memory, how, when, whose words and about what; and why we think so."""
 
     kind: Kind
     mode: Mode = Mode.TOPIC
     window: Window = Window()
     speakers: tuple[Person, ...] = ()
     topic: str = ""
-    """What is left without scaffolding, names and time words; this is what gets embedded."""
+    """What is left after removing scaffolding, names and time words; this is what gets embedded."""
     why: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     """What to try, in order; empty for `none`."""
     to_bot: bool = False
-    """About what was said to or by the bot: flagged messages count too."""
+    """Whether it asks about what was said to or by the bot, so that flagged messages count too."""
     wants: Wants = Wants.WORDS
     saying: bool = False
-    """Whether it asks about an act of saying: "who mentioned", "what did Ann suggest"."""
+    """Whether it asks about somebody saying something: "who mentioned", "what did Ann suggest"."""
     binds: bool = True
-    """Whether speakers and window are conditions. They are where somebody's words are wanted, or the channel is meant;
-    "When did Ann go to Rome?" may be answered by what Bob wrote, at another time."""
+    """Whether speakers and window are conditions: yes if the question is about somebody's words or about the channel.
+    "When did Ann go to Rome?" may be answered by something Bob wrote at another time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message that was found. `score` ranks; the parts say why."""
+    """A message that was found. `score` ranks it; the other fields say why."""
 
     message: Message
     score: float
     similarity: float | None = None
-    """Cosine of the topic and the message, where both have a vector."""
+    """Cosine of the topic and the message, if both have a vector."""
     text_score: float | None = None
     age_s: float = 0.0
     source: Source = Source.BUFFER
     around: tuple[Message, ...] = ()
-    """The message it answers and the next ones, in order of time: people speak in fragments."""
+    """The message it answers and the ones that follow, in order of time: people speak in fragments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,24 +199,24 @@ class Timing:
     route: float = 0.0
     embed: float = 0.0
     search: float = 0.0
-    """Beyond `embed`: the channel is read while the model is at work."""
+    """In addition to `embed`: the channel is read while the model runs."""
     total: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What was looked at, for an honest no: how many messages of which source, back to when."""
+    """What was searched, for an honest no: how many messages from which source, back to when."""
 
     source: Source
     count: int = 0
     oldest_ts: float | None = None
     problem: str = ""
-    """Why this source could not be asked, as a plain sentence; empty if it could."""
+    """Why this source could not be searched, as a plain sentence; empty if it could."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What `ask` returns: a text that quotes, and everything it rests on."""
+    """What `ask` returns: a text that quotes, and everything it is based on."""
 
     text: str
     route: Route
@@ -232,7 +232,7 @@ class Outcome(StrEnum):
 
     STORED = "stored"
     QUEUED = "queued"
-    """Redis is away; kept in a bounded queue and stored when it is back."""
+    """Redis is unreachable; kept in a bounded queue and stored when it is back."""
     DROPPED = "dropped"
     """The queue was full."""
     IGNORED = "ignored"
@@ -241,7 +241,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """What a channel's memory holds, for people."""
+    """What a channel's memory holds, for display."""
 
     messages: int = 0
     pending: int = 0
@@ -253,20 +253,20 @@ class ChannelStatus:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch of a channel's past that is still to be fetched: between two ids, both left out."""
+    """A stretch of a channel's past that is still to be fetched: between two ids, both excluded."""
 
     channel_id: int
     newest_id: int | None
-    """None: up to the newest there is."""
+    """None: up to the newest message."""
     oldest_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """What a language model asks of the memory by tool call."""
+    """What a language model asks the memory for in a tool call."""
 
     question: Question
-    """In whose name, where and when it looks."""
+    """On whose behalf, where and when it looks."""
     query: str = ""
     speaker: str = ""
     since_s: float | None = None
@@ -275,7 +275,7 @@ class ContextRequest:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a platform's own history gave for one answer; never stored."""
+    """What the platform's own history returned for one answer; never stored."""
 
     messages: tuple[Message, ...] = field(default=())
     problem: str = ""
@@ -285,10 +285,10 @@ class History(Protocol):
     """The platform's own history, offered by an adapter: the last resort of `ask`."""
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
-        """Newest `limit` messages of the question's channel, oldest first; a problem instead of an exception."""
+        """The newest `limit` messages of the question's channel, oldest first; reports a problem instead of raising."""
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
-        """One message, to fill a hole in a reply chain; None if it cannot be had."""
+        """One message, to fill a hole in a reply chain; None if it cannot be fetched."""
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
-        """A link that opens the message; empty where the platform has none."""
+        """A link that opens the message; empty if the platform has none."""

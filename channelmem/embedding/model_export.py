@@ -1,6 +1,6 @@
 """The export of other models: a sentence-transformers model enters, verified ONNX files and their manifest leave.
 
-The graph holds transformer, pooling and L2 normalisation, so the run-time needs no torch. This module imports torch
+The graph contains transformer, pooling and L2 normalisation, so the runtime needs no torch. This module imports torch
 (extra: torch); only `model` imports it, and only when the cache has no export yet. `model_write` does the same for
 the packaged model without torch.
 """
@@ -39,7 +39,7 @@ def load_reference(source: Source) -> SentenceTransformer:
 
 
 def prefixes(reference: SentenceTransformer) -> tuple[str, str]:
-    """What the model wants before a question and before a message; both empty for most models."""
+    """The prompts the model expects before a question and before a message; both empty for most models."""
     prompts = {name: prompt or "" for name, prompt in (reference.prompts or {}).items()}
     default = prompts.get(reference.default_prompt_name or "", "")
     documents = (prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name))
@@ -49,7 +49,7 @@ def prefixes(reference: SentenceTransformer) -> tuple[str, str]:
 def export(source: Source, into: Path, report: Progress) -> Manifest:
     """Write model.onnx and tokenizer.json; raise unless they give the reference's vectors."""
     if source.pooling not in {"mean", "cls"}:
-        raise ModelError(f"{source.name} is no transformer with mean or cls pooling; {_USE_TORCH}.")
+        raise ModelError(f"{source.name} is not a transformer with mean or cls pooling; {_USE_TORCH}.")
     report("loading the model with sentence-transformers", 0.1)
     reference = load_reference(source)
     report("exporting to ONNX", 0.5)
@@ -85,15 +85,15 @@ def _write_graph(reference: SentenceTransformer, pooling: str, file: Path) -> No
     transformer = reference[0].auto_model
     if not isinstance(transformer, PreTrainedModel):
         raise ModelError(f"The model has no transformer to export; {_USE_TORCH}.")
-    # Spelled out, attention is what ONNX Runtime's fusion recognises; torch's own operator exports to more nodes.
+    # ONNX Runtime's fusion recognises attention only if spelled out; torch's own operator exports to more nodes.
     transformer.set_attn_implementation("eager")
-    # Some tokenizers give more than their model takes.
+    # Some tokenizers return more than their model accepts.
     taken = inspect.signature(transformer.forward).parameters
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded and name in taken]
     graph = _Graph(transformer, names, pooling).eval()
     axes = {name: {0: "batch", 1: "tokens"} for name in names}
     with warnings.catch_warnings(), torch.inference_mode():
-        # The tracer and the exporter's deprecation note address developers; the verification below is what counts.
+        # The tracer's and the exporter's warnings are for developers; the verification below is what counts.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             graph,
@@ -112,7 +112,7 @@ def _write_graph(reference: SentenceTransformer, pooling: str, file: Path) -> No
 def _fuse_attention(file: Path, config: PretrainedConfig) -> None:
     """One operator per layer instead of about thirty: 12 to 15 % less time for a question, 4 % for batches.
 
-    A shape that is not recognised stays as it is. The other fusions are left out, since they make batches slower.
+    An unrecognised shape stays as it is. The other fusions are left out because they make batches slower.
     """
     wanted = FusionOptions("bert")
     wanted.enable_embed_layer_norm = wanted.enable_skip_layer_norm = wanted.enable_bias_skip_layer_norm = False

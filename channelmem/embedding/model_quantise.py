@@ -15,24 +15,24 @@ try:
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 except ImportError as error:
-    # A slim installation runs models that are exported already, and lacks what makes them.
+    # A slim installation runs models that are already exported, and lacks the tools to make them.
     raise ModelError(
-        f"int8 is made with packages that are missing here ({error}); run `pip install onnx onnxruntime`, or set "
-        "CHANNELMEM_EMBEDDING_PRECISION=fp32."
+        f"Making an int8 model needs packages that are not installed ({error}); run `pip install onnx onnxruntime`, "
+        "or set CHANNELMEM_EMBEDDING_PRECISION=fp32."
     ) from error
 
-# Below this a quantised model is broken, not merely less exact.
+# Below this, a quantised model is broken, not merely less accurate.
 FLOOR = 0.90
 
 
 def quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
-    """Write model.onnx with int8 weights; its least cosine to fp32 is recorded in the manifest."""
+    """Write model.onnx with int8 weights; the manifest records its lowest cosine to fp32."""
     report("quantising to int8", 0.85)
     shutil.copyfile(base.tokenizer, into / "tokenizer.json")
-    # It advises a preprocessing step on the root logger, which changes nothing for these graphs.
+    # It logs advice to the root logger about a preprocessing step that changes nothing for these graphs.
     logging.getLogger().addFilter(_drop_advice)
     try:
-        # One scale per channel: with one per matrix the least cosine falls from 0.97 to 0.86, at the same speed.
+        # One scale per channel: with one per matrix, the lowest cosine falls from 0.97 to 0.86 at the same speed.
         quantize_dynamic(
             base.onnx,
             into / "model.onnx",
@@ -49,7 +49,7 @@ def quantise(source: Source, base: Model, into: Path, report: Progress) -> Manif
     least = agreement(encode(base), encode(Model(manifest, into / "model.onnx", into / "tokenizer.json")))
     if not least >= FLOOR:
         raise ModelError(
-            f"{source.name} loses too much as int8 (cosine {least:.2f} to fp32); "
+            f"{source.name} loses too much accuracy in int8 (cosine {least:.2f} to fp32); "
             "set CHANNELMEM_EMBEDDING_PRECISION=fp32."
         )
     return replace(manifest, agreement=least)

@@ -1,8 +1,8 @@
 """The packaged MiniLM as an ONNX graph: safetensors enter, verified ONNX files and their manifest leave. No torch.
 
-A BERT is a short list of operators, so the graph is written down rather than traced. The operators are the ones that
-`model_export` ends with after its fusion, attention being one per layer; the exporter traces what this spells out.
-Two inputs suffice: a chat line is one segment, so the vector of the first token type is part of the positions.
+A BERT is a short list of operators, so the graph is written out rather than traced. It has the same operators that
+`model_export` gets by tracing and fusion, with one attention operator per layer. Two inputs are enough: a chat line is
+one segment, so the vector of the first token type is added to the positions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from channelmem.embedding.model_check import TOLERANCE, agreement, encode, sha25
 from channelmem.errors import ModelError
 
 OPSET = 17
-IR_VERSION = 8  # of the same age as the operators: older releases of ONNX Runtime read both
+IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
 FUSED = "com.microsoft"  # ONNX Runtime's own operators
 
 Tensors = dict[str, NDArray[np.float32]]
 
 
 def write(source: Source, into: Path, report: Progress) -> Manifest:
-    """Write model.onnx and tokenizer.json; raise unless they give the vectors that sentence-transformers gave."""
+    """Write model.onnx and tokenizer.json; raise unless they give the same vectors as sentence-transformers."""
     report("reading the packaged weights", 0.1)
     config = json.loads(weights.read("config.json"))
     tensors = load(weights.read(weights.WEIGHTS))
@@ -65,14 +65,14 @@ def _verified(manifest: Manifest, into: Path) -> Manifest:
     worst = float(np.abs(ours - theirs).max())
     if not worst <= TOLERANCE:
         raise ModelError(
-            f"The model gives other vectors here than it should (by {worst:.1e}); please report this with the output "
-            "of `pip freeze`. Meanwhile `pip install 'channelmem[torch]'` and set CHANNELMEM_EMBEDDING_BACKEND=torch."
+            f"The model's vectors are wrong on this machine (by {worst:.1e}); please report this with the output "
+            "of `pip freeze`. Meanwhile, `pip install 'channelmem[torch]'` and set CHANNELMEM_EMBEDDING_BACKEND=torch."
         )
     return replace(manifest, agreement=agreement(ours, theirs))
 
 
 class _Graph:
-    """Nodes and constants in the order in which they are added; every node has one output, called by its name."""
+    """Nodes and constants in the order they are added; every node has one output, which has the node's name."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -116,13 +116,13 @@ class _Bert:
         return self._residual(self.graph.add("BiasGelu", [wide, bias], f"{at}.gelu", FUSED), hidden, f"{at}.output")
 
     def lengths(self) -> str:
-        """Tokens per row. Rows are padded on the right, so this says all that the mask does."""
+        """Tokens per row. Rows are padded on the right, so this says as much as the mask."""
         mask = self.graph.add("Cast", ["attention_mask"], "mask.int32", to=TensorProto.INT32)
         axis = self.graph.constant("mask.axis", np.array([1], np.int64))
         return self.graph.add("ReduceSum", [mask, axis], "mask.lengths", keepdims=0)
 
     def pooled(self, hidden: str) -> str:
-        """The mean of a row's tokens, at length 1."""
+        """The mean of a row's tokens, scaled to length 1."""
         graph = self.graph
         axis = graph.constant("pool.axis", np.array([1], np.int64))
         last = graph.constant("pool.last", np.array([-1], np.int64))

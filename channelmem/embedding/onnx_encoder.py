@@ -1,4 +1,4 @@
-"""The run-time encoder: texts enter, unit vectors leave. ONNX Runtime and `tokenizers`; no torch, no hops."""
+"""The runtime encoder: texts enter, unit vectors leave. ONNX Runtime and `tokenizers`; no torch; starts no threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OnnxEncoder:
         self.dims = model.manifest.dims
         self.identity = model.manifest.identity
         self._tokenizer = Tokenizer.from_file(str(model.tokenizer))
-        # The file may carry the settings of its training; ours come from the model's own limit.
+        # The file may have settings from training; ours come from the model's own limit.
         self._tokenizer.enable_truncation(max_length=model.manifest.max_tokens)
         self._tokenizer.no_padding()
         self._session = _session(model)
@@ -34,7 +34,7 @@ class OnnxEncoder:
         return self._tokenizer.encode_batch_fast([prefix + clean(text) for text in texts])
 
     def infer(self, rows: Sequence[Encoding]) -> NDArray[np.float32]:
-        """One run of the model; the rows are padded to the longest of them."""
+        """One run of the model; rows are padded to the longest."""
         longest = max(len(row) for row in rows)
         ids = np.full((len(rows), longest), self._manifest.pad_id, dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -47,13 +47,13 @@ class OnnxEncoder:
 
 
 def clean(text: str) -> str:
-    """Half of a surrogate pair is no character and cannot be tokenised; it becomes a question mark."""
+    """Half of a surrogate pair is not a character and cannot be tokenised; it becomes a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _session(model: Model) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    # Threads of one run would wait for each other at every operation; spinning, they take the core that Redis needs.
+    # Threads within a run would wait for each other at every operation; if they spin, they take the core Redis needs.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3

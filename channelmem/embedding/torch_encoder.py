@@ -14,7 +14,7 @@ from channelmem.embedding.onnx_encoder import clean
 
 
 class TorchEncoder:
-    """Rows are texts with their prompt; sentence-transformers tokenises them itself."""
+    """Rows are texts with their prompts; sentence-transformers tokenises them itself."""
 
     def __init__(self, source: Source, threads: int) -> None:
         if threads:
@@ -22,7 +22,7 @@ class TorchEncoder:
         self._model = load_reference(source)
         self._question_prefix, self._message_prefix = prefixes(self._model)
         self.dims = int(self._model.encode([""]).shape[1])
-        # The same vectors as the fp32 export to 1e-4, hence the same identity: the back end may change freely.
+        # The same vectors as the fp32 export to within 1e-4, so the same identity: users can switch back ends freely.
         self.identity = source.identity("fp32")
 
     def tokenise_question(self, text: str) -> list[str]:

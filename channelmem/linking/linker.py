@@ -1,11 +1,11 @@
-"""Implicit replies: which earlier message of its channel does a message answer, if any?
+"""Implicit replies: which earlier message in its channel does a message answer, if any?
 
-Enters: the messages of one channel in order (`Linker`), or of all channels (`ChannelLinkers`). Leaves: for each message
-up to three probable parents with their probabilities; what is missing to 1 is the chance that it starts something new.
-An explicit reply is certain.
+Enters: the messages of one channel in order (`Linker`), or of all channels (`ChannelLinkers`). Leaves: up to three
+probable parents for each message, with their probabilities; the remainder up to 1 is the chance that it starts
+something new. An explicit reply is certain.
 
-Nothing is learned at run time and no embedding is needed. Who is addressed, who answered whom, time, authorship and
-words in common (`window`) speak for or against each candidate; a small averaged network (`links.npz`, made by
+Nothing is learned at run time, and no embedding is needed. Who is addressed, who answered whom, time, authorship and
+shared words (`window`) are evidence for or against each candidate; a small averaged network (`links.npz`, made by
 scripts/train_links.py) turns these `features` into a distribution. It only looks at what came before a message.
 """
 
@@ -31,9 +31,9 @@ from channelmem.types import Message, Person
 
 PARENTS: Final = 3
 CHANNELS: Final = 2_000
-"""Channels whose linkers are kept; the one heard least recently goes first."""
+"""How many channels keep their linkers; the least recently heard one goes first."""
 TOGETHER: Final = 8
-"""Messages that are weighed at once; of more the numbers no longer stay in the nearer caches."""
+"""How many messages are scored at once; with more, the numbers no longer fit in the faster CPU caches."""
 
 _substance = attrgetter("id", "author_id", "author", "content", "ts", "mentions", "reply_to", "own")
 """What a turn is made of."""
@@ -46,20 +46,20 @@ class Networks:
 
     def __init__(self, layers: Layers) -> None:
         self.layers = layers
-        # A bias is the row of one more input that is always 1. The last is the same for all alternatives and changes
-        # no chance.
+        # A bias is the row of an extra input that is always 1. The last bias is the same for all alternatives, so it
+        # changes no probability and is left out.
         self._inner = [_with_bias(*layer, passed_on=at < len(layers) - 1) for at, layer in enumerate(layers[:-1], 1)]
 
     def chances(self, clues: Floats, missing: Iterable[int] = ()) -> Floats:
-        """Per message and alternative a probability.
+        """A probability per message and alternative.
 
-        Clues are a table as `tabulate` makes it: (messages, features and a row of ones, alternatives). Missing: per
-        message, how many columns after the first are padding; their chance is 0.
+        `clues` is a table from `tabulate`: (messages, features and a row of ones, alternatives). `missing` says, per
+        message, how many columns after the first are padding; their probability is 0.
         """
         hidden = clues.transpose(0, 2, 1)
         for matrix in self._inner:
             hidden = hidden @ matrix
-            # An array of zeros: against a single one numpy takes three times as long.
+            # An array of zeros: comparing with a scalar takes numpy three times as long.
             np.maximum(hidden, np.zeros(hidden.shape, np.float32), out=hidden)
         scores = (hidden @ self.layers[-1][0][:, None])[..., 0]
         for at, padding in enumerate(missing):
@@ -71,7 +71,7 @@ class Networks:
 
 
 def _with_bias(matrix: Floats, bias: Floats, *, passed_on: bool) -> Floats:
-    """The matrix for an input that ends in 1; its output does so too if that is passed on."""
+    """The matrix for an input that ends in 1; its output ends in 1 too if `passed_on`."""
     nets, inputs, outputs = matrix.shape
     whole = np.zeros((nets, inputs + 1, outputs + passed_on), np.float32)
     whole[:, :-1, :outputs] = matrix
@@ -82,7 +82,7 @@ def _with_bias(matrix: Floats, bias: Floats, *, passed_on: bool) -> Floats:
 
 @cache
 def shipped() -> Networks:
-    """The networks of this package, read once."""
+    """The networks that come with this package, read once."""
     with resources.files("channelmem.linking").joinpath("links.npz").open("rb") as file, np.load(file) as archive:
         about = json.loads(str(archive["about"]))
         if about["features"] != list(FEATURES):
@@ -92,7 +92,7 @@ def shipped() -> Networks:
 
 
 class Linker:
-    """The last messages of one channel, and what a message among or after them probably answers."""
+    """The last messages of one channel; says what a message among or after them probably answers."""
 
     _fresh: Turn | None
     """The message read last, which is mostly the one to be added next."""
@@ -117,7 +117,7 @@ class Linker:
         return bool(self._past.turns) and _order(message) < _order(self._past.turns[0].message)
 
     def authors(self) -> list[Person]:
-        """Who wrote what it knows, the bot left out; of several names of one person the newest comes last."""
+        """The authors of the messages it knows, except the bot; if one has several names, the newest comes last."""
         written = (message for message in self._messages() if not message.own)
         return [Person(message.author_id, message.author, message.aliases) for message in written]
 
@@ -140,7 +140,7 @@ class Linker:
         return not turns or _order(message) > _order(turns[-1].message)
 
     def parents(self, message: Message) -> Parents:
-        """What it probably answers, likeliest first; the missing mass: it starts a thread (or answers another)."""
+        """What it probably answers, most likely first; the missing mass: it starts a thread (or answers another)."""
         return guess([self.see(message)], self._networks)[0]
 
     def features(self, message: Message) -> tuple[list[int], Floats]:
@@ -157,7 +157,7 @@ class Linker:
         return self._past.see(self._read(message))
 
     def add(self, message: Message) -> None:
-        """Remember it as a candidate; a known id is an edit, and a late message is put where it belongs."""
+        """Remember it as a candidate; a known id is an edit, and a late message goes where it belongs."""
         turns = self._past.turns
         if message.id in self._ids:
             self.edit(message)
@@ -167,7 +167,7 @@ class Linker:
             self._append(message)
 
     def edit(self, message: Message) -> None:
-        """Replace what is known of it; unknown messages stay unknown."""
+        """Replace what is known about it; unknown messages stay unknown."""
         if message.id in self._ids:
             self._rebuild([message if old.id == message.id else old for old in self._messages()])
 
@@ -205,7 +205,7 @@ class Linker:
         self._ids.add(message.id)
 
     def _read(self, message: Message) -> Turn:
-        """The message as a turn; `add` after `parents` reads it only once."""
+        """The message as a turn; an `add` after `parents` does not read it again."""
         if self._fresh is None or _substance(message) != _substance(self._fresh.message):
             replied = None
             if message.reply_to is not None:
@@ -223,12 +223,12 @@ Load = Callable[[int, int], Awaitable[Iterable[Message]]]
 
 @dataclass(slots=True)
 class _Slot:
-    """A channel's linker, and the door to it: those who come while it is loaded enter in the order they came."""
+    """A channel's linker, and the door to it: callers that arrive while it loads enter in order of arrival."""
 
     door: asyncio.Lock = field(default_factory=asyncio.Lock)
     linker: Linker | None = None
     earlier: Linker | None = None
-    """For pages that are fetched later: messages older than everything the linker still knows."""
+    """For history pages fetched later: messages older than everything the linker still knows."""
 
     def hear(self, message: Message) -> LinkInput:
         assert self.linker is not None, "loaded before anybody enters"  # noqa: S101  (types)
@@ -243,14 +243,14 @@ class _Slot:
 
 
 class ChannelLinkers:
-    """The linkers of the channels that this process hears; a channel's first message loads its linker."""
+    """The linkers of the channels this process hears; a channel's first message loads its linker."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
         self._slots: LRUCache[Place, _Slot] = LRUCache(CHANNELS)
 
     async def link(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages with what they probably answer. Waits only for the first message of a channel, in order."""
+        """The messages with what they probably answer, in order. Only the first message of a channel has to wait."""
         seen: list[LinkInput] = []
         for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
             slot = await self._slot(place)
@@ -266,7 +266,7 @@ class ChannelLinkers:
         return replace(message, parents=knowing.parents(message))
 
     def authors(self, guild_id: int, channel_id: int) -> list[Person]:
-        """Whose messages passed through this process; of several names of one person the newest comes last."""
+        """People whose messages passed through this process; if one has several names, the newest comes last."""
         slot = self._slots.get((guild_id, channel_id))
         older_first = reversed(slot.linkers()) if slot else ()
         return [person for linker in older_first for person in linker.authors()]
@@ -293,7 +293,7 @@ class ChannelLinkers:
         slot = self._slots.get(place)
         if slot is None:
             slot = self._slots[place] = _Slot()
-        # The lock is fair: nobody overtakes those who wait, not even in the moment after the linker came.
+        # The lock is fair: nobody overtakes the waiters, not even right after the linker is loaded.
         async with slot.door:
             if slot.linker is None:
                 slot.linker = Linker(await self._load(*place))
@@ -301,7 +301,7 @@ class ChannelLinkers:
 
 
 def guess(seen: Sequence[LinkInput], networks: Networks | None = None) -> list[Parents]:
-    """What each of these messages probably answers; many at once are quicker than one by one."""
+    """What each of these messages probably answers; many at once are faster than one by one."""
     networks = shipped() if networks is None else networks
     parents: list[Parents] = [() if (reply := one.message.reply_to) is None else ((reply, 1.0),) for one in seen]
     open_ones = [at for at, one in enumerate(seen) if one.turns and not parents[at]]
@@ -313,10 +313,10 @@ def guess(seen: Sequence[LinkInput], networks: Networks | None = None) -> list[P
 
 
 def _likeliest(seen: Sequence[LinkInput], networks: Networks) -> Iterator[Parents]:
-    """The likeliest candidates, of equal ones the oldest, and their chances to four digits.
+    """The most likely candidates, the oldest first among equals, and their probabilities to four digits.
 
-    The small change of all others is left out: given to these three it joined more #ubuntu threads that are apart
-    than it helped.
+    The small remainders of all others are dropped: sharing them among these three did more harm than good, joining
+    #ubuntu threads that are separate.
     """
     all_chances = networks.chances(tabulate(seen), absent(seen))[:, 1:]
     for one, chances in zip(seen, all_chances, strict=True):

@@ -1,7 +1,7 @@
-"""A message read on its own: its words, whom it speaks to, and a few clues about what kind of line it is.
+"""A message read on its own: its words, whom it addresses, and a few clues about what kind of line it is.
 
-Enters: a message and the names of the people around. Leaves: a `Turn`, made once per message and then compared with
-many others by `past`.
+Enters: a message and the names of the people around. Leaves: a `Turn`, made once per message; `window` then compares it
+with many others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXT_FEATURES: Final = (
 )  # fmt: skip
 
 _STEM: Final = 6
-"""Words are compared by their beginning: a stemmer costs more time than the whole linker."""
+"""Words are compared by their first letters: a stemmer takes more time than the whole linker."""
 _WORD = re.compile(r"[^\W_][\w'.+-]*[\w+]|[^\W_]")
 _UNKNOWN_ADDRESS = re.compile(r"\s*@?[^\s:,]{2,32}[:,](?:\s|$)")
 _MISSPELT_ADDRESS = re.compile(r"\W*([^\s:,]{4,32})(?:[:,>]|\s*$)")
@@ -60,13 +60,13 @@ class Turn:
     addressed: frozenset[int]
     """People named at the beginning, mentioned by id, or explicitly replied to."""
     named: frozenset[int]
-    """Everybody named anywhere in the text, the addressed included."""
+    """Everybody named anywhere in the text, including those addressed."""
     row: tuple[float, ...]
-    """The numbers of TEXT_FEATURES."""
+    """The values of TEXT_FEATURES."""
 
 
 def read(message: Message, names: Mapping[str, int], replied: int | None, *, first_here: bool) -> Turn:
-    """`names` are case-folded; `replied` is who wrote the message that this one explicitly answers."""
+    """`names` are case-folded; `replied` is the author of the message that this one explicitly answers."""
     text = message.content.casefold()
     addressed, everybody = named(text, names)
     addressed.update(message.mentions)
@@ -109,7 +109,7 @@ def named(text: str, names: Mapping[str, int]) -> tuple[set[int], set[int]]:
             leads = not text[:at].strip(" @<•*\"'")
             if leads:
                 start.add(person)
-            # One or two letters are a name only where a name is expected.
+            # One or two letters count as a name only where a name is expected.
             if leads or len(name) > 2 or text[at - 1] == "@":
                 anywhere.add(person)
     if not start and (meant := _misspelt(text, names)) is not None:
@@ -119,7 +119,7 @@ def named(text: str, names: Mapping[str, int]) -> tuple[set[int], set[int]]:
 
 
 def _whole(text: str, name: str) -> int:
-    """Where the name stands as a word of its own; -1 if it does not."""
+    """Where the name occurs as a whole word; -1 if it does not."""
     at = text.find(name)
     while at >= 0 and (_inside(text, at - 1) or _inside(text, at + len(name))):
         at = text.find(name, at + 1)
@@ -132,7 +132,7 @@ def _inside(text: str, at: int) -> bool:
 
 
 def _misspelt(text: str, names: Mapping[str, int]) -> int | None:
-    """Whom "actionparsnio:" means: the name with the longest common beginning, if that is most of it."""
+    """Whom "actionparsnio:" means: the name with the longest common prefix, if that is most of it."""
     match = _MISSPELT_ADDRESS.match(text)
     if match is None:
         return None
@@ -143,6 +143,6 @@ def _misspelt(text: str, names: Mapping[str, int]) -> int | None:
 
 
 def _likeness(one: str, other: str) -> float:
-    """How much of the longer one is their common beginning."""
+    """Their common prefix, as a share of the longer one."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     return same / max(len(one), len(other))

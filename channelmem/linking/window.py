@@ -1,8 +1,8 @@
-"""The last turns of a channel, and what is seen of them when the next message comes.
+"""The last turns of a channel, and what they look like when the next message arrives.
 
-Enters: turns in order. Leaves: for a turn that comes next a `LinkInput`, of which `clues` makes numbers.
+Enters: turns in order. Leaves: a `LinkInput` for the next turn, which `features` turns into numbers.
 
-A set of candidates is an int, here called marks: bit 0 is the oldest candidate. Most clues are such sets, made by a
+A set of candidates is an int, here called marks: bit 0 is the oldest candidate. Most clues are such sets, computed by a
 few operations on whole sets.
 """
 
@@ -28,8 +28,8 @@ Index = dict[Any, Marks]
 class TurnWindow:
     """The last turns of a channel, and who wrote, addressed, named and said what in them.
 
-    The turns move through twice as many slots as there are candidates, `_first` being the slot of the oldest. What is
-    older stays in the indexes until the slots are used up, then everything moves back at once.
+    The turns move through twice as many slots as there are candidates; `_first` is the slot of the oldest. Older turns
+    stay in the indexes until the slots are used up, then everything moves back at once.
     """
 
     def __init__(self) -> None:
@@ -38,27 +38,27 @@ class TurnWindow:
         self._partners: dict[int, frozenset[int]] = {}
         """Whom each person last addressed."""
         self._first = 0
-        # Sets of slots: who wrote there, who is addressed or named there, which words stand there.
+        # Sets of slots: who wrote there, who is addressed or named there, which words occur there.
         self._by: Index = {}
         self._addressing: Index = {}
         self._naming: Index = {}
         self._words: Index = {}
-        # The same for all messages: those to somebody, each author's newest one, each author's newest to nobody.
+        # Sets of slots for all messages: those to somebody, each author's newest, each author's newest to nobody.
         self._addresses: Marks = 0
         self._newest: Marks = 0
         self._newest_open: Marks = 0
         self._times = np.zeros(2 * SPAN, np.float64)
         self._later = bytearray(2 * SPAN)
-        """How many messages the same author has written from there on."""
+        """Per slot: how many messages the same author has written from there on."""
         self._later_by_slot = np.frombuffer(self._later, np.uint8)
         self._texts = np.zeros((len(TEXT_FEATURES), 2 * SPAN), np.float32)
 
     def has(self, author_id: int) -> bool:
-        """Whether one of the turns is theirs."""
+        """Whether this person wrote one of the turns."""
         return self._by.get(author_id, 0) >> self._first > 0
 
     def heard(self, author_id: int) -> bool:
-        """Whether there is a trace of theirs, also of what is older than the turns."""
+        """Whether there is a trace of this person, even from before the oldest turn."""
         return author_id in self._by
 
     def learn_names(self, message: Message) -> None:
@@ -103,7 +103,7 @@ class TurnWindow:
             self._partners.pop(person, None)
 
     def forget_older(self) -> None:
-        """Leaves nothing of what is older than the turns."""
+        """Removes every trace of what is older than the turns."""
         first = self._first
         self._by, self._addressing, self._naming, self._words = (
             {key: marks >> first for key, marks in index.items() if marks >> first}
@@ -123,7 +123,7 @@ class TurnWindow:
         return seen
 
     def see(self, turn: Turn) -> LinkInput:
-        """What there is to see if this turn comes next."""
+        """What the channel looks like if this turn comes next."""
         message, slots = turn.message, slice(self._first, self._first + len(self.turns))
         mine = self._by.get(message.author_id, 0) >> self._first
         to_me = self._addressing.get(message.author_id, 0) >> self._first
@@ -139,7 +139,7 @@ class TurnWindow:
         )
 
     def _situation(self, message: Message, mine: Marks, to_me: Marks) -> tuple[float, ...]:
-        """Where the author stands: how long silent, and whether somebody has spoken to them since."""
+        """The author's situation: how long they were silent, and whether somebody has spoken to them since."""
         count = len(self.turns)
         own, spoken_to = count + 1 - mine.bit_length(), count + 1 - to_me.bit_length()
         silent_s = message.ts - self.turns[-own].message.ts if mine else _NEVER_S
@@ -147,7 +147,7 @@ class TurnWindow:
         return log1p(own), log1p(silent_s), float(spoken_to < own), log1p(spoken_to), log1p(pause_s)
 
     def _sets(self, turn: Turn, mine: Marks, to_me: Marks) -> list[Marks]:
-        """The three of which is counted what comes after a candidate, the turn itself included; then clues.SETS."""
+        """The three sets whose members after a candidate are counted, including the turn itself; then SETS."""
         me, first = turn.message.author_id, self._first
         my_partners = self._partners.get(me, ())
         with_me = [person for person, partners in self._partners.items() if me in partners]
@@ -181,14 +181,14 @@ class TurnWindow:
         ]
 
     def _marked(self, index: Mapping[int, Marks], people: Iterable[int]) -> Marks:
-        """Which candidates the index has for any of these."""
+        """Which candidates the index has for any of these people."""
         marks = 0
         for person in people:
             marks |= index.get(person, 0)
         return marks >> self._first
 
     def _answered_by(self, mine: Marks) -> Marks:
-        """Whose author I have addressed since, given those of mine that address somebody."""
+        """The candidates whose author I have addressed since; `mine` are my messages that address somebody."""
         last = {person: at for at in _places(mine) for person in self.turns[at].addressed}
         answered = 0
         for person, at in last.items():
@@ -196,7 +196,7 @@ class TurnWindow:
         return answered
 
     def _newest_of_each(self, to_me: Marks) -> tuple[Marks, Marks]:
-        """Of each author the newest to me, and the newest to me or nobody."""
+        """Each author's newest message to me, and each author's newest to me or to nobody."""
         to_me_newest, compatible, rest = 0, self._newest_open >> self._first, to_me
         while rest:
             newest = _last(rest)
@@ -207,8 +207,8 @@ class TurnWindow:
         return to_me_newest, compatible
 
     def _common(self, turn: Turn) -> list[tuple[int, float, float, bool]]:
-        """Per candidate with words in common: cosine with weights by rarity, the weight of the rarest, and whether it
-        has the highest cosine."""
+        """For each candidate that shares words: the cosine weighted by rarity, the weight of the rarest shared word,
+        and whether its cosine is the highest."""
         shared: dict[int, float] = {}
         top: dict[int, float] = {}
         total = 0.0
@@ -222,7 +222,7 @@ class TurnWindow:
                 top[at] = max(top.get(at, 0.0), weight)
         if not shared:
             return []
-        # The candidate's own weights are not worth summing: 2 is about what a word weighs.
+        # Summing the candidate's own weights is not worth it: a word weighs about 2.
         cosines = {at: squares / (total * len(self.turns[at].words) * 4) ** 0.5 for at, squares in shared.items()}
         highest = _TIE * max(cosines.values())
         return [(at, cosine, top[at], cosine > highest) for at, cosine in cosines.items()]
@@ -234,12 +234,12 @@ def _add(index: Index, keys: Iterable[str | int], here: Marks) -> None:
 
 
 def _last(marks: Marks) -> Marks:
-    """The newest of them alone."""
+    """Only the newest of them."""
     return 1 << marks.bit_length() - 1 if marks else 0
 
 
 def _places(marks: Marks) -> list[int]:
-    """Where the marks stand, oldest first."""
+    """The positions of the marks, oldest first."""
     places = []
     while marks:
         lowest = marks & -marks

@@ -1,1 +1,1 @@
-"""From a Route to messages: candidates, their ranking, and what answers what."""
+"""From a Route to messages: candidates, their ranking, and which message answers which."""

@@ -1,8 +1,8 @@
-"""Recall: from a routed question to the messages it wants, source by source, or honestly to none.
+"""Recall: from a routed question to the messages it asks for, source by source, or honestly to none.
 
 Enters: a question, its route and its policy. Leaves: a `Recalled`: hits (`latest`, `topic`) or the window's messages
-(`recap`), and a report per source. The sources are tried in the route's order until one has something; an unreachable
-Redis is a named branch that goes on to the platform's history. `latest` and `recap` never touch the model: a question
+(`recap`), and a report per source. Sources are tried in the route's order until one has something; if Redis is
+unreachable, a named branch goes on to the platform's history. `latest` and `recap` never touch the model: a question
 without a topic has nothing to compare.
 """
 
@@ -41,17 +41,17 @@ from channelmem.store.search import Search
 from channelmem.types import History, Hit, Message, Mode, Question, Route, Source, SourceReport, Wants
 
 RECAP_MESSAGES: Final = 100
-"""Most messages of a window that a recap looks at; the newest ones."""
+"""A recap looks at no more than this many messages of a window, the newest ones."""
 BEFORE: Final = 50
 SOON: Final = 8
 AFTER: Final = 2
-"""A hit comes with the message it answers, up to BEFORE messages back, and with the first AFTER of the answers that
-follow within SOON messages."""
+"""A hit comes with the message it answers, up to BEFORE messages back, and with the first AFTER answers to it within
+the next SOON messages."""
 LINK_MIN: Final = 0.5
-"""From this chance on a message counts as the answer to another."""
+"""From this probability on, a message counts as the answer to another."""
 
 CROWD_COSINE: Final = 0.03
-"""The best of many cosines is high by chance: the threshold rises by this for each e-fold of messages compared."""
+"""The best of many cosines is high by chance: the threshold rises by this much per e-fold of messages compared."""
 
 UNREACHABLE: Final = "Redis does not answer."
 
@@ -60,27 +60,27 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a question brought back."""
+    """What was found for a question."""
 
     hits: tuple[Hit, ...] = ()
     """Best first."""
     messages: tuple[Message, ...] = ()
     """For a recap: the window's messages, oldest first."""
     reports: tuple[SourceReport, ...] = ()
-    """What was looked at, one per source, in order."""
+    """What was searched: one report per source, in order."""
     embed_ms: float = 0.0
     search_ms: float = 0.0
 
 
 @dataclass(slots=True)
 class _Trip:
-    """One question on its way through the sources, and what it met there."""
+    """One question on its way through the sources, and what it has learned so far."""
 
     lookup: Lookup
     topic: Topic | None = None
-    """The topic on its way through the model, begun before the first source is read."""
+    """The topic's embedding, started before the first source is read."""
     unreachable: bool = False
-    """Whether Redis is known not to answer."""
+    """Whether Redis is known to be unreachable."""
     reports: list[SourceReport] = field(default_factory=list)
     embed_ms: float = 0.0
 
@@ -118,12 +118,12 @@ class Recall:
             hits, messages = await self._first_with_something(trip)
         finally:
             if trip.topic is not None:
-                trip.topic.cancel()  # nobody waits for it any more; does nothing if it is done
+                trip.topic.cancel()  # nobody is waiting for it any more; no effect if it is done
         search_ms = (time.perf_counter() - started) * 1000 - trip.embed_ms
         return Recalled(hits, messages, tuple(trip.reports), trip.embed_ms, max(0.0, search_ms))
 
     def _begin(self, trip: _Trip) -> Topic:
-        """Sends the topic through the model, and notes how long that took."""
+        """Starts embedding the topic, and notes how long that takes."""
         started = time.perf_counter()
 
         def done(topic: Topic) -> None:
@@ -150,7 +150,7 @@ class Recall:
         try:
             found, report = await self._look(name, source, trip)
         except RedisUnavailableError as error:
-            # Members read what becomes of it: where Redis is to be found stays in the log.
+            # Members read the report, so the address of Redis stays in the log.
             log.warning("Answering without memory: %s", error)
             trip.unreachable = True
             trip.reports.append(SourceReport(name, problem=UNREACHABLE))
@@ -181,17 +181,17 @@ class Recall:
         gathered = await source.about(lookup, topic)
         if not gathered.pool.messages:
             return _NOTHING, gathered.report
-        # Whatever can be known without the cosines is, before they are waited for: the model takes longer.
+        # Compute everything that does not need the cosines before waiting for them: the model takes longer.
         ranking = self._ranking(gathered.pool, lookup)
         cosines = await self._cosines.gathered(gathered, topic)
         if emoji_of(lookup.query.topic):
-            cosines = np.full_like(cosines, np.nan)  # to the model all emoji are one unknown word
+            cosines = np.full_like(cosines, np.nan)  # the model sees every emoji as the same unknown word
         return (self._ranked(ranking, cosines, name, lookup.policy.recall_limit), ()), gathered.report
 
     def _ranking(self, pool: Pool, lookup: Lookup) -> _Ranking:
         allowed = wanted(pool.messages, lookup)
         enough = needed(lookup.policy.semantic_threshold, sum(allowed))
-        # What follows the best may be weaker. A fact can hide in a line without any word of the question.
+        # Hits after the best may be weaker. A fact can hide in a line that shares no word with the question.
         least = enough / 2 if lookup.route.binds else 0.0
         reading = read_pool(pool, lookup.query, self._weights)
         return _Ranking(pool, reading, allowed, Beside(pool.messages), enough, least)
@@ -220,7 +220,7 @@ class Recall:
 
 
 def ranking_query(question: Question, route: Route) -> RankingQuery:
-    """What ranking needs to know of a question."""
+    """What ranking needs to know about a question."""
     return RankingQuery(
         route.topic if route.binds else without_names(question.text, route) or route.topic,
         frozenset(person.id for person in route.speakers),
@@ -233,8 +233,8 @@ def ranking_query(question: Question, route: Route) -> RankingQuery:
 
 
 def without_names(text: str, route: Route) -> str:
-    """A question for a fact is best compared as it is ("When did ... go to the museum?"), but for the names: every
-    message of that person is near them, and none tells its author's name."""
+    """A question for a fact compares best as it is ("When did ... go to the museum?"), but without names: a name is
+    close to every message by that person, and messages do not say their author's name."""
     names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
@@ -242,32 +242,32 @@ def without_names(text: str, route: Route) -> str:
 
 
 def _without_the_question(report: SourceReport, question: Question) -> SourceReport:
-    """The question itself may be stored, as said to the bot; where there is nothing else, there is nothing."""
+    """The report without the question, which may be stored as a message to the bot; alone, it counts as nothing."""
     alone = report.count == 1 and report.oldest_ts is not None and report.oldest_ts >= question.ts
     return replace(report, count=0, oldest_ts=None) if alone else report
 
 
 def needed(threshold: float, compared: int) -> float:
-    """The evidence that says "there is something": half the cosine that a message without a word in common needs.
+    """The evidence needed to say that something was found: half the cosine that a message with no shared word needs.
     The threshold is meant for 50 messages; scripts/calibrate.py shows its errors."""
     return (threshold + CROWD_COSINE * math.log(max(1, compared) / 50)) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """All that the ranking of a pool needs but the cosines."""
+    """Everything the ranking of a pool needs except the cosines."""
 
     pool: Pool
     reading: Reading
     allowed: Sequence[bool]
     beside: Beside
     enough: float
-    """The evidence that the best must have."""
+    """The evidence that the best hit must have."""
     least: float
 
 
 class Beside:
-    """What lies around the messages of a pool: built once, asked for every hit."""
+    """The messages around each message of a pool: built once, queried for every hit."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
@@ -279,7 +279,7 @@ class Beside:
                     self._answers.setdefault(parent, []).append(place)
 
     def of(self, place: int) -> tuple[Message, ...]:
-        """The message that this one answers, and the next ones that go on from it, oldest first."""
+        """The message this one answers, and the next ones that answer it, oldest first."""
         message = self._messages[place]
         answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
         before = [at for at in answered if max(0, place - BEFORE) <= at < place]

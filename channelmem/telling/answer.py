@@ -1,7 +1,7 @@
-"""An answer without a language model. Enters what was found, leaves sentences that quote who, when and what.
+"""An answer without a language model. Enters: what was found. Leaves: sentences that quote who, when and what.
 
-Nothing is claimed that was not read: a quote stands under its genuine author, a guess is called one, and "nobody
-mentioned it" (`honest_no`) comes with what was looked at and what could not be.
+An answer claims nothing that was not read: a quote names its real author, a guess is called a guess, and "nobody
+mentioned it" (`honest_no`) comes with what was searched and what could not be.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FURTHER_CHARS: Final = 160
 PROBLEM_CHARS: Final = 300
 MOST_QUOTES: Final = 4
 LONGEST: Final = 1_900
-"""Discord takes 2,000 characters; the rest is room for what an adapter adds."""
+"""Discord allows 2,000 characters; the rest is room for what an adapter adds."""
 
 
 def answer_text(  # noqa: PLR0913  (one argument per result of the stages before)
@@ -70,7 +70,7 @@ def _quotes(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
     shown = worth_quoting(hits) if route.mode is Mode.TOPIC else hits
     best = [hit for hit in shown if _is_asked_for(phrasing, hit)]
     if not best:
-        # "I found nothing by Ann" must be true even where somebody else said it better.
+        # "I found nothing by Ann" must be true even if somebody else said it better.
         best = worth_quoting([hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)])
     if not best:
         yield from _listed(phrasing, shown, _others_lead(phrasing, shown[0]))
@@ -87,7 +87,7 @@ def _quotes(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
 
 
 def _listed(phrasing: Phrasing, hits: Sequence[Hit], lead: str) -> Iterator[str]:
-    """The first quote behind its lead, further ones as a list."""
+    """The first quote after its lead, the others as a list."""
     yield lead + phrasing.quote(hits[0].message, FIRST_CHARS)
     for hit in hits[1:MOST_QUOTES]:
         yield phrasing.bullet(hit.message, FURTHER_CHARS)
@@ -96,7 +96,7 @@ def _listed(phrasing: Phrasing, hits: Sequence[Hit], lead: str) -> Iterator[str]
 
 
 def _by_person(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
-    """Who did: each person once, with the best hit of theirs."""
+    """Who did: each person once, with their best hit."""
     best: dict[int, Hit] = {}
     for hit in hits:
         best.setdefault(hit.message.author_id, hit)
@@ -115,9 +115,9 @@ def _by_person(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
 
 
 def _is_asked_for(phrasing: Phrasing, hit: Hit) -> bool:
-    """Whether the hit is by somebody whose words the question wants.
+    """Whether the hit is by somebody whose words the question asks for.
 
-    "What did Ann say about Rome?" wants Ann's; "when did Ann go to Rome?" is answered by whoever knows.
+    "What did Ann say about Rome?" asks for Ann's; "when did Ann go to Rome?" may be answered by anybody who knows.
     """
     speakers = {person.id for person in phrasing.route.speakers}
     if not speakers or not phrasing.route.binds or hit.message.author_id in speakers:
@@ -132,17 +132,17 @@ def _others_lead(phrasing: Phrasing, hit: Hit) -> str:
 
 
 def _surest(route: Route, hits: Sequence[Hit]) -> Sequence[Hit]:
-    """For a yes or a name: the hits that use the topic's words, where there are any."""
+    """For a yes or a name: the hits that use the topic's words, if there are any."""
     return [hit for hit in hits if _is_about(route, hit)] or hits
 
 
 def _is_about(route: Route, hit: Hit) -> bool:
-    """Whether at least half of the topic's words are in the message itself: resemblance alone is not a mention."""
+    """Whether the message itself has at least half of the topic's words: similarity alone is not a mention."""
     if emoji := emoji_of(route.topic):
         return all(one in hit.message.content for one in emoji)
     topic = set(stems(route.topic))
     if not topic:
-        return not route.topic  # nothing but small words or marks: resemblance is all there is
+        return not route.topic  # only stop words or punctuation: similarity is all there is
     return 2 * len(topic & set(stems(hit.message.searchable))) >= len(topic)
 
 
@@ -162,7 +162,7 @@ def _people(question: Question, messages: Sequence[Message]) -> dict[int, str]:
 
 
 def _joined(lines: Sequence[str], notes: Sequence[str] = ()) -> str:
-    """Lines within the longest answer; whole lines go, and it shows. The notes stay: they tell what is missing."""
+    """The lines that fit into LONGEST; whole lines go, visibly. The notes stay: they say what is missing."""
     room = LONGEST - sum(len(note) + 1 for note in notes)
     kept, used = [cut(lines[0], room)], len(lines[0])
     for line in lines[1:]:

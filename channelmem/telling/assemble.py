@@ -1,8 +1,7 @@
-"""The block of text that a language model reads. Enters what was found, leaves sections within a token budget.
+"""The block of text that a language model reads. Enters: what was found. Leaves: sections within a token budget.
 
-From wide to near: ambient threads, hits, references, reply chain, question. Whatever people wrote stays inside
-one line that begins with a mark of ours and the genuine author; it cannot open a section, a tag or another
-person's line.
+From wide to near: ambient threads, hits, references, reply chain, question. Whatever people wrote stays inside one
+line that begins with our own mark and the real author; it cannot open a section, a tag or another person's line.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ REFERENCE_CHARS: Final = 300
 CHAIN_CHARS: Final = 200
 QUESTION_CHARS: Final = 300
 
-# "<3" and "a < b" stay as they are; what could be read as a tag or a template mark does not.
+# "<3" and "a < b" stay as they are; anything that could be read as a tag or a template mark does not.
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?|<])")
-_COLON: Final = re.compile("[:：﹕︓︰꞉∶ː˸։׃܃܄᛬⁚⁝⦂ꓽ᠃᠄]")  # noqa: RUF001  (all that pass for one)
+_COLON: Final = re.compile("[:：﹕︓︰꞉∶ː˸։׃܃܄᛬⁚⁝⦂ꓽ᠃᠄]")  # noqa: RUF001  (all characters that look like one)
 _NAME_REACH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Everything a block may tell; all of it is optional but the moment and the bot."""
+    """Everything a block may show; all of it is optional except the moment and the bot."""
 
     now: float
     bot: Person
@@ -61,15 +60,15 @@ class Parts:
 
 
 def assemble(parts: Parts, budget_tokens: int) -> str:
-    """The block, or an empty text if there is nothing to tell (or no room to tell it)."""
+    """The block, or an empty text if there is nothing to show (or no room to show it)."""
     names = _names(parts)
     draft = _draft(parts, names)
     if overflows(draft, budget_tokens):
-        # What stands in a nearer section is the cheapest to leave out of a wider one.
+        # Messages that a nearer section shows are the cheapest to leave out of a wider one.
         parts = replace(parts, forest=_without(parts.forest, {hit.message.id for hit in parts.hits}))
         draft = _draft(parts, names)
     if overflows(_focus(draft), budget_tokens):
-        # A reference may have to go, so nothing points at one.
+        # A reference may have to go, so nothing may point at one.
         chain = {message.id for message in parts.chain}
         references = tuple(message for message in parts.references if message.id not in chain)
         draft = _draft(replace(parts, references=references), names, pointing=False)
@@ -77,16 +76,16 @@ def assemble(parts: Parts, budget_tokens: int) -> str:
 
 
 class _Writer:
-    """Writes the lines of one block: the same names and the same moment throughout."""
+    """Writes the lines of one block, with the same names and the same moment throughout."""
 
     def __init__(self, parts: Parts, names: Names, *, pointing: bool) -> None:
         self._parts, self._names = parts, names
         told = parts.references if pointing else ()
-        # What stands in full among the references is only pointed at elsewhere.
+        # Messages shown in full among the references are only pointed at elsewhere.
         self._pointers = {message.id: f"(reference {at})" for at, message in enumerate(told, 1)}
 
     def near(self) -> Iterator[Section]:
-        """The sections that have something to tell, nearest first."""
+        """The sections that have something to show, nearest first."""
         if self._parts.question is not None:
             yield from self._question(self._parts.question)
         if self._parts.chain:
@@ -138,7 +137,7 @@ class _Writer:
         return "this channel" if here else f"channel {message.channel_id}"
 
     def _hits(self) -> Section:
-        """Hits in the order of their rank, each with its neighbours in the order of time."""
+        """Hits by rank, each with its neighbours in order of time."""
         topical = self._parts.route is None or self._parts.route.mode is Mode.TOPIC
         rows: list[Row] = []
         main: list[int] = []
@@ -167,7 +166,7 @@ class _Writer:
 
     def _standalone(self, message: Message) -> Row:
         words = self._words(message.content, THREAD_CHARS)
-        # A bare text must not begin like a line of ours ("bob: ..."); where it might, its author stands before it.
+        # A bare text must not begin like one of our lines ("bob: ..."); if it might, its author comes before it.
         bare = words[:1].isalnum() and not _COLON.search(words[:_NAME_REACH])
         return Row("  ", words) if bare else self._said(message)
 
@@ -194,7 +193,7 @@ def _draft(parts: Parts, names: Names, *, pointing: bool = True) -> Draft:
 
 
 def _focus(draft: Draft) -> Draft:
-    """What the asker pointed at: all but hits and ambient threads."""
+    """What the asker pointed at: everything except hits and ambient threads."""
     near = tuple(section for section in draft.near if section.head != HITS)
     return replace(draft, near=near, ambient=(), ambient_more=0)
 

@@ -1,8 +1,8 @@
-"""Which lines of a context fit. Enters a draft of everything that could be told, leaves text within a budget.
+"""Which lines of a context fit. Enters: a draft of everything that could be shown. Leaves: text within a budget.
 
-Room is given from near to wide: a short budget costs ambient lines first. A section's most important row is
-shortened rather than lost, and each section says how many messages it left out. WordPiece never joins
-characters across lines, so a block costs exactly the sum of its lines.
+Sections get room from near to wide: a tight budget costs ambient lines first. A section's most important row is
+shortened rather than lost, and each section says how many messages it left out. WordPiece never joins characters
+across lines, so a block costs exactly the sum of its lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from channelmem.telling import tokens
 from channelmem.telling.quote import counted, cut, escape_xml
 
 MARKS_AROUND_A_TEXT: Final = 2
-"""A model's tokenizer puts one before and one behind."""
+"""A model's tokenizer adds one before the text and one after it."""
 _SHORTEST_CHARS: Final = 24
 _MANY: Final = 9_999
 
@@ -24,13 +24,13 @@ _Costs = Callable[[Sequence[str]], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: ours before and after, a person's words between."""
+    """One line: our own text before and after, a person's words between."""
 
     start: str
     words: str
     end: str = ""
     xml: bool = False
-    """Escape the words; only when written, so that a cut never splits an entity."""
+    """Whether to escape the words; done only when written, so that a cut never splits an entity."""
 
     def __str__(self) -> str:
         return f"{self.start}{escape_xml(self.words) if self.xml else self.words}{self.end}"
@@ -48,10 +48,10 @@ class Section:
     priority: tuple[int, ...]
     """Positions in `rows`, the most important first."""
     counting: int
-    """So many of the first in `priority` are messages to account for; the others are extra."""
+    """How many of the first in `priority` are messages to account for; the others are extra."""
     foot: str = ""
     more_first: bool = False
-    """Say before the rows what was left out (of a chain the oldest go)."""
+    """Whether to say before the rows what was left out (a chain loses its oldest)."""
 
     @property
     def frame(self) -> str:
@@ -60,16 +60,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A thread: its newest messages matter most, and are told last."""
+    """A thread: its newest messages matter most, and come last."""
 
     head: str
     rows: tuple[Row, ...]
     gaps: tuple[str, ...]
-    """What stands before each row; empty for no pause."""
+    """The pause marker before each row; empty for no pause."""
     foot: str = ""
 
     def lines(self, newest: int) -> list[str]:
-        """The last `newest` messages; no pause is told before the first of them."""
+        """The last `newest` messages, without a pause marker before the first of them."""
         first = len(self.rows) - newest
         told = [line for at in range(first, len(self.rows)) for line in (self.gaps[at], str(self.rows[at]))]
         return [line for line in (self.head, *told[1:], self.foot) if line]
@@ -77,17 +77,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything that could be told."""
+    """Everything that could be shown."""
 
     near: tuple[Section, ...]
     """Nearest first."""
     ambient_head: str
     ambient: tuple[Block, ...]
     ambient_more: int
-    """Ambient messages that a cap left out before."""
+    """How many ambient messages a cap has already left out."""
 
     def lines(self) -> list[str]:
-        """All of it, with lines that tell what was left out."""
+        """All of it, with the lines that say what was left out."""
         near = [line for part in self.near for line in (part.frame, more(_MANY), *map(str, part.rows))]
         return [*near, self.ambient_head, more(_MANY), *self.ambient_lines()]
 
@@ -103,9 +103,9 @@ def overflows(draft: Draft, budget_tokens: int) -> bool:
 
 
 def fit(draft: Draft, budget_tokens: int) -> str:
-    """The sections from wide to near, together at most the budget."""
+    """The sections from wide to near, within the budget."""
     room = budget_tokens - MARKS_AROUND_A_TEXT
-    # Where even the bound fits, nothing is counted.
+    # If even the upper bound fits, there is no need to count.
     costs: _Costs = _bounds if sum(_bounds(draft.lines())) <= room else tokens.counts
     told: list[str] = []
     for section in draft.near:
@@ -141,7 +141,7 @@ def _fit_rows(section: Section, room: int, omission: int, costs: _Costs) -> tupl
     used = 0
     for place, at in enumerate(section.priority, 1):
         row, cost = section.rows[at], each[at]
-        # What is left out must be said: room for that is held back until the last message.
+        # The section must say what it left out, so it holds back room for that until the last message.
         spare = room - used - (omission if place < section.counting else 0)
         if cost > spare and not kept:
             row, cost = _squeezed(row, spare, costs)
@@ -166,7 +166,7 @@ def _squeezed(row: Row, room: int, costs: _Costs) -> tuple[Row, int]:
 def _fit_ambient(draft: Draft, room: int, costs: _Costs) -> str:
     left = sum(len(block.rows) for block in draft.ambient) + draft.ambient_more
     head, omission, *lines = costs([draft.ambient_head, more(left), *draft.ambient_lines()])
-    # Room to say what was left out is held back unless all of it fits.
+    # Hold back room to say what was left out, unless all of it fits.
     room -= head if not draft.ambient_more and head + sum(lines) <= room else head + omission
     if not left or room < 0:
         return ""

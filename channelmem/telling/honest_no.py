@@ -1,6 +1,6 @@
-"""The honest no: what was looked at, and that nothing in it answers the question.
+"""The honest no: what was searched, and that nothing in it answers the question.
 
-Enters: a phrasing and the reports of the sources. Leaves: one sentence that claims nothing beyond them.
+Enters: a phrasing and the sources' reports. Leaves: one sentence that claims nothing beyond them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
         return "I couldn't look it up."
     seen = [_seen(source, phrasing) for source in _distinct(asked)]
     if not seen:
-        # A search by person or time that met nothing says nothing about other people or times.
+        # A search by person or time that found nothing says nothing about other people or times.
         narrowed = [phrasing.by()] if phrasing.route.speakers else []
         narrowed += ["from that time"] if phrasing.route.window.start is not None else []
         return f"I have no messages {' '.join(narrowed) or 'here yet'}."
@@ -26,7 +26,7 @@ def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
 
 
 def clock_time(ts: float, phrasing: Phrasing) -> str:
-    """The time of day, with the day where it is not today's."""
+    """The time of day, with the day unless it is today."""
     then, today = datetime.fromtimestamp(ts, phrasing.tz), datetime.fromtimestamp(phrasing.now, phrasing.tz).date()
     if then.date() == today:
         return f"{then:%H:%M}"
@@ -36,7 +36,7 @@ def clock_time(ts: float, phrasing: Phrasing) -> str:
 
 
 def _distinct(reports: Sequence[SourceReport]) -> list[SourceReport]:
-    """Near to far; an archive that goes no further than the buffer is not worth a mention."""
+    """Near to far; an archive that reaches no further back than the buffer is not worth mentioning."""
     kept: list[SourceReport] = []
     for source in sorted((one for one in reports if one.count), key=lambda one: list(Source).index(one.source)):
         if all(source.count > other.count for other in kept):

@@ -1,14 +1,14 @@
 """People's words, names and times as an answer or a context shows them, made safe.
 
-Enters: any text, span of time or hit. Leaves: one line of nothing but that, how relevant a hit is, or, in a
-`Phrasing`, how one answer refers to people, times and words.
+Enters: any text, span of time or hit. Leaves: one safe line of text, how relevant a hit is, or, in a `Phrasing`, how
+one answer refers to people, times and words.
 
-What a person wrote must never act: not as a line of its own (a section, a system note, somebody else's
-message), not as a ping, not as formatting that swallows the rest of an answer, and not through characters
-that nobody sees (bidirectional overrides, zero-width marks, Unicode tags).
+What a person wrote must never have an effect: not as a line of its own (a section, a system note, somebody else's
+message), not as a ping, not as formatting that swallows the rest of an answer, and not through invisible characters
+(bidirectional overrides, zero-width marks, Unicode tags).
 
 A pause between messages becomes "--- 2 hours later ---" or nothing: a marker where people paused says as much about
-time as a stamp on every line, for a fraction of the tokens.
+time as a timestamp on every line, for a fraction of the tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final
 
-import regex  # type: ignore[import-untyped]  # (it carries no types; re knows neither \X nor \p)
+import regex  # type: ignore[import-untyped]  # (it has no types; re supports neither \X nor \p)
 
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from channelmem.types import Hit, Message, Person, Question, Route
@@ -30,7 +30,7 @@ SOMEONE: Final = "someone"
 
 _INVISIBLE: Final = regex.compile(
     r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\U000E0100-\U000E01EF--[\u200c\u200d]]"
-    # Joiners shape emoji and several scripts; beside an ASCII character they only hide something.
+    # Joiners shape emoji and several scripts; next to an ASCII character they only hide something.
     r"|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])",
     regex.VERSION1,
 )
@@ -44,14 +44,14 @@ _MARKUP: Final = re.compile(
     r"|<a?:(?P<emoji>\w{1,64}):\d{1,20}>|</(?P<command>[^<>:]{1,100}):\d{1,20}>"
 )
 _PING: Final = re.compile(r"@(?=everyone|here)|(?<=<)@(?=[!&]?\d)", re.IGNORECASE)
-# What Discord takes as one piece: an escaped mark, code, a spoiler, something struck out; else a mark left over.
+# What Discord treats as one piece: an escaped mark, code, a spoiler, strikethrough; else an unpaired mark.
 _PIECE: Final = re.compile(
     r"\\[^0-9A-Za-z\s]|(?P<open>`+)(?!`)(?:.*?[^`](?P=open)(?!`))?"
     r"|\|\|.+?\|\||~~.+?~~|(?P<left>\|{2,}|~{2,})"
 )
 _BLOCK_MARK: Final = re.compile(r"\A(?:(?:>>>|[>*+-]|-?#{1,3})\s+)+")
 _CURLY: Final = str.maketrans(dict.fromkeys("“”„‟❝❞〝〞", '"'))
-_NAME_SYNTAX: Final = str.maketrans(dict.fromkeys(':,()[]<>{}"`|\\：，（）［］＜＞', " "))  # noqa: RUF001  (wide twins)
+_NAME_SYNTAX: Final = str.maketrans(dict.fromkeys(':,()[]<>{}"`|\\：，（）［］＜＞', " "))  # noqa: RUF001  (full-width twins)
 _NAME_EDGES: Final = " -–—*#>=~_.!…"  # noqa: RUF001  (dashes that people type)
 
 MINOR_S: Final = 15 * MINUTE_S
@@ -73,7 +73,7 @@ JumpUrl = Callable[[Message], str]
 
 
 def flatten(text: str) -> str:
-    """The text as one line without characters that nobody sees."""
+    """The text as one line without invisible characters."""
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
     blank = str(_BLANK.sub(" ", text))
@@ -96,11 +96,11 @@ def _visible(found: re.Match[str], people: Mapping[int, str], channels: Mapping[
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters, ending between two characters as people see them, never inside an emoji."""
+    """At most `limit` characters, ending between two visible characters, never inside an emoji."""
     if len(text) <= limit:
         return text
     edge = max(limit - 1, 0)
-    # Between two ASCII characters of a flat text there is always a boundary; this spares nearly every scan.
+    # There is always a boundary between two ASCII characters of a flat text; this avoids nearly every scan.
     if text[max(edge - 1, 0) : edge + 1].isascii():
         return text[:edge].rstrip() + ELLIPSIS
     end = 0
@@ -108,12 +108,12 @@ def cut(text: str, limit: int) -> str:
         if found.end() > edge:
             break
         end = found.end()
-    # One grapheme longer than the whole limit is a stack of marks: it is cut like any text.
+    # A single grapheme longer than the whole limit is a stack of marks: cut it like any text.
     return text[: end or edge].rstrip() + ELLIPSIS
 
 
 def line(text: str, limit: int, people: Mapping[int, str] | None = None) -> str:
-    """People's words for a line of context: named, flat, cut."""
+    """People's words for a line of context: with names filled in, flattened and cut."""
     return cut(flatten(named(text, people)), limit)
 
 
@@ -133,11 +133,11 @@ def safe(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """The text without marks that would pair with one of the next quote ("hiii~~")."""
+    """The text without marks that would pair with one in the next quote ("hiii~~")."""
     left = [found for found in _PIECE.finditer(text) if found["left"]]
     spoiler = next((found for found in reversed(left) if found[0] == "||"), None)
     if spoiler is not None and text[spoiler.end() :].strip("| "):
-        # A cut spoiler stays a spoiler: it is closed, not opened, and not by an escaped mark.
+        # A cut spoiler stays a spoiler: close it rather than reveal it, and not with an escaped mark.
         text += " ||" if text.endswith("\\") else "||"
         left.remove(spoiler)
     for found in reversed(left):
@@ -146,14 +146,14 @@ def _closed(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """A person's name for a sentence; without a colon, behind which words would be somebody's, and without a mark that
-    would make a heading, a list or a block quote of the line that begins with it."""
+    """A person's name for a sentence; without a colon, since words after one look like somebody's, and without a mark
+    that would turn a line beginning with it into a heading, a list or a block quote."""
     bare = _BLOCK_MARK.sub("", f"{' '.join(flatten(text).replace(':', ' ').split())} ")
     return safe(cut(bare.strip(), 40)).replace('"', "'") or SOMEONE
 
 
 def plain_name(text: str) -> str:
-    """A person's name for a line of context, without the marks that such a line is built from."""
+    """A person's name for a line of context, without the marks such a line is built from."""
     bare = cut(" ".join(flatten(text).translate(_NAME_SYNTAX).split()), 40).strip(_NAME_EDGES)
     return bare or SOMEONE
 
@@ -164,7 +164,7 @@ def escape_xml(text: str) -> str:
 
 
 def marker(seconds: float) -> str | None:
-    """The line between two messages, None for a pause that needs none (or a clock that ran backwards)."""
+    """The line between two messages; None for a pause too short to need one (or a clock that ran backwards)."""
     words = gap_words(seconds)
     return f"--- {words} later ---" if words else None
 
@@ -181,12 +181,12 @@ def gap_words(seconds: float) -> str | None:
 
 
 def ago(seconds: float) -> str:
-    """How long ago, as a sentence has it: "just now", "2 minutes ago", "1 hour ago", "3 days ago"."""
+    """How long ago, for a sentence: "just now", "2 minutes ago", "1 hour ago", "3 days ago"."""
     return "just now" if _is_now(seconds) else f"{span_words(seconds)} ago"
 
 
 def span_words(seconds: float) -> str:
-    """A span in its largest whole unit, rounded down; weeks begin at two."""
+    """A span in its largest whole unit, rounded down; weeks start at two."""
     if _is_now(seconds):
         return counted(int(max(seconds, 0)) if math.isfinite(seconds) else 0, "second")
     for unit, size_s, from_s in _UNITS:
@@ -218,7 +218,7 @@ def relevance(hit: Hit) -> str:
 
 
 def worth_quoting(hits: Sequence[Hit]) -> list[Hit]:
-    """The first, and those after it that come near the best: the rest would only blur an answer."""
+    """The first hit, and those after it that come close to the best: the rest would only blur an answer."""
     found = [evidence(hit) for hit in hits]
     least = _BESIDE_THE_BEST * max(found, default=0.0)
     return [hit for at, hit in enumerate(hits) if not at or found[at] >= least]
@@ -235,7 +235,7 @@ class Phrasing:
     jump_url: JumpUrl | None
     people: dict[int, str]
     namesakes: frozenset[str]
-    """Names, case-folded, that several of the people mentioned have."""
+    """Case-folded names shared by several of the people mentioned."""
 
     def who(self, message: Message) -> str:
         if message.own:
@@ -247,11 +247,11 @@ class Phrasing:
     def called(self, person_id: int, shown: str) -> str:
         known = name(shown)
         apart = f"#{person_id % 10_000:04}" if known.casefold() in self.namesakes else ""
-        # Somebody who goes by "You" must not speak for the asker.
+        # Somebody named "You" must not appear to be the asker.
         return f"a member called {known}{apart}" if known.casefold() in _PRONOUNS else f"{known}{apart}"
 
     def speaker(self, person: Person) -> str:
-        """Somebody whose words the question wants."""
+        """Somebody whose words the question asks for."""
         if person.id == self.question.asker_id:
             return "you"
         return "I" if person.id and person.id == self.question.bot.id else self.called(person.id, person.name)
@@ -278,7 +278,7 @@ class Phrasing:
 
 
 def namesakes(question: Question, route: Route, messages: Iterable[Message]) -> frozenset[str]:
-    """Names that more than one of these people have; the asker is "you", and the bot "I"."""
+    """Names that more than one of these people have; the asker is "you" and the bot is "I"."""
     told = {(message.author_id, message.author) for message in messages if not message.own}
     told |= {(person.id, person.name) for person in route.speakers}
     owners: dict[str, set[int]] = {}

@@ -39,7 +39,7 @@ def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -
     oldest = min(message.ts for message in forest.messages)
     since = "" if forest.more_messages else f" since {clock_time(oldest, phrasing)}"
     order = ", newest first" if len(shown) > 1 else ""
-    # Reading stopped at a limit: how many messages came before is not known.
+    # Reading stopped at a limit, so the number of earlier messages is unknown.
     last = "The last " if any(one.source is not Source.HISTORY and one.count > messages for one in reports) else ""
     yield f"{last}{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}{order}:"
     if len(shown) == 1:
@@ -53,7 +53,7 @@ def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -
 
 
 def _lines(phrasing: Phrasing, thread: Thread) -> Iterator[str]:
-    """A single conversation, line by line, the newest ones."""
+    """The newest messages of a single conversation, line by line."""
     messages = thread.messages[-MOST_LINES:]
     for at, message in enumerate(messages):
         gap = gap_words(message.ts - messages[at - 1].ts) if at else None

@@ -1,8 +1,8 @@
-"""Messages that a question points at. Enters a question and a way to get messages, leaves those messages.
+"""Messages that a question points at. Enters: a question and a way to get messages. Leaves: those messages.
 
-Explicit references are the message replied to and the message links of the question; what these link to is
-followed breadth first. The reply chain is the way up from the message replied to. Both look only into
-channels that the question may see. Links inside ambient messages become a short quote, one level deep.
+Explicit references are the message replied to and the message links in the question; links inside those are followed
+breadth first. The reply chain leads up from the message replied to. Both look only into channels that the question may
+see. Links inside ambient messages become a short quote, one level deep.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from channelmem.telling.quote import cut, flatten
 from channelmem.types import Message, Question
 
 Fetch = Callable[[int, Sequence[int]], Awaitable[Sequence[Message]]]
-"""Gets messages of one channel by their ids; what cannot be had is left out."""
+"""Gets messages of one channel by id, without those that cannot be fetched."""
 FetchOne = Callable[[int, int], Awaitable[Message | None]]
-"""Gets one message of a channel from the platform, `History.fetch_message`."""
+"""Gets one message of a channel from the platform (`History.fetch_message`)."""
 
 HISTORY_CALLS: Final = 5
-"""Most single fetches from the platform for one answer: each is a slow, rate-limited call."""
+"""The most single fetches from the platform for one answer: each is a slow, rate-limited call."""
 _INLINE_CHARS: Final = 60
 _LINK: Final = re.compile(
     r"<?https?://(?:(?:ptb|canary)\.)?discord(?:app)?\.com/channels/"
@@ -41,7 +41,7 @@ class Link:
 
 
 def parse_links(text: str) -> list[Link]:
-    """The message links of a text in order, each once."""
+    """The message links in a text, in order, each once."""
     if "/channels/" not in text.lower():
         return []
     return list(dict.fromkeys(_link(found) for found in _LINK.finditer(text)))
@@ -54,7 +54,7 @@ async def collect(question: Question, fetch: Fetch, limit: int = 20) -> tuple[Me
     seen: set[Link] = set()
     found: list[Message] = []
     while wave and len(found) < limit:
-        # No wave may ask for more than can still be shown: a text of a thousand links is one round of `limit`.
+        # A wave never fetches more than can still be shown: a text with a thousand links is one round of `limit`.
         wave = wave[: limit - len(found)]
         seen.update(wave)
         got = await _get(wave, fetch)
@@ -79,7 +79,7 @@ async def reply_chain(question: Question, fetch: Fetch, limit: int = 20) -> tupl
 
 
 async def linked(messages: Iterable[Message], question: Question, fetch: Fetch, limit: int = 10) -> dict[int, Message]:
-    """What ambient messages link to, by id, for `inline`: one level, newest linking message first."""
+    """What ambient messages link to, by id, for `inline`: one level deep, newest linking message first."""
     newest = sorted(messages, key=lambda message: message.ts, reverse=True)
     links = _visible((link for message in newest for link in parse_links(message.content)), question)
     return {message.id: message for message in await _get(links[:limit], fetch)}
@@ -93,7 +93,7 @@ def inline(
 ) -> str:
     """The text with each known link as a short quote; links inside that quote stay unopened (depth 1).
 
-    `pointers` say by message id what to write instead where a message is told elsewhere.
+    `pointers` map the ids of messages shown elsewhere to what to write instead.
     """
     if "/channels/" not in text.lower():
         return text
@@ -102,7 +102,7 @@ def inline(
 
 
 def layered(known: Iterable[Message], stored: Fetch | None = None, history: FetchOne | None = None) -> Fetch:
-    """A `Fetch` that looks at messages already in hand, then at the store, then (a few times) at the platform."""
+    """A `Fetch` that looks in the messages already in hand, then in the store, then (a few times) on the platform."""
     in_hand = {(message.channel_id, message.id): message for message in known}
     calls = HISTORY_CALLS if history else 0
 
@@ -138,7 +138,7 @@ def _visible(links: Iterable[Link], question: Question) -> list[Link]:
 
 
 async def _get(links: Sequence[Link], fetch: Fetch) -> list[Message]:
-    """In the order of the links; one call per channel, and nothing that was not asked for."""
+    """The messages in the order of the links; one call per channel, and nothing that was not requested."""
     by_channel: dict[int, list[int]] = {}
     for link in links:
         by_channel.setdefault(link.channel_id, []).append(link.message_id)

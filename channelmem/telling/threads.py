@@ -1,8 +1,8 @@
-"""Which messages belong together. Enters a channel's messages in any order, leaves threads, newest first.
+"""Which messages belong together. Enters: a channel's messages in any order. Leaves: threads, newest first.
 
-A message belongs to what it replies to; without an explicit reply to what it probably answers
-(`Message.parents`). A parent that is not among the messages makes its child a root. A thread is thus one
-tree of the forest, told in order of time.
+A message belongs to the one it replies to, or, without an explicit reply, to the one it probably answers
+(`Message.parents`). If that parent is not among the messages, the message is a root. So a thread is one tree of the
+forest, in order of time.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from channelmem.telling.quote import plain_name
 from channelmem.types import Message, Person, Thread
 
 IMPLICIT_MIN: Final = 0.2
-"""A guessed parent counts from here, if it is likelier than that the message starts something new.
+"""A guessed parent counts from this probability on, if the message is not more likely to start something new.
 
-On annotated IRC that rule pairs 84 % of the messages with the right thread, "more likely than not" (0.5) only 61 %:
-it tears threads apart wherever two parents compete.
+On annotated IRC this rule pairs 84 % of the messages with the right thread; "more likely than not" (0.5) pairs only
+61 %, because it tears threads apart wherever two parents compete.
 """
 _MOST_NAMES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Threads with the newest last message first, and how much the caps left out."""
+    """Threads, the one with the newest last message first, and how much the caps left out."""
 
     threads: tuple[Thread, ...] = ()
     more_threads: int = 0
-    """Threads of which nothing is here."""
+    """How many threads are left out entirely."""
     more_messages: int = 0
-    """All messages that are not here, those of cut threads included."""
+    """How many messages are left out, including those cut from the threads that are kept."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -41,10 +41,10 @@ class Forest:
 def build(
     messages: Sequence[Message], *, exclude: Collection[int] = (), max_threads: int = 5, max_messages: int = 20
 ) -> Forest:
-    """The forest of these messages within the caps; `exclude` are ids shown elsewhere, such as the reply chain."""
+    """The forest of these messages within the caps; `exclude` has the ids shown elsewhere, such as the reply chain."""
     known = _newest_revisions(messages)
     left_out = frozenset(exclude)
-    # An excluded message still holds its answers together: they are one conversation with a part told elsewhere.
+    # An excluded message still holds its answers together: they are one conversation, partly shown elsewhere.
     trees = [[message for message in tree if message.id not in left_out] for tree in _trees(known)]
     trees = sorted(filter(None, trees), key=lambda tree: _order(tree[-1]), reverse=True)
     return _capped(trees, max_threads, max_messages)
@@ -58,10 +58,10 @@ def label(thread: Thread, name_of: Callable[[Message], str]) -> str:
 
 
 class Names:
-    """How each author is called in a block of context: one name per person, no name for two persons.
+    """What each author is called in a block of context: one name per person, and no name for two people.
 
-    The bot has its own name; somebody else who goes by that name, or by the name of an earlier speaker, is
-    told apart by the end of the id, so that no line can pass for another person's.
+    The bot has its own name; anybody else with that name, or with the name of an earlier speaker, is distinguished by
+    the end of their id, so that no line can pass for another person's.
     """
 
     def __init__(self, bot: Person, messages: Iterable[Message], people: Mapping[int, str] | None = None) -> None:
@@ -69,7 +69,7 @@ class Names:
         self._taken: set[str] = set()
         self._own = plain_name(bot.name)
         self._taken.add(self._own.casefold())
-        # 0 stands for nobody: a bot whose id is unknown must not lend its name to such an author.
+        # 0 means nobody: a bot with an unknown id must not lend its name to an author without one.
         if bot.id:
             self._names[bot.id] = self._own
         for message in messages:
@@ -108,7 +108,7 @@ def _newest_revisions(messages: Sequence[Message]) -> list[Message]:
 
 
 def _trees(messages: Sequence[Message]) -> list[list[Message]]:
-    """Groups connected by parents, each in order of time; a circle of replies is simply one group."""
+    """Groups connected by parents, each in order of time; a cycle of replies is simply one group."""
     root = {message.id: message.id for message in messages}
 
     def find(node: int) -> int:
@@ -131,13 +131,13 @@ def _parent(message: Message, known: Collection[int]) -> int | None:
     if message.reply_to is not None:
         return message.reply_to if message.reply_to in known else None
     parent, chance = max(message.parents, key=lambda guess: guess[1], default=(message.id, 0.0))
-    # What the guesses leave is the chance that it answers nothing here.
+    # The remaining probability is the chance that it answers nothing here.
     starts_anew = 1 - sum(share for _, share in message.parents)
     return parent if parent in known and chance >= max(starts_anew, IMPLICIT_MIN) else None
 
 
 def _capped(trees: Sequence[Sequence[Message]], max_threads: int, max_messages: int) -> Forest:
-    """Newest threads first; the one that exceeds the room keeps its newest messages."""
+    """Newest threads first; the one that no longer fits keeps its newest messages."""
     threads: list[Thread] = []
     room = max_messages
     for tree in trees[:max_threads]:

@@ -1,8 +1,8 @@
-"""How many tokens a text costs. Enters text, leaves a count by a real tokenizer (MiniLM's WordPiece).
+"""How many tokens a text costs. Enters: text. Leaves: a count by a real tokenizer (MiniLM's WordPiece).
 
-A bound that needs no tokenizer comes first (`fits`). Beyond it words are counted one by one and remembered:
-WordPiece never joins characters across white space, so a text costs exactly the sum of its words, and people
-repeat their words. Neither torch nor the model is touched: the vocabulary is read where the package lies.
+An upper bound that needs no tokenizer comes first (`fits`). Beyond it, words are counted one by one and remembered:
+WordPiece never joins characters across white space, so a text costs exactly the sum of its words, and people repeat
+their words. This needs neither torch nor the model: the vocabulary is read from the installed package.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _MOST_WORDS: Final = 50_000
 
 
 def bound(text: str) -> int:
-    """No fewer tokens than `count` gives: a token stands for at least one byte."""
+    """An upper bound for `count`: a token stands for at least one byte."""
     return len(text) if text.isascii() else len(_encodable(text).encode())
 
 
 def fits(text: str, budget: int) -> bool:
-    """Whether the text costs at most `budget`; short texts are answered without a tokenizer."""
+    """Whether the text costs at most `budget`; short texts need no tokenizer."""
     return bound(text) <= budget or count(text) <= budget
 
 
 def count(text: str) -> int:
-    """Tokens of the text, without the two marks that a model puts around it."""
+    """The text's tokens, without the two marks that a model puts around it."""
     return counts((text,))[0]
 
 
 def counts(texts: Sequence[str]) -> list[int]:
-    """`count` of each; the words not seen before go to the tokenizer at once."""
+    """`count` of each; words not seen before go to the tokenizer in one call."""
     return _words.counts([text.split() for text in texts])
 
 
@@ -45,7 +45,7 @@ def warm() -> None:
 
 
 class _Words:
-    """What words cost, remembered up to a bound."""
+    """What words cost, remembered up to a limit."""
 
     def __init__(self) -> None:
         self._costs: dict[str, int] = {}
@@ -53,7 +53,7 @@ class _Words:
     def counts(self, texts: Sequence[Sequence[str]]) -> list[int]:
         if len(self._costs) > _MOST_WORDS:
             self._costs = {}
-        # A thread that starts over meanwhile must not take these entries away: keep this dictionary.
+        # Keep this dictionary: a thread that starts over meanwhile must not take these entries away.
         costs = self._costs
         unknown = list(dict.fromkeys(word for words in texts for word in words if word not in costs))
         if unknown:
@@ -74,13 +74,13 @@ def _costs(words: Sequence[str]) -> list[int]:
 
 
 def _unknown_cost(span: str) -> int:
-    # WordPiece shrugs off a run of emoji or a word of 500 letters as one unknown token; a language model
-    # cannot, and nobody should fill a context for the price of one. Half the bytes is what such runs cost.
+    # WordPiece treats a run of emoji or a word of 500 letters as one unknown token; a language model does not, and
+    # nobody should be able to fill a context for the price of one. Such runs cost about half their bytes.
     return max(1, bound(span) // 2)
 
 
 def _encodable(text: str) -> str:
-    # Half of a surrogate pair, as broken clients send it, is no text for the tokenizer.
+    # The tokenizer cannot encode half of a surrogate pair, which broken clients send.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -1,1 +1,1 @@
-"""Which of the candidates is meant: pure functions over what a source returned."""
+"""Which candidate the question means: pure functions over what a source returned."""

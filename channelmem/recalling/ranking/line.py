@@ -1,11 +1,11 @@
-"""A line of chat by its text alone: its stems, its words as typed, and how much of it asks.
+"""A line of chat by its text alone: its stems, its words as typed, and how much of it is questions.
 
-Enters: a string, a message's or a topic's. Leaves: stems, or a `LineFeatures`. Nothing here depends on a question, so
-no text is read twice while it stays in the cache.
+Enters: the text of a message or a topic. Leaves: stems, or a `LineFeatures`. Nothing here depends on a question, so no
+text is read twice while it stays in the cache.
 
-Both sides of a comparison must come through here. Redis stems its own full-text index; what it returns is counted again
-with these stems, so that messages of the buffer, the archive and the platform's history are ranked by one measure.
-Irregular forms ("won", "children") meet their base form, which no stemmer knows.
+Both sides of a comparison must come through here. Redis stems its own full-text index; its results are counted again
+with these stems, so that messages from the buffer, the archive and the platform's history are ranked by one measure.
+Irregular forms ("won", "children") map to their base form, which no stemmer does.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def stems(text: str) -> tuple[str, ...]:
-    """The stems of a text in order, stop words left out; the parts of "perl-base5.10" and the "wifi" of "Wi-Fi"
-    follow their whole."""
+    """The stems of a text in order, without stop words; the parts of "perl-base5.10" and the "wifi" of "Wi-Fi" follow
+    the whole word."""
     found: list[str] = []
     for word in _WORD.findall(text.lower()):
         whole = stem(word)
@@ -97,14 +97,14 @@ def forms(text: str) -> frozenset[str]:
 
 
 def emoji_of(text: str) -> tuple[str, ...]:
-    """The emoji of a text that has no word worth looking for, each once; empty for any other text."""
+    """The emoji of a text that has no word worth searching for, each once; empty for any other text."""
     if text.isascii() or stems(text):
         return ()
     return tuple(dict.fromkeys(char for char in text if unicodedata.category(char) == "So"))
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words as written (lower case) that have a stem, each once: what a full-text index is asked for."""
+    """The words as written (lower case) that have a stem, each once: the query for a full-text index."""
     return tuple(dict.fromkeys(word for word in _WORD.findall(text.lower()) if stem(word)))
 
 
@@ -112,14 +112,14 @@ _SENTENCE: Final = re.compile(r"[^.!?]+[.!?]*")
 
 
 class LineFeatures(NamedTuple):
-    """What depends on a text alone."""
+    """What depends only on a text."""
 
     stems: frozenset[str]
     forms: frozenset[str]
-    """Its words as they were typed, in lower case."""
+    """Its words as typed, in lower case."""
     asking: float
     length: int
-    """In words, small ones included."""
+    """In words, including stop words."""
     is_fragment: bool
 
 
@@ -135,7 +135,7 @@ def read_message(message: Message) -> LineFeatures:
 
 
 def forget_read() -> None:
-    """What was removed must not stay in memory for the sake of speed."""
+    """Clears the caches: removed messages must not stay in memory for the sake of speed."""
     for cached in (read, tells, stems):
         cached.cache_clear()
 
@@ -147,7 +147,7 @@ def tells(text: str, pattern: re.Pattern[str]) -> bool:
 
 
 def asking(text: str) -> float:
-    """Share of a text that is questions."""
+    """The share of a text that is questions."""
     if "?" not in text:
         return 0.0
     sentences = [sentence.strip() for sentence in _SENTENCE.findall(text)]

@@ -1,14 +1,14 @@
-"""Ranking: which of these messages is meant? Pure functions over what a search returned.
+"""Ranking: which of these messages does the question mean? Pure functions over what a search returned.
 
-Enters a `Pool` (messages of one or more channels in order, neighbours of the candidates included, with their
-cosine to the topic) and an `RankingQuery` (what the question is about). Leaves scores: one that orders, and one, the
-`evidence`, that can be compared with a threshold because nothing in it depends on the other candidates.
+Enters: a `Pool` (messages of one or more channels in order, including the candidates' neighbours, with their cosine to
+the topic) and a `RankingQuery` (what the question is about). Leaves: two scores. One orders the messages; the other,
+the `evidence`, can be compared with a threshold because nothing in it depends on the other candidates.
 
-People speak in fragments, so a word of the topic counts for a message if it is in the message, else with the
-chance that the message it answers has it (the soft parents that were stored with it), else, more weakly, if a
-neighbour in the same stretch of talk has it. These chances are combined per word as independent reasons
-(1 - product of misses) and weighted by how rare the word is; the cosine is added. The buffer of a busy channel and
-the long archive of two people are ranked by the same formula.
+People speak in fragments, so a word of the topic counts for a message if the message has it, else with the chance that
+the message it answers has it (the soft parents stored with it), else, more weakly, if a neighbour in the same stretch
+of talk has it. These chances are combined per word as independent reasons (1 - product of misses) and weighted by how
+rare the word is; then the cosine is added. The same formula ranks the buffer of a busy channel and the long archive of
+two people.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _LINK: Final = re.compile(r"https?://", re.IGNORECASE)
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
 _MONTHS: Final = tuple(map(stem, _MONTH_NAMES.split()))
 SESSION_S: Final = 3_600.0
-"""A longer silence ends a stretch of talk: what came before it is no neighbour."""
+"""A longer silence ends a stretch of talk: messages before it are not neighbours."""
 THREAD_EVIDENCE: Final = 0.5
-"""Somebody who takes part in a thread probably speaks of what it is about; less surely than by answering it."""
+"""Somebody who takes part in a thread probably talks about its subject, though less surely than by answering it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each ingredient counts. Set by hand while watching the IRC and the LoCoMo figures, so both are development
-    data for them; docs/recall.md says how many settings were compared and what each ingredient brings."""
+    """How much each ingredient counts. Set by hand while watching the IRC and LoCoMo figures, so both are development
+    data for them; docs/recall.md says how many settings were compared and what each ingredient gains."""
 
     words: float = 1.0
     """Coverage of the topic's words, however they reach the message."""
     parent: float = 0.85
-    """A word in the message that this one answers, times the chance that it does."""
+    """A word in the message this one answers, times the probability that it does."""
     near: tuple[float, ...] = (0.7, 0.4, 0.2, 0.1)
     """A word in the 1st, 2nd ... neighbour on either side."""
     near_alone: float = 0.9
@@ -71,19 +71,19 @@ class Weights:
     speaker: float = 0.4
     window: float = 0.2
     date: float = 0.6
-    """A month or year in the topic that is the date of the message."""
+    """A month or year in the topic that matches the date of the message."""
     question: float = 0.1
     question_for_fact: float = 0.2
-    """A message that is only a question: the answer after it is wanted, all the more by one who asks for a fact.
-    Somebody's own question is as good as another line of theirs."""
+    """Penalties for a message that is only a question: the asker needs the answer after it, even more so for a fact.
+    Where a speaker is asked for, their questions are as good as their other lines."""
     fragment: float = 0.2
-    """A message of fewer than three words quotes badly."""
+    """A message of fewer than three words makes a poor quote."""
     answer_kind: float = 0.1
-    """ "When" finds a time, "how many" an amount, "which link" a link."""
+    """ "When" favours a time, "how many" an amount, "which link" a link."""
     relative: float = 0.3
-    """How far coverage is measured against the best candidate instead of the whole topic."""
+    """To what degree coverage is measured against the best candidate instead of the whole topic."""
     said: SpeakerWeights | None = SpeakerWeights()  # noqa: RUF009  (frozen)
-    """What is added where somebody's own words are wanted."""
+    """What is added if the question asks for somebody's own words."""
 
 
 SHIPPED: Final = Weights()
@@ -91,13 +91,13 @@ SHIPPED: Final = Weights()
 
 @dataclass(frozen=True, slots=True)
 class RankingQuery:
-    """What a question is about, as far as ranking cares."""
+    """What ranking needs to know about a question."""
 
     topic: str
     speakers: frozenset[int] = frozenset()
     window: Window = Window()  # noqa: RUF009  (frozen)
     wants_fact: bool = False
-    """Not somebody's words, but what they tell."""
+    """Whether it asks for what somebody's words say, rather than for the words themselves."""
     wants_time: bool = False
     wants_amount: bool = False
     wants_link: bool = False
@@ -105,12 +105,12 @@ class RankingQuery:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Messages in channel order, and their cosine to the topic (NaN without a vector)."""
+    """Messages in channel order, and their cosines to the topic (NaN without a vector)."""
 
     messages: Sequence[Message]
     cosines: Floats
     counts: Mapping[str, int] | None = None
-    """How many messages carry a stem, where the pool is only a part of what was searched."""
+    """How many messages have each stem, if the pool is only part of what was searched."""
     total: int = 0
 
 
@@ -122,13 +122,13 @@ class Scores:
     evidence: Floats
     """The coverage, or half of what the speaker's thread covers, plus half the cosine: comparable between questions."""
     coverage: Floats
-    """Share of the topic in the message and in what it answers. Neighbours order, but are no evidence: the line after a
-    mention is no mention."""
+    """The share of the topic in the message and in what it answers. Neighbours affect the order, but are not evidence:
+    the line after a mention is not a mention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of a pool before any vector is compared: a question's embedding takes longer than this."""
+    """What is known about a pool before any vector is compared: embedding the question takes longer than this."""
 
     score: Floats
     coverage: Floats
@@ -136,12 +136,12 @@ class Reading:
     near: _Near
     replies: Replies
     cosine: float
-    """What the cosine counts for this topic."""
+    """How much the cosine counts for this topic."""
     weights: Weights
     said: SpeakerWeights | None
 
     def scores(self, cosines: Floats) -> Scores:
-        """With the cosines, NaN for a message without a vector."""
+        """The final scores; a message without a vector has a cosine of NaN."""
         cosine = np.fmax(cosines, 0.0)
         score = self.score + self.cosine * (cosine + self.weights.cosine_near * self.near.cosine(cosine))
         if self.said is not None:
@@ -183,19 +183,19 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
 
 
 def _wants_words(ask: RankingQuery) -> bool:
-    """Whether it is somebody's own lines that are compared with each other."""
+    """Whether the comparison is between lines by the same speakers."""
     return bool(ask.speakers) and not ask.wants_fact
 
 
 def order(pool: Pool, scores: Scores) -> list[int]:
-    """Indexes, best first; of equals the newest."""
+    """Indexes, best first; the newest first among equals."""
     times = np.array([message.ts for message in pool.messages])
     best: list[int] = np.lexsort((-times, -scores.rank.round(6))).tolist()
     return best
 
 
 def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) -> list[int]:
-    """The first so many without repeats: the same author saying the same words again."""
+    """The first `limit` messages, skipping repeats: the same author saying the same words again."""
     seen: set[tuple[int, frozenset[str] | str]] = set()
     kept: list[int] = []
     for index in indexes:
@@ -225,13 +225,13 @@ def _present(lines: Sequence[LineFeatures], asked: LineFeatures, topic: Sequence
 
 
 def _shown(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
-    """The same for emoji, which are no words."""
+    """The same for emoji, which are not words."""
     shown = [sign in message.content for message in messages for sign in topic]
     return np.array(shown, float).reshape(len(messages), len(topic))
 
 
 def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, above: Floats, weights: Weights) -> Floats:
-    """Per message and word of the topic: the chance that it or what it answers is about it, or that its date is."""
+    """Per message and word of the topic: the chance that the message, what it answers or its date matches the word."""
     covered = 1.0 - (1.0 - present) * (1.0 - above)
     dated = _dated(messages, topic)
     return covered if dated is None else np.maximum(covered, weights.date * dated)
@@ -243,7 +243,7 @@ def _near_share(people: int, weights: Weights) -> float:
 
 
 class _Near(NamedTuple):
-    """What the neighbours in the same stretch of talk lend."""
+    """What the neighbours in the same stretch of talk contribute."""
 
     stretch: NDArray[np.int64]
     share: float
@@ -267,7 +267,7 @@ class _Near(NamedTuple):
 
 
 def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
-    """The number of the stretch that each message belongs to."""
+    """The number of each message's stretch."""
     breaks = [
         abs(after.ts - before.ts) > SESSION_S or after.channel_id != before.channel_id
         for before, after in pairwise(messages)
@@ -276,7 +276,7 @@ def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
 
 
 def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
-    """What each word of the topic counts: inverse document frequencies as in BM25."""
+    """How much each word of the topic counts: inverse document frequencies as in BM25."""
     frequency = present.sum(axis=0)
     total = max(pool.total, len(pool.messages))
     if pool.counts is not None:
@@ -287,7 +287,7 @@ def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
 
 
 def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
-    """1 where a month or a year of the topic is the message's own; None if the topic has neither."""
+    """1 where a month or year in the topic matches the message's date; None if the topic has neither."""
     months = {column: _MONTHS.index(word) + 1 for column, word in enumerate(topic) if word in _MONTHS}
     years = {column: int(word) for column, word in enumerate(topic) if word.isdecimal() and len(word) == 4}
     if not months and not years:
@@ -304,7 +304,7 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
 def _situation(
     messages: Sequence[Message], lines: Sequence[LineFeatures], ask: RankingQuery, weights: Weights
 ) -> Floats:
-    """What speaks for a message apart from its words: who, when, and what kind of line it is."""
+    """Evidence for a message apart from its words: who wrote it, when, and what kind of line it is."""
     question = weights.question_for_fact if ask.wants_fact else 0.0 if ask.speakers else weights.question
     score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])
     if len(ask.speakers) == 1:

@@ -1,7 +1,7 @@
-"""Who probably answers whom within a pool: what flows along the soft links of `Message.parents`.
+"""Who probably answers whom within a pool: values that flow along the soft links of `Message.parents`.
 
-Enters: messages. Leaves: for numbers that belong to messages (a word is there or not, a cosine) what a message's
-parents have, or what is said anywhere in its thread, each weighted by the chance of the links on the way.
+Enters: messages. Leaves: for a value per message (whether it has a word, its cosine), what its parents have, or what
+anybody in its thread has, each weighted by the probability of the links on the way.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 STEPS: Final = 3
-"""How many links up and down a thread is followed; the chances have thinned out by then."""
+"""How many links up and down a thread to follow; the probabilities have thinned out by then."""
 LEAST: Final = 0.01
-"""Chances below carry nothing worth the time."""
+"""Links with a lower probability are not worth the time."""
 
 
 class Replies(NamedTuple):
-    """The links within a pool, one place of each array for each: at most three per message, so no matrix is made."""
+    """The links within a pool, as parallel arrays: a message has at most three, so a matrix would be mostly empty."""
 
     answering: Places
     answered: Places
@@ -43,11 +43,11 @@ class Replies(NamedTuple):
         return cls(np.array(rows, np.int64), np.array(parents, np.int64), np.array(chances, float))
 
     def above(self, values: Floats) -> Floats:
-        """For each message what that has which it answers, times the chance; a row of `values` is a message."""
+        """For each message, the values of what it answers, times the probability; each row of `values` is a message."""
         return self._flow(values, self.answered, self.answering)
 
     def around(self, values: Floats) -> Floats:
-        """For each message what its thread has, at most 1: all flows up to what was answered, and down again."""
+        """For each message, what its thread has, at most 1: values flow up to what was answered, and down again."""
         gathered = self._flowed(values, self.answering, self.answered)
         return self._flowed(gathered, self.answered, self.answering)
 
@@ -61,7 +61,7 @@ class Replies(NamedTuple):
     def _flow(self, values: Floats, source: Places, target: Places) -> Floats:
         if values.ndim == 1:
             flow = np.bincount(target, self.chances * values[source], minlength=len(values))
-            return flow.astype(float, copy=False)  # it is float already, which its stub does not know
+            return flow.astype(float, copy=False)  # already float, but its stub does not say so
         reached = np.empty(values.shape)
         for column, part in enumerate(values.T):
             reached[:, column] = self._flow(part, source, target)

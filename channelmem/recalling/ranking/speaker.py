@@ -1,11 +1,12 @@
-"""What speaks for a line when somebody's own words are wanted ("what did Ann say about grub?"), beside the formula.
+"""Extra evidence for a line when the question asks for somebody's own words ("what did Ann say about grub?").
 
-Enters: what `rank` knows of the pool. Leaves: a number per message to add to its score. The formula asks how much of
-the topic a line covers. People answer without repeating the topic, and are asked for with words from all over the
-exchange, so here the rest of the thread counts as well, and which of the speaker's lines a word singles out.
+Enters: what `rank` knows about the pool. Leaves: a number per message to add to its score. The formula in `rank`
+measures how much of the topic a line covers. But people answer without repeating the topic, and questions use words
+from all over the exchange, so the rest of the thread counts here too, and so do words that single out one of the
+speaker's lines.
 
 The weights are fitted by scripts/train_rank.py to questions made from #ubuntu and four other IRC channels (Kummerfeld
-et al., ACL 2019; Gouravajhala et al., ALTA 2023; CC BY 4.0). None is negative: no evidence speaks against a line.
+et al., ACL 2019; Gouravajhala et al., ALTA 2023; CC BY 4.0). None is negative: no feature is evidence against a line.
 """
 
 from __future__ import annotations
@@ -23,52 +24,52 @@ from channelmem.recalling.ranking.reply_graph import Replies
 Floats = NDArray[np.float64]
 
 LONG: Final = 8
-"""A line of so many words is as good as a longer one."""
+"""A line with this many words is as good as a longer one."""
 OLD: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class SpeakerWeights:
-    """What each is worth beside a wholly covered topic, which is 1."""
+    """What each feature is worth, relative to a fully covered topic, which is 1."""
 
     literal: float = 0.31
-    """The topic's word exactly as it was typed: who asks about "connection" does not mean "I can connect"."""
+    """The topic's word exactly as it was typed: a question about "connection" does not mean "I can connect"."""
     unique: float = 0.16
-    """A word that no other line of the speaker has."""
+    """A word that no other line by the speaker has."""
     rarest: float = 0.30
     """The rarest word of the topic rather than many common ones."""
     thread: float = 0.79
-    """Words missing here, but said in the same thread. Counts in company: a talk of two is all one thread."""
+    """Words missing here, but said in the same thread. Counts only in company: a talk of two is all one thread."""
     parent_cosine: float = 0.45
-    """What it answers is near the topic."""
+    """The message it answers is close to the topic."""
     length: float = 0.30
-    """A few words tell little, unless they are the topic's."""
+    """A few words say little, unless they are the topic's."""
     age: float = 0.20
-    """Off for each fifty messages that came later."""
+    """Subtracted once the message is OLD messages old, and in proportion before that."""
 
 
 class TopicWords(NamedTuple):
     """A topic's words and where they are."""
 
     present: Floats
-    """Message by word: 1 where it is."""
+    """Message by word: 1 if the message has the word."""
     literal: Floats
     rarity: Floats
 
 
 class PoolFeatures(NamedTuple):
-    """The pool around the words."""
+    """The rest of what the features need to know about the pool."""
 
     lines: Sequence[LineFeatures]
     mine: NDArray[np.bool_]
-    """Which lines are the speaker's."""
+    """Which lines the speaker wrote."""
     replies: Replies
     cosine: Floats
     people: int
 
 
 def columns(words: TopicWords, scene: PoolFeatures) -> Floats:
-    """A row per field of `SpeakerWeights`, a column per message."""
+    """One row per field of `SpeakerWeights`, one column per message."""
     share = words.rarity / max(float(words.rarity.sum()), 1e-9)
     alone = share * (words.present[scene.mine].sum(axis=0) == 1)
     company = 1.0 - min(1.0, 2.0 / max(1, scene.people))

@@ -1,5 +1,5 @@
-"""Candidates from the archive: nearest and best by words, once as they are and once within speaker and window; then
-their neighbours, whose words may raise them or be the answer."""
+"""Candidates from the archive: the best by meaning and by words, once from everybody and once within speaker and
+window; then their neighbours, whose words may raise a candidate's rank or be the answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from channelmem.types import Hit, Message, Source, SourceReport
 
 NEIGHBOURS = 4
 WITH_NEIGHBOURS = 120
-"""The best candidates by themselves, of which neighbours are read."""
+"""How many of the best candidates get their neighbours read."""
 
 
 class Archive:
@@ -80,7 +80,7 @@ def _ids_by_channel(messages: Iterable[Message]) -> dict[int, list[int]]:
 
 
 def _merged(hits: Iterable[Hit]) -> list[Hit]:
-    """Each message once, with the similarity that any query knew."""
+    """Each message once, with its similarity if any query had one."""
     best: dict[int, Hit] = {}
     for hit in hits:
         known = best.get(hit.message.id)
@@ -90,7 +90,8 @@ def _merged(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
-    """The pool with neighbours. What the vector search left out has the cosine of the last one it let in, at most."""
+    """The pool with neighbours. A message that the vector search left out gets the lowest cosine it returned, the most
+    it can have."""
     cosine = {one.id: value for one, value in zip(pool.messages, pool.cosines.tolist(), strict=True)}
     wide = pool_of({one.id: one for one in (*near, *pool.messages)}, cosine)
     return Pool(wide.messages, np.nan_to_num(wide.cosines, nan=floor), pool.counts, pool.total)

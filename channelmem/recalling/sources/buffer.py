@@ -1,4 +1,4 @@
-"""Candidates from the buffer: the whole view of the channel in one round trip, with everybody's words."""
+"""Candidates from the buffer: everybody's messages in the channel, read in one round trip."""
 
 from __future__ import annotations
 

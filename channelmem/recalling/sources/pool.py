@@ -1,8 +1,8 @@
-"""What all sources of candidates share: what is asked of them, and how it comes back.
+"""What all sources of candidates share: their input and their output.
 
-Enters: a `Lookup` (the question as recall asks it). Leaves: a `Gathered`: a `Pool` in channel order and what was looked
-at. The pool holds the neighbours too, since a message may be found by the words of another: nothing is narrowed to the
-speaker here.
+Enters: a `Lookup` (the question as recall asks it). Leaves: a `Gathered`: a `Pool` in channel order, and what was
+searched. The pool includes neighbours, since a message may be found by the words of another, so nothing is narrowed to
+the speaker here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from channelmem.store.search import BufferView, Query, Search
 from channelmem.types import Hit, Message, Question, Route, Source, SourceReport, Window
 
 CANDIDATES = 250
-"""How many the index is asked for by meaning, and how many by words; LoCoMo's recall stops growing there."""
+"""How many candidates to request from the index by meaning, and again by words; more do not improve LoCoMo's recall."""
 EMBED_PENDING = 64
-"""How many messages that still wait for their vector one question embeds itself, at most."""
+"""The most messages without a vector that one question embeds itself."""
 
 Vector = NDArray[np.float32]
 Topic = asyncio.Future[Vector]
@@ -54,7 +54,7 @@ class Gathered:
     pool: Pool
     report: SourceReport
     view: BufferView | None = None
-    """Where the pool is one: it was read without waiting for the model, so its cosines are still to be computed."""
+    """Set if the pool is a view: it was read without waiting for the model, so its cosines are not computed yet."""
 
 
 class CandidateSource(Protocol):
@@ -64,7 +64,7 @@ class CandidateSource(Protocol):
         """Newest first, within speaker and window."""
 
     async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
-        """Candidates for a topic, which is awaited as late as possible: the channel is read while the model works."""
+        """Candidates for a topic. Awaits the topic as late as possible, to read the channel while the model runs."""
 
 
 class Cosines:
@@ -74,7 +74,7 @@ class Cosines:
         self._embedder, self._wait_s = embedder, wait_s
 
     async def of(self, messages: Sequence[Message], vector: Vector | None) -> Floats:
-        """For messages that no index has yet: newest first, bounded in number and time; NaN for the rest."""
+        """For messages not indexed yet: newest first, bounded in number and time; NaN for the rest."""
         cosines = np.full(len(messages), np.nan)
         if not messages or vector is None:
             return cosines
@@ -84,13 +84,13 @@ class Cosines:
                 texts = [_searchable(messages[i]) for i in newest]
                 cosines[newest] = await self._embedder.embed_messages(texts) @ vector
         except (TimeoutError, *FAILURES):
-            # Their words still count; waiting longer would make everybody's question slow. A text that the model
-            # fails on never gets its vector (the worker says which), and must not fail every question near it.
+            # Their words still count; waiting longer would slow down everybody's questions. A text that the model
+            # fails on never gets a vector (the worker logs which one), and must not fail every question near it.
             pass
         return cosines
 
     async def gathered(self, gathered: Gathered, topic: Topic) -> Floats:
-        """For what a source gathered; here at the latest the model is waited for."""
+        """For what a source gathered; this is the last point that waits for the model."""
         if gathered.view is None:
             return gathered.pool.cosines
         messages, vector = gathered.view.messages, await vector_of(topic)
@@ -111,12 +111,12 @@ def stored_query(lookup: Lookup, source: Source) -> Query:
 async def newest_stored(
     search: Search, lookup: Lookup, limit: int, source: Source
 ) -> tuple[list[Message], SourceReport]:
-    """Newest first, within speaker and window, and what that says of the source."""
+    """Newest first, within speaker and window, with a report on the source."""
     query = replace(
         stored_query(lookup, source),
         window=lookup.route.window,
         author_ids=tuple(person.id for person in lookup.route.speakers),
-        limit=limit + 2,  # the question may be among them, and one more tells that there are more
+        limit=limit + 2,  # one for the question itself, and one to see whether there are more
     )
     newest = [message for message in await search.newest(query) if message.id != lookup.question.id]
     return newest[:limit], SourceReport(source, len(newest), min((one.ts for one in newest), default=None))
@@ -125,7 +125,7 @@ async def newest_stored(
 async def indexed_pool(
     hits: Sequence[Hit], pending: Sequence[Message], vector: Vector | None, cosines: Cosines
 ) -> Pool:
-    """Hits of the index, and what is visible but still waits for its vector."""
+    """The index's hits, and messages that are visible but still waiting for their vector."""
     cosine = {hit.message.id: hit.similarity for hit in hits if hit.similarity is not None}
     late = [one for one in pending if one.id not in cosine]
     cosine |= dict(zip((one.id for one in late), (await cosines.of(late, vector)).tolist(), strict=True))
@@ -133,7 +133,7 @@ async def indexed_pool(
 
 
 async def vector_of(topic: Topic) -> Vector | None:
-    """None where the model fails on the question: its words still count. What models raise has nothing in common."""
+    """None if the model fails on the question: its words still count. Models' errors share no base class."""
     if not topic.done():
         await asyncio.wait((topic,))
     error = topic.exception()
@@ -148,7 +148,7 @@ def _searchable(message: Message) -> str:
 
 
 def asked_for(topic: str) -> tuple[str, ...]:
-    """What the full-text index is asked for."""
+    """What to search the full-text index for."""
     return words(topic) or emoji_of(topic)
 
 
@@ -158,7 +158,7 @@ def flagged(message: Message) -> bool:
 
 
 def linked(messages: Iterable[Message], networks: Networks | None = None) -> list[Message]:
-    """Messages that came without links, with what they probably answer."""
+    """Messages that have no links yet, with what they probably answer."""
     linker = Linker(networks=networks)
     in_order = sorted(messages, key=lambda one: (one.ts, one.id))
     found = guess([linker.hear(message) for message in in_order], networks)
@@ -172,8 +172,8 @@ def pool_of(known: Mapping[int, Message], cosine: Mapping[int, float]) -> Pool:
 
 
 def wanted(messages: Sequence[Message], lookup: Lookup) -> list[bool]:
-    """Which messages may be a hit: by the speakers (anybody if none is named) and within the window where these bind,
-    not the question itself, and of what was said to the bot only what was asked for."""
+    """Which messages may be hits: by the speakers (anybody if none is named) and within the window if the route binds;
+    never the question itself, and messages to the bot only if the question is about them."""
     route, to_bot, question_id = lookup.route, lookup.route.to_bot, lookup.question.id
     speakers = {person.id for person in route.speakers} if route.binds else ()
     window = route.window if route.binds else Window()
