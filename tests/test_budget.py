@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelmem.telling import tokens
-from channelmem.telling.budget import MARKS_AROUND_A_TEXT, Block, Draft, Row, Section, fit, overflows
+from channelmem.telling.budget import MARKS_AROUND_A_TEXT, Block, BudgetRow, Draft, Section, fit, overflows
 
 
 def section(head: str, *words: str) -> Section:
-    rows = tuple(Row("- ", text) for text in words)
+    rows = tuple(BudgetRow("- ", text) for text in words)
     return Section(head, rows, tuple(range(len(rows))), len(rows))
 
 
@@ -19,7 +19,7 @@ def draft(*near: Section, ambient: tuple[Block, ...] = (), more: int = 0) -> Dra
 
 
 def block(head: str, *words: str) -> Block:
-    return Block(head, tuple(Row("  ", text) for text in words), ("",) * len(words))
+    return Block(head, tuple(BudgetRow("  ", text) for text in words), ("",) * len(words))
 
 
 def cost(text: str) -> int:
@@ -36,14 +36,14 @@ def test_all_of_it_fits_into_exactly_what_it_costs() -> None:
 
 
 def test_the_most_important_rows_stay_and_are_read_in_their_order() -> None:
-    rows = tuple(Row("- ", word) for word in ("a", "b", "c", "d"))
+    rows = tuple(BudgetRow("- ", word) for word in ("a", "b", "c", "d"))
     ranked = Section("head", rows, (2, 0, 3, 1), 4)
     text = "head\n- a\n- c\n... 2 more messages"
     assert fit(draft(ranked), cost(text)) == text
 
 
 def test_extra_rows_go_first_and_are_not_counted_as_left_out() -> None:
-    rows = tuple(Row("- ", word) for word in ("extra", "main"))
+    rows = tuple(BudgetRow("- ", word) for word in ("extra", "main"))
     assert fit(draft(Section("head", rows, (1, 0), 1)), cost("head\n- main")) == "head\n- main"
 
 
@@ -60,7 +60,7 @@ def test_a_section_without_room_for_a_row_still_says_how_much_there_is() -> None
 
 
 def test_the_foot_of_a_section_is_never_cut_off() -> None:
-    rows = tuple(Row("<r>", f"word {i}", "</r>", xml=True) for i in range(20))
+    rows = tuple(BudgetRow("<r>", f"word {i}", "</r>", xml=True) for i in range(20))
     whole = Section("<x>", rows, tuple(range(20)), 20, "</x>")
     for budget in range(200):
         text = fit(draft(whole), budget)
@@ -69,7 +69,7 @@ def test_the_foot_of_a_section_is_never_cut_off() -> None:
 
 
 def test_a_thread_keeps_its_newest_lines_and_tells_no_pause_before_the_first() -> None:
-    rows = tuple(Row("  ", word) for word in ("one", "two", "three"))
+    rows = tuple(BudgetRow("  ", word) for word in ("one", "two", "three"))
     thread = Block("thread", rows, ("", "  --- 1 day later ---", "  --- 2 days later ---"))
     text = "[wide]\n\nthread\n  three\n\n... 2 more messages"
     assert fit(draft(ambient=(thread,)), cost(text) + tokens.count("--- 2 days later ---")) == text

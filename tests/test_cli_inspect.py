@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from channelmem.cli import inspect as cli_inspect
-from channelmem.ops.inspect import Row
+from channelmem.ops.inspect import BufferRow
 from channelmem.types import Hit, Message
 
 TALK = "the bridge opens in may, or so they say in the office; " * 4
 GUILD, CHANNEL = 811_111_111_111_111_111, 922_222_222_222_222_222
 LONG = Message(GUILD, CHANNEL, 1_428_000_000_000_000_001, 5, "a name as long as Discord allows", TALK, 1_700_000_000.0)
-BUFFERED = cli_inspect._buffered(Row(LONG, embedded=True, ttl_s=6 * 86_400 + 3_700))
+BUFFERED = cli_inspect._buffered(BufferRow(LONG, embedded=True, ttl_s=6 * 86_400 + 3_700))
 SIMILAR = cli_inspect._similar(Hit(LONG, 0.9, similarity=0.9, age_s=86_400.0 * 3))
 
 

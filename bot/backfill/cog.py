@@ -60,7 +60,7 @@ class ChannelPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BackfillProgress:
     """Channel ids that one run over a guild has finished, and those whose gap it recorded."""
 
     done: set[int] = field(default_factory=set)
@@ -118,7 +118,7 @@ class Backfill(commands.Cog):
 
     async def run(self, guild: discord.Guild) -> None:
         """Closes all gaps of a guild: first the fresh ones, then those an earlier run left open."""
-        progress = Progress()
+        progress = BackfillProgress()
         for wait_s in ATTEMPTS_AFTER_S:
             await asyncio.sleep(wait_s)
             await self._until_redis_is_up(guild.id)
@@ -138,7 +138,7 @@ class Backfill(commands.Cog):
                 log.warning("backfill postponed", guild_id=guild_id, problem=RedisUnavailableError.__name__)
             await asyncio.sleep(REDIS_RETRY_S)
 
-    async def _attempt(self, guild: discord.Guild, progress: Progress) -> bool:
+    async def _attempt(self, guild: discord.Guild, progress: BackfillProgress) -> bool:
         """True if no channel is left to fetch or to compare."""
         wanted = [c for c in message_channels(guild) if self._is_wanted(c) and c.id not in progress.done]
         try:
@@ -153,7 +153,7 @@ class Backfill(commands.Cog):
     def _is_wanted(self, channel: MessageChannel) -> bool:
         return is_remembered(channel, self.settings) and can_read(channel, channel.guild.me)
 
-    async def _plan(self, channel: MessageChannel, left: IdRange | None, progress: Progress) -> ChannelPlan:
+    async def _plan(self, channel: MessageChannel, left: IdRange | None, progress: BackfillProgress) -> ChannelPlan:
         """What was missed just now, then what an earlier run left open."""
         fresh = await self._fresh(channel) if self._fetches_new and channel.id not in progress.recorded else None
         missing = _merge(fresh, left)
@@ -170,7 +170,7 @@ class Backfill(commands.Cog):
             return None  # nothing was said since: no request needed
         return IdRange(first_heard, stored or 0)
 
-    async def _carry_out(self, plan: ChannelPlan, progress: Progress) -> bool:
+    async def _carry_out(self, plan: ChannelPlan, progress: BackfillProgress) -> bool:
         """A channel that fails keeps its recorded gap and does not stop the others."""
         async with self._slots:
             try:
@@ -180,7 +180,7 @@ class Backfill(commands.Cog):
                 return False
             return True
 
-    async def catch_up(self, plan: ChannelPlan, progress: Progress) -> None:
+    async def catch_up(self, plan: ChannelPlan, progress: BackfillProgress) -> None:
         """Fetches what is missing and applies missed edits and deletes on the way."""
         channel = plan.channel
         stored = await self._reconciler.stored(channel)

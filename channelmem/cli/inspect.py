@@ -18,7 +18,7 @@ from rich.table import Table
 from channelmem.cli.show import to_json
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
-from channelmem.ops.inspect import Row, open_inspector
+from channelmem.ops.inspect import BufferRow, open_inspector
 from channelmem.settings import load_settings
 from channelmem.types import Hit, Source
 
@@ -97,7 +97,7 @@ async def _rows(channel: int | None, near: int | None, limit: int, source: Sourc
         return [_buffered(row) for row in await inspector.rows(guild_id, channel, limit, source)]
 
 
-def _buffered(row: Row) -> dict[str, Any]:
+def _buffered(row: BufferRow) -> dict[str, Any]:
     message = row.message
     return {
         "id": message.id,

@@ -36,7 +36,7 @@ _FIRST_ID = 10
 _LATEST = 1e11  # the year 5138: a larger number is probably milliseconds
 
 
-class Row(TypedDict):
+class RoutedRow(TypedDict):
     """A route as one JSON object."""
 
     q: str
@@ -106,10 +106,10 @@ def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
     )
 
 
-def as_row(question: str, found: Route, scene: Scene) -> Row:
+def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
     """The route in the format of the evaluation files."""
     names = {scene.asker: "@asker", BOT: "@bot"}
-    return Row(
+    return RoutedRow(
         q=question,
         route=found.kind.value,
         mode=found.mode.value,
@@ -175,7 +175,7 @@ def _lines() -> Iterator[str]:
         raise ChannelmemError("Standard input is not valid UTF-8; convert it first, for example with iconv.") from error
 
 
-def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Row:
+def _routed(line: str, given: Mapping[str, str], settings: Settings) -> RoutedRow:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -187,7 +187,7 @@ def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Row:
     return as_row(question, decide(question, scene), scene)
 
 
-def _show(row: Row) -> None:
+def _show(row: RoutedRow) -> None:
     table = Table(show_header=False, box=None)
     for name in ("route", "mode", "speakers", "topic"):
         value = row[name]

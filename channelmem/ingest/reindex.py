@@ -1,7 +1,7 @@
 """Reindex: gives every message a vector of another model. In: that model's embedder. Out: how many messages were
 embedded, and how many the model failed on.
 
-The old vectors serve until the end. Progress is recorded in Redis (the next version in the meta key, the new vectors on
+The old vectors serve until the end. ReindexProgress is recorded in Redis (the next version in the meta key, the new vectors on
 the documents), so an interrupted reindex continues where it stopped. One script switches index alias, model and version
 together; processes that still use the old model then get IndexMismatchError. Finally the old index and field are
 removed, along with anything left by an unfinished reindex to another model.
@@ -35,10 +35,10 @@ WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
 
-Row = tuple[bytes, bytes, bytes]
+MessageRow = tuple[bytes, bytes, bytes]
 """Name, revision and text of a message."""
 
-Progress = Callable[[str, int, int], None]
+ReindexProgress = Callable[[str, int, int], None]
 """Called with the step ('embed', 'build' or 'clean'), how much is done, and the total."""
 
 
@@ -58,7 +58,7 @@ def silent(_step: str, _done: int, _total: int) -> None:
     pass
 
 
-async def reindex(redis: Redis, settings: Settings, embedder: Embedder, *, progress: Progress = silent) -> Done:
+async def reindex(redis: Redis, settings: Settings, embedder: Embedder, *, progress: ReindexProgress = silent) -> Done:
     """Embeds nothing if every vector is already of this model."""
     done = Done()
     for bucket in range(settings.buckets):
@@ -75,7 +75,7 @@ class Reindex:
     settings: Settings
     embedder: Embedder
     keys: Keys
-    progress: Progress
+    progress: ReindexProgress
 
     async def run(self) -> Done:
         meta = await self._meta()
@@ -146,11 +146,11 @@ class Reindex:
 
     async def _embed_all(self, version: int) -> Done:
         done = total = 0
-        given_up: set[Row] = set()
+        given_up: set[MessageRow] = set()
         while True:
             # Messages that the model failed on come up again every time.
             left, *flat = await self._step("todo", version, BATCH + len(given_up))
-            rows: list[Row] = list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+            rows: list[MessageRow] = list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
             todo = [row for row in rows if row not in given_up]
             total = max(total, done + left)
             self.progress("embed", done + len(rows) - len(todo), total)
@@ -160,7 +160,7 @@ class Reindex:
             given_up |= {row for row, vector in zip(todo, vectors, strict=True) if vector is None}
             done += await self._write(version, zip(todo, vectors, strict=True))
 
-    async def _embed(self, rows: Sequence[Row]) -> Sequence[NDArray[np.float32] | None]:
+    async def _embed(self, rows: Sequence[MessageRow]) -> Sequence[NDArray[np.float32] | None]:
         """A vector for each, or None."""
         if not rows:
             return []
@@ -169,7 +169,7 @@ class Reindex:
         except FAILURES:
             return [await embed_alone(self.embedder, name.decode(), text.decode()) for name, _, text in rows]
 
-    async def _write(self, version: int, embedded: Iterable[tuple[Row, NDArray[np.float32] | None]]) -> int:
+    async def _write(self, version: int, embedded: Iterable[tuple[MessageRow, NDArray[np.float32] | None]]) -> int:
         """Returns how many have a vector."""
         rows = [(*row[:2], vector.astype(np.float16).tobytes()) for row, vector in embedded if vector is not None]
         for at in range(0, len(rows), WRITE):

@@ -64,7 +64,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Progress:
+class WorkerCounts:
     """What a worker has done so far."""
 
     embedded: int = 0
@@ -88,7 +88,7 @@ class Worker:
         claim_idle_s: float = CLAIM_IDLE_S,
     ) -> None:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self.progress = Progress()
+        self.progress = WorkerCounts()
         self._store = store
         self._buckets = store.buckets
         self._embedder = embedder

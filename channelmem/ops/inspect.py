@@ -24,7 +24,7 @@ from channelmem.types import Hit, Message, Source
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BufferRow:
     """One message of a channel, as stored in Redis."""
 
     message: Message
@@ -64,7 +64,7 @@ class Inspector:
     async def guild_of(self, channel_id: int) -> int | None:
         return next((one.guild_id for one in await self.channels() if one.channel_id == channel_id), None)
 
-    async def rows(self, guild_id: int, channel_id: int, limit: int, source: Source) -> list[Row]:
+    async def rows(self, guild_id: int, channel_id: int, limit: int, source: Source) -> list[BufferRow]:
         """Newest first."""
         query = Query(guild_id, (channel_id,), limit=limit, flagged=True, source=source)
         messages = await self._search.newest(query)
@@ -76,7 +76,7 @@ class Inspector:
                 pipe.pttl(key)
             replies: list[Any] = await answered(pipe.execute())
         return [
-            Row(message, bool(embedded), max(0, ttl_ms) / 1000)
+            BufferRow(message, bool(embedded), max(0, ttl_ms) / 1000)
             for message, embedded, ttl_ms in zip(messages, replies[::2], replies[1::2], strict=True)
         ]
 

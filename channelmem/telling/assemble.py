@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from channelmem.durations import human_age
-from channelmem.telling.budget import Block, Draft, Row, Section, fit, overflows
+from channelmem.telling.budget import Block, BudgetRow, Draft, Section, fit, overflows
 from channelmem.telling.quote import MINOR_S, ago, cut, escape_xml, flatten, marker, named, relevance
 from channelmem.telling.references import inline
 from channelmem.telling.threads import Forest, Names, label
@@ -109,7 +109,7 @@ class _Writer:
         words = self._words(question.text, QUESTION_CHARS)
         asker = self._names.person(question.asker_id, question.asker)
         if words:
-            yield _section(QUESTION, [Row(f"- {asker} ({self._age(question.ts)}): ", words)])
+            yield _section(QUESTION, [BudgetRow(f"- {asker} ({self._age(question.ts)}): ", words)])
 
     def _chain(self) -> Section:
         rows = [
@@ -119,14 +119,14 @@ class _Writer:
         newest_first = tuple(reversed(range(len(rows))))
         return replace(_section(CHAIN, rows), priority=newest_first, more_first=True)
 
-    def _reference(self, number: int, message: Message) -> Row:
+    def _reference(self, number: int, message: Message) -> BudgetRow:
         question = self._parts.question
         kind = "reply" if question is not None and question.reply_to == message.id else "link"
         start = (
             f'<reference id="{number}" kind="{kind}" author="{escape_xml(self._names.of(message))}"'
             f' time="{_iso(message.ts, self._parts.tz)}" location="{escape_xml(self._location(message))}">'
         )
-        return Row(start, cut(self._flat(message.content), REFERENCE_CHARS), "</reference>", xml=True)
+        return BudgetRow(start, cut(self._flat(message.content), REFERENCE_CHARS), "</reference>", xml=True)
 
     def _location(self, message: Message) -> str:
         channel = flatten(self._parts.channels.get(message.channel_id, ""))
@@ -139,7 +139,7 @@ class _Writer:
     def _hits(self) -> Section:
         """Hits by rank, each with its neighbours in order of time."""
         topical = self._parts.route is None or self._parts.route.mode is Mode.TOPIC
-        rows: list[Row] = []
+        rows: list[BudgetRow] = []
         main: list[int] = []
         shown = {hit.message.id for hit in self._parts.hits}
         for hit in self._parts.hits:
@@ -155,20 +155,20 @@ class _Writer:
         extra = sorted(set(range(len(rows))) - set(main))
         return Section(HITS, tuple(rows), (*main, *extra), len(main))
 
-    def _neighbour(self, message: Message) -> Row:
+    def _neighbour(self, message: Message) -> BudgetRow:
         return self._dated(message, self._words(message.content, self._parts.hit_chars))
 
-    def _dated(self, message: Message, words: str, mark: str = "") -> Row:
-        return Row(f"- {self._names.of(message)} ({self._age(message.ts)}){mark and f' {mark}'}: ", words)
+    def _dated(self, message: Message, words: str, mark: str = "") -> BudgetRow:
+        return BudgetRow(f"- {self._names.of(message)} ({self._age(message.ts)}){mark and f' {mark}'}: ", words)
 
-    def _said(self, message: Message) -> Row:
-        return Row(f"  {self._names.of(message)}: ", self._words(message.content, THREAD_CHARS))
+    def _said(self, message: Message) -> BudgetRow:
+        return BudgetRow(f"  {self._names.of(message)}: ", self._words(message.content, THREAD_CHARS))
 
-    def _standalone(self, message: Message) -> Row:
+    def _standalone(self, message: Message) -> BudgetRow:
         words = self._words(message.content, THREAD_CHARS)
         # A bare text must not begin like one of our lines ("bob: ..."); if it might, its author comes before it.
         bare = words[:1].isalnum() and not _COLON.search(words[:_NAME_REACH])
-        return Row("  ", words) if bare else self._said(message)
+        return BudgetRow("  ", words) if bare else self._said(message)
 
     def _words(self, text: str, chars: int) -> str:
         return _TAG.sub("&lt;", cut(self._flat(text), chars))
@@ -181,7 +181,7 @@ class _Writer:
         return human_age(self._parts.now - ts)
 
 
-def _section(head: str, rows: list[Row]) -> Section:
+def _section(head: str, rows: list[BudgetRow]) -> Section:
     return Section(head, tuple(rows), tuple(range(len(rows))), len(rows))
 
 

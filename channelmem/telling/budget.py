@@ -23,7 +23,7 @@ _Costs = Callable[[Sequence[str]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BudgetRow:
     """One line: our own text before and after, a person's words between."""
 
     start: str
@@ -35,7 +35,7 @@ class Row:
     def __str__(self) -> str:
         return f"{self.start}{escape_xml(self.words) if self.xml else self.words}{self.end}"
 
-    def shorter(self, chars: int) -> Row:
+    def shorter(self, chars: int) -> BudgetRow:
         return replace(self, words=cut(self.words, chars))
 
 
@@ -44,7 +44,7 @@ class Section:
     """Rows in the order they are read, and in the order they matter."""
 
     head: str
-    rows: tuple[Row, ...]
+    rows: tuple[BudgetRow, ...]
     priority: tuple[int, ...]
     """Positions in `rows`, the most important first."""
     counting: int
@@ -63,7 +63,7 @@ class Block:
     """A thread: its newest messages matter most, and come last."""
 
     head: str
-    rows: tuple[Row, ...]
+    rows: tuple[BudgetRow, ...]
     gaps: tuple[str, ...]
     """The pause marker before each row; empty for no pause."""
     foot: str = ""
@@ -135,9 +135,9 @@ def _fit_section(section: Section, room: int, costs: _Costs) -> tuple[list[str],
     return [line for line in (section.head, *body, section.foot) if line], used
 
 
-def _fit_rows(section: Section, room: int, omission: int, costs: _Costs) -> tuple[dict[int, Row], int]:
+def _fit_rows(section: Section, room: int, omission: int, costs: _Costs) -> tuple[dict[int, BudgetRow], int]:
     each = costs([str(row) for row in section.rows])
-    kept: dict[int, Row] = {}
+    kept: dict[int, BudgetRow] = {}
     used = 0
     for place, at in enumerate(section.priority, 1):
         row, cost = section.rows[at], each[at]
@@ -152,7 +152,7 @@ def _fit_rows(section: Section, room: int, omission: int, costs: _Costs) -> tupl
     return kept, used
 
 
-def _squeezed(row: Row, room: int, costs: _Costs) -> tuple[Row, int]:
+def _squeezed(row: BudgetRow, room: int, costs: _Costs) -> tuple[BudgetRow, int]:
     chars = len(row.words) // 2
     while chars >= _SHORTEST_CHARS:
         shorter = row.shorter(chars)
