@@ -1,8 +1,8 @@
 """The forms a question about the conversation can take, as patterns over the letters of `lexicon`.
 
-Leaves: `CLAUSES`, in order of how sure a form is, and `Finding`, one that was found. What each form still has to
-prove is in `clues`. "_" in a pattern stands for what people put between the parts of a clause: adverbs, time
-words, fillers, asides.
+Leaves: `CLAUSES`, surest form first, and `Finding`, a form found in a question. `clues` says what each form still has
+to prove. "_" in a pattern stands for what people put between the parts of a clause: adverbs, time words, fillers,
+asides.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _SUBJECT = f"(?P<subject>{_ONE}(?:{_AND}{_ONE})*)"
 _NAMES = f"N(?:{_AND}N)*"
 _NAMED = f"(?P<subject>{_NAMES})"
 
-# Forms that ask for what somebody did, not for what they said.
+# Forms that ask what somebody did, not what they said.
 LIFE = frozenset({"past", "present", "weighed"})
-# Forms that carry their own question; others may stand in a side clause.
+# Forms that are a question by themselves; others may be in a subordinate clause.
 MAIN = frozenset({"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning", "heard", "according"}) | LIFE
 
 
 class Finding(NamedTuple):
-    """A clause of communication: letters[subject], that is `who`, do it, letters[verb] is it."""
+    """A clause about communication: letters[subject] (`who`) does it, and letters[verb] is what they do."""
 
     name: str
     subject: tuple[int, int]
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
     end: int
     who: str
     verb_word: str = ""
-    """Empty where a form ends with its subject."""
+    """Empty if a form ends with its subject."""
 
     @classmethod
     def of(cls, name: str, match: re.Match[str], words: list[str]) -> Finding:
@@ -47,7 +47,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 class Form(NamedTuple):
-    """A form of asking. Where none of the letters in `needs` is there, the pattern need not be tried."""
+    """A form of asking. The pattern is tried only if at least one of the letters in `needs` is there."""
 
     name: str
     needs: frozenset[str]

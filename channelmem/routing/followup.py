@@ -1,7 +1,7 @@
-"""A question that leans on the one before: "and Bob?", "what about yesterday?", "who else?".
+"""A question that builds on the one before: "and Bob?", "what about yesterday?", "who else?".
 
-Enters: the line and the asker's previous route. Leaves: the previous route with what the new words replace, or
-None when the line stands on its own. What is left out is inherited.
+Enters: the line and the asker's previous route. Leaves: the previous route, changed by the new words, or None if the
+line is complete by itself. What the new words leave out is inherited.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _THAT = re.compile(r"a[jt]*(?:[sM]|t(?=[jlz.,]*$))[jlz.,]*$")
 
 
 def follow(line: Line, previous: Route | None) -> Route | None:
-    """The previous route with new people, time or topic; None if the line is no follow-up."""
+    """The previous route with new people, time or topic; None if the line is not a follow-up."""
     if previous is None or previous.kind is Kind.NONE:
         return None
     letters = line.letters
     if _ELSE.fullmatch(letters):
-        return replace(previous, why=("asks on from the previous question", *previous.why))
+        return replace(previous, why=("continues the previous question", *previous.why))
     match = _LEAD.match(letters)
     rest = letters[match.end() :] if match else ""
     led = bool(match and match["lead"])
@@ -51,7 +51,7 @@ def _with_new(line: Line, first: int, previous: Route) -> Route:
 
 
 def leans(line: Line) -> bool:
-    """Whether a full question still leaves something to the one before: "and what did Bob say?"."""
+    """Whether a full question still depends on the one before: "and what did Bob say?"."""
     return line.letters.startswith("&")
 
 
@@ -61,12 +61,12 @@ def means_that(line: Line) -> bool:
 
 
 def filled(route: Route, previous: Route) -> Route:
-    """A full question with the topic and the window that it left out."""
+    """A full question's route, with the topic and the window it left out."""
     window = route.window if route.window != Window() else previous.window
     kind = route.kind if route.window != Window() else previous.kind
     return replace(route, topic=route.topic or previous.topic, window=window, kind=kind)
 
 
 def only(people: tuple[Person, ...]) -> tuple[Person, ...]:
-    """He or she is somebody only where one person can be meant."""
+    """Whom "he" or "she" means: somebody only if there is just one candidate."""
     return people if len(people) == 1 else ()

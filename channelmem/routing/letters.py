@@ -1,6 +1,6 @@
-"""From tokens to letters: who and when are found here, every other word gets its class from the lexicon.
+"""From tokens to letters: finds people and times, and gives every other word its class from the lexicon.
 
-Enters: tokens and the scene. Leaves: a `Line`: one letter per token, with persons and time expressions beside it.
+Enters: tokens and the scene. Leaves: a `Line`: one letter per token, plus the people and time expressions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def spell(tokens: list[Token], scene: Scene) -> Line:
 
 
 def _place_in_time(line: Line, codes: list[str], scene: Scene) -> None:
-    """Finds the time expressions of a line and gives them their letter."""
+    """Finds the time expressions in a line and gives them their letter."""
     words, tokens = line.words, line.tokens
     found = when.find(_unnamed(words, codes), scene.moment)
     line.times = [each for each in found if _counts(each, codes, words, tokens)]
@@ -58,7 +58,7 @@ def _code(word: str) -> str:
 
 
 def _phrases(words: list[str], codes: list[str]) -> None:
-    """Words that are communication only with their particle, and groups of two words."""
+    """Words that mean communication only with their particle, and pairs of words."""
     for i in compress(range(len(words) - 1), map(_PHRASE_HEADS.__contains__, words)):
         _phrase(words, codes, i)
 
@@ -84,7 +84,7 @@ def _phrase(words: list[str], codes: list[str], i: int) -> None:
         codes[i : i + 3] = [_SOME_OF[word], "j", "j"]
 
 
-# Two words that are one, and the letters of both.
+# Two words that act as one, and the letters of both.
 _PAIRS = {
     (one, other): letters
     for ones, others, letters in (
@@ -106,7 +106,7 @@ _WITH_PARTICLE = {
 
 
 def _place(codes: list[str], i: int) -> int:
-    """Where "(in) this channel" ends, 0 if it does not begin here."""
+    """Where "(in) this channel" ends; 0 if it does not begin here."""
     if i < len(codes) and codes[i] in "tw":
         i += 1
     return i + 1 if i < len(codes) and codes[i] in "Hk" else 0
@@ -123,14 +123,14 @@ _PHRASE_HEADS = frozenset({*(one for one, _ in _PAIRS), *_WITH_PARTICLE, *_SOME_
 
 
 def _unnamed(words: list[str], codes: list[str]) -> list[str]:
-    """The words with names blanked, so that April who wrote is no month."""
+    """The words with names blanked, so that a person called April is not a month."""
     if "N" not in codes and "P" not in codes and "Z" not in codes:
         return words
     return [QUOTED if code in "NPZ" else word for word, code in zip(words, codes, strict=True)]
 
 
 def _counts(each: TimeMatch, codes: list[str], words: list[str], tokens: list[Token]) -> bool:
-    """ "about last night" and "yesterday's match" name a topic, not a time to look at; "yesterday's talk" does."""
+    """Whether it is a time to search: "yesterday's talk" is; "about last night" and "yesterday's match" are topics."""
     if tokens[each.last - 1].possessive and not _ours(each, codes, words):
         return False
     if each.first and each.span.day is not None and each.span.hours is None and _picked(each, codes, words):
@@ -168,7 +168,7 @@ def _offered(each: TimeMatch, words: list[str]) -> bool:
 
 
 def _intended(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
-    """ "Did Ann say if she can come on Friday": the day of the visit, not of the saying."""
+    """ "Did Ann say if she can come on Friday": the day of the visit, not the day she said it."""
     if (each.span.day is None and each.span.hours is None) or not _AHEAD.isdisjoint(words[each.first : each.last]):
         return False
     said = next((i for i in range(each.first) if codes[i] in "Cc"), each.first)
@@ -176,7 +176,7 @@ def _intended(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
 
 
 def _of_a_thing(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
-    """ "The Saturday shift", "the 7am slot" are things; "the Saturday meeting" is when we met."""
+    """ "The Saturday shift" and "the 7am slot" are things; "the Saturday meeting" is when we met."""
     if "the" not in words[max(0, each.first - 1) : each.first + 1] or "before" in words[each.last :][:1]:
         return False
     if words[each.last - 1] not in WEEKDAYS and (each.span.hours is None or each.span.day is not None):
@@ -192,7 +192,7 @@ _PERFECT = re.compile(r"v[jl]*[NPWeg]+[jl]*[cCxK][^.qoNWegcC]*$")
 
 
 def _to_come(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
-    """ "Has Ann confirmed for Friday": what has been done so far has no day, so the day is still to come."""
+    """ "Has Ann confirmed for Friday": the perfect tense takes no past day, so the day is in the future."""
     if words[each.last - 1] not in WEEKDAYS or not _GONE_BY.isdisjoint(words[each.first : each.last]):
         return False
     asked = _PERFECT.search("".join(codes[: each.first]))
@@ -204,7 +204,7 @@ _PLANNING = re.compile(r"[jl,.&]*b[^dBcGnvCqoz]*$")
 
 
 def _planned(each: TimeMatch, codes: list[str], words: list[str]) -> bool:
-    """ "Is the call still at five", "is it on Friday": the time is what is asked, not when it was said."""
+    """ "Is the call still at five", "is it on Friday": asks about the time itself, not about when it was said."""
     if (each.span.day is None and each.span.hours is None) or words[each.last - 1] in {"today", "yesterday", "night"}:
         return False
     planned = _PLANNING.match("".join(codes[: each.first])) is not None

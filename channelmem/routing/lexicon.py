@@ -1,8 +1,8 @@
-"""The router's word classes: every word that carries grammar or a clue gets one letter.
+"""The router's word classes: every word with a grammatical role or a clue gets one letter.
 
-Leaves: `CODES` (word -> letter) and `AMBIGUOUS`
-(words that are also names). A question becomes a string of these letters, and the patterns in `clauses`
-are ordinary regular expressions over that string: grammar instead of lists of sentences.
+Leaves: `CODES` (word -> letter) and `AMBIGUOUS` (words that are also names). A question becomes a string of these
+letters, and the patterns in `clauses` are ordinary regular expressions over that string: grammar instead of lists of
+sentences.
 
     q what, which, when ...  h how  o who
     d did  D do, does  b is, are  B was, were  n been  v has, have  m can, will ...
@@ -31,7 +31,7 @@ _OTHER_VERBS = """
     give gave giving gives,give given giving gives,
     admit admitted admitting admits,quote quoted quoting quotes,bet bet betting bets,freak freaked freaking freaks
 """
-# Verb and noun in one form; both readings are tried.
+# Verb and noun have the same form; both readings are tried.
 _EITHER = """
     post share link answer reply comment plan joke promise request report update message question quote vote offer ping
     text tweet dm drop tag fight
@@ -94,7 +94,7 @@ _GROUPS: dict[str, str] = {
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text: a table that stays readable."""
+    """The words of a text as a set, so that word tables stay readable."""
     return frozenset(text.split())
 
 
@@ -125,7 +125,7 @@ def _codes() -> dict[str, str]:
 
 CODES: dict[str, str] = _codes()
 
-# English words that are also somebody's name: only their place in the sentence can tell.
+# English words that are also names: only their position in the sentence can tell which.
 AMBIGUOUS: frozenset[str] = frozenset(CODES) | word_set(
     """mark may april june august summer autumn winter spring dawn sunday will art bill rose grace hope faith joy
     pat rob drew jack frank rich guy chase hunter grant sky max ray jay penny rusty sandy olive ivy lily ruby

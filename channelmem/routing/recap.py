@@ -1,7 +1,7 @@
-"""Does a question ask for the whole of what was going on: "catch me up", "tl;dr", "what happened here?".
+"""Whether a question asks for everything that was going on: "catch me up", "tl;dr", "what happened here?".
 
-Enters: a `Line`. Leaves: a `Recap` with the words that said so and where its object begins, or None. What
-follows decides: the chat is ours to sum up, an article is not.
+Enters: a `Line`. Leaves: a `Recap` with the words that ask for it and where its object begins, or None. The object
+decides: we sum up the chat, but not an article.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Recap(NamedTuple):
     """Where in the line its object begins."""
 
 
-# Idioms that ask for it by themselves.
+# Idioms that ask for a recap by themselves.
 _SURE = (
     r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
     r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
@@ -32,13 +32,13 @@ _SURE = (
     r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
     r"(?:repeat|say) that(?: again)?|come again|what did i (?:just )?(?:read|walk into)",
 )
-# Summaries: of what decides.
+# Summaries: it depends on what of.
 _SUM = (
     r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
     r"(?:short|shorter|quick|brief|line|condensed) version|context",
     r"sum(?: it| this| that| things)? up",
 )
-# News: ours when nothing else is named.
+# News: about the chat if nothing else is named.
 _NEWS = (
     (
         r"(?:what|anything|something|everything)(?: \w+)? "
@@ -73,7 +73,7 @@ _POLITE = word_set(
 
 
 def recap(line: Line) -> Recap | None:
-    """The recap that is asked for, if one is."""
+    """The recap that the line asks for, if any."""
     if not _hinted(line.words):
         return None
     text = " ".join(line.words)
@@ -85,7 +85,7 @@ def recap(line: Line) -> Recap | None:
     return None
 
 
-# What an idiom cannot do without: these words, and beside them one of those at the left.
+# What an idiom must have: one of the words on the right, together with one on the left (if there are any).
 _NEEDED = {
     "": "catch fill loop clue miss missed backlog recap summary summarize summarise tldr rundown gist highlights "
     "digest overview sum context news",
@@ -112,7 +112,7 @@ _HINTS: dict[str, frozenset[str]] = {
 
 
 def _hinted(words: list[str]) -> bool:
-    """Whether any idiom can be there, at the price of a few lookups."""
+    """Whether there can be an idiom at all, for the price of a few lookups."""
     for word in _HINTS.keys() & words:
         beside = _HINTS[word]
         if not beside or not beside.isdisjoint(words):
@@ -121,12 +121,12 @@ def _hinted(words: list[str]) -> bool:
 
 
 def _sure(line: Line, _rest: int, _words: str) -> bool:
-    """Ours, unless it is said of a book or a broadcast."""
+    """About the chat, unless it is about a book or a broadcast."""
     return (MEDIA.isdisjoint(line.words) and WORLD.isdisjoint(line.words)) or "k" in line.letters
 
 
 def _sum(line: Line, rest: int, _words: str) -> bool:
-    """Of what: nothing further, the chat, a stretch of time, or what somebody said."""
+    """About the chat if the object is missing, the chat itself, a stretch of time, or what somebody said."""
     words, letters = line.words[rest:], line.letters[rest:]
     at = 0
     while at < len(words) and (words[at] in _POLITE or letters[at] in "jl,."):
@@ -143,7 +143,7 @@ def _sum(line: Line, rest: int, _words: str) -> bool:
 
 
 def _named_before(line: Line, rest: int) -> bool:
-    """ "Moby Dick summary": what is to be summed up may stand before the word."""
+    """ "Moby Dick summary": the object may come before the word."""
     first = next((i for i, letter in enumerate(line.letters[:rest]) if letter == "r"), rest)
     begin = max(line.letters.rfind(mark, 0, first) for mark in ",.lm") + 1
     before = zip(line.words[begin:first], line.letters[begin:first], strict=True)
@@ -151,7 +151,7 @@ def _named_before(line: Line, rest: int) -> bool:
 
 
 def _news(line: Line, rest: int, words: str) -> bool:
-    """ "What happened?" is ours when nothing else is named; "to the dinosaurs" is not."""
+    """ "What happened?" is about the chat if nothing else is named; "what happened to the dinosaurs" is not."""
     tail = line.letters[rest:]
     left = tail.strip("jlzkHt,.pMg")
     bare = not left and ("k" in tail or not _YEAR.search(" ".join(line.words[rest:])))

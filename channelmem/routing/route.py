@@ -1,7 +1,7 @@
-"""Which memory a question wants, whose words, from when and about what: the router, a pure function.
+"""The router, a pure function: which memory a question is about, whose words, from when and about what.
 
-Enters: the question's text and its `Scene`. Leaves: a `Route` that explains itself. No I/O, no model: tokens,
-class letters and a handful of patterns over them (reading -> letters -> clues -> topic).
+Enters: the question's text and its `Scene`. Leaves: a `Route` that explains itself. No I/O, no model: tokens, class
+letters and a handful of patterns over them (tokens -> letters -> clues -> topic).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
 _ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
 # Subjects that name nobody: people, who, the channel.
 _ANYBODY = frozenset("gotH")
-# Among asker, bot and one other, "she" is the other.
+# With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
 _COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
 
 
 def should_skip(text: str) -> bool:
-    """Whether the question carries the flag that asks for an answer in isolation."""
+    """Whether the question has the flag that asks for an answer in isolation."""
     return SKIP_FLAG in text
 
 
 def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
-    """The route of a question. `force` sets the kind; everything else stays the router's own."""
+    """The route of a question. `force` sets the kind; the router still decides everything else."""
     if scene.is_dm and force is None:
         return _none("a direct message has no channel around it")
     if force is Kind.NONE or should_skip(text):
@@ -54,10 +54,10 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("a command")
     tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
     if force is None and ":" in text and has_payload(tokens):
-        return _none("a task with its material")
+        return _none("a task that brings its own material")
     line = spell(tokens, scene)
     if not line.letters:
-        return _none("nothing is asked")
+        return _none("no question")
     return with_wants(_decided(line, scene, force), text)
 
 
@@ -119,7 +119,7 @@ def _mode(found: Judged, about: str) -> Mode:
 
 
 def _sources(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
-    """What to try in turn. A window that reaches beyond the buffer asks the archive first, whatever the kind."""
+    """The sources to try, in order. If the window reaches beyond the buffer, the archive comes first for any kind."""
     if kind is Kind.NONE:
         return ()
     wide = window.start is not None and window.start < scene.now - scene.horizon_s
@@ -141,28 +141,28 @@ def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
 
 
 def _said(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
-    """The time that the words give."""
+    """The time that the words name."""
     window = Window(each.span.start, each.span.end)
     if each.span.clue is Clue.EXPLICIT:
         return _written(each, found, scene)
     if each.span.clue is Clue.PAST:
         return window, Kind.MEMORY, f"past word: {each.phrase}"
     if found.about_life and each.phrase == "recently":
-        return _ANY_TIME, Kind.CHANNEL, "recently, of an event: told at any time"
+        return _ANY_TIME, Kind.CHANNEL, "a recent event: may be told at any time"
     return window, Kind.CHANNEL, f"recent word: {each.phrase}"
 
 
 def _unsaid(found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
-    """The time that a question without one means."""
+    """The time meant by a question that names none."""
     if found.told_before:
-        return _ANY_TIME, Kind.MEMORY, "told before, without a time"
+        return _ANY_TIME, Kind.MEMORY, "told before, no time given"
     if found.recap and not found.finding and scene.last_spoke_ts is not None:
         return Window(min(scene.last_spoke_ts, scene.now), scene.now), Kind.CHANNEL, "since the asker last spoke"
     return _ANY_TIME, Kind.CHANNEL, "no time given: the channel first, then memory"
 
 
 def _written(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
-    """A written time: what starts inside the horizon is the channel's, what starts before it memory's."""
+    """A written time: one that starts within the horizon means the channel, one that starts earlier means memory."""
     span, edge = each.span, scene.now - scene.horizon_s
     start, end = span.start, span.end
     if span.nominal is not None and span.nominal >= edge and start is not None:
@@ -174,7 +174,7 @@ def _written(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind
 
 
 def _told(each: TimeMatch, start: float | None, end: float | None, now: float) -> tuple[float | None, float | None]:
-    """When people tell of what happened then: around a date, and ever after a distant time."""
+    """When people may talk about what happened then: around a date, or at any time after a distant one."""
     if is_date(each.phrase):
         early = None if start is None else start - _TOLD_BEFORE_S
         return early, None if end is None else min(end + _TOLD_AFTER_S, now)
@@ -205,7 +205,7 @@ def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person
 
 
 def _addressed(line: Line) -> tuple[Person, ...]:
-    """Whom "you" means where the question calls somebody: "bob, what did you say?"."""
+    """Whom "you" means if the question addresses somebody: "bob, what did you say?"."""
     return line.persons.get(0, ()) if _CALLED.match(line.letters) else ()
 
 
@@ -214,9 +214,9 @@ def _named(line: Line, scene: Scene) -> tuple[Person, ...]:
 
 
 def _meant(line: Line, scene: Scene, at: int) -> tuple[Person, ...]:
-    """Whom he, she or they can mean: the people named in the question, or the only candidate."""
+    """Whom "he", "she" or "they" can mean: the people named in the question, or the only candidate."""
     if "o" in line.letters[:at]:
-        return ()  # "who fetches Ted, did they decide": whoever it is
+        return ()  # "who fetches Ted, did they decide": can be anybody
     if named := _named(line, scene):
         return named
     if scene.previous is not None and scene.previous.speakers:

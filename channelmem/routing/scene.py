@@ -1,6 +1,6 @@
 """What is known about the moment of a question: who asks, who may be meant, and when.
 
-Enters: what the adapter knows. Leaves: a `Scene`, which every stage of the router asks for people and for the time.
+Enters: what the adapter knows. Leaves: a `Scene`, from which every stage of the router takes people and the time.
 """
 
 from __future__ import annotations

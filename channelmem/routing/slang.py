@@ -1,7 +1,7 @@
-"""Chat slang, contractions without their apostrophe and slips of the finger, as the plain words they stand for.
+"""Chat slang, contractions without an apostrophe and typos, as the plain words they stand for.
 
-Leaves: `EXPAND` (what is written -> plain words). Slips are made from the words that decide a route: neighbours
-swapped, a letter doubled or left out; what is a word of its own is left alone.
+Leaves: `EXPAND` (what is written -> plain words). Typos are derived from the words that decide a route: neighbours
+swapped, a letter doubled or left out; real words are left alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KEY_WORDS = """
     channel message messages question explained complaining complained arguing argued laughing catch missed
     about what happened happening anything something january february september october november december august
 """
-# A slip away from a key word, but words of their own.
+# One typo away from a key word, but real words.
 _REAL_WORDS = word_set(
     """taking waking greed rely relied though meat meant agree discus peple-less poste sad old abut aked sates
     salting lats pots tole tolls talky tasking masking basking sharing hosted pasted lost cost most pot alas
@@ -62,7 +62,7 @@ _REAL_WORDS = word_set(
 
 
 def _slips(word: str) -> set[str]:
-    """What fingers make of a word: neighbours swapped, a letter doubled; in longer words a letter left out."""
+    """The typos of a word: neighbours swapped, a letter doubled; in longer words also a letter left out."""
     swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
     doubled = {word[:i] + word[i] + word[i:] for i in range(len(word))}
     dropped = {word[:i] + word[i + 1 :] for i in range(1, len(word))} if len(word) > 4 else set()

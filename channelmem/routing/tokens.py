@@ -1,8 +1,9 @@
 """From a question's text to tokens: the first stage of the router.
 
-Enters: raw text. Leaves: `Token`s with what was written and its folded form. Code blocks, quoted lines and links are
-gone, quoted phrases are single opaque tokens, contractions and chat slang are plain words. What surrounds the question
-goes too: "@bot hey," before it (`unaddressed`); a task such as "translate this: ..." is recognised by its material.
+Enters: raw text. Leaves: `Token`s with the text as written and its folded form. Code blocks, quoted lines and links are
+removed, quoted phrases become single opaque tokens, contractions and chat slang become plain words. `unaddressed`
+removes what surrounds the question, such as "@bot hey,"; `has_payload` recognises a task such as "translate this: ..."
+by the material that comes with it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from channelmem.routing.lexicon import CODES, word_set
 from channelmem.routing.slang import EXPAND
 from channelmem.types import Person
 
-# A question is short; of a pasted text only its ends can be one.
+# A question is short; in a pasted text, only the beginning or the end can be one.
 HEAD_CHARS, TAIL_CHARS = 600, 200
 HEAD_TOKENS, TAIL_TOKENS = 70, 30
 QUOTED = "\x00"
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-# A call with a string in it, or with nothing: print('what did bob say'), recap()
+# A call with a string argument, or with none: print('what did bob say'), recap()
 _CALL = re.compile(r"[\w.]+\(\s*(?:[\"'][^()\n]{0,300})?\)")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _PLAIN_MARKS = str.maketrans("\u2019\u2018\u02bc\u00b4\u2026", "''''.")
@@ -56,7 +57,7 @@ _FULL_STOP = Token(".", ".")
 
 
 def fold(text: str) -> str:
-    """Lower case without accents, so that 'Zoë' and 'zoe' are one name."""
+    """Lower case without accents, so that 'Zoë' and 'zoe' are the same name."""
     if text.isascii():
         return text.lower()
     spread = unicodedata.normalize("NFKD", text.casefold())
@@ -64,13 +65,13 @@ def fold(text: str) -> str:
 
 
 def fold_word(piece: str) -> str:
-    """One word folded, which stays one: some marks unfold to a space with an accent on it."""
+    """One word, folded and still a single word: some marks decompose into a space with an accent."""
     word = fold(piece)
     return word if " " not in word else word.replace(" ", "") or piece
 
 
 def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
-    """The tokens of the part of the text that is worth looking at; `names` are never taken for slang."""
+    """The tokens of the part of the text that is worth reading; `names` are never taken for slang."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
     if not text.isascii():
@@ -79,7 +80,7 @@ def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
     if not _MARKUP.isdisjoint(text):
         text, quotes = _without_quotes(_without_code(text))
     chunks = text.split() if len(text) <= HEAD_TOKENS + TAIL_TOKENS else _ends(text, quotes)
-    # One argument is looked up twice as fast as two, and hardly any name is slang.
+    # The cache looks up one argument twice as fast as two, and hardly any name is slang.
     cut = map(_tokens, chunks, repeat(names)) if names else map(_tokens, chunks)
     tokens = list(chain.from_iterable(cut))
     if quotes:
@@ -89,7 +90,7 @@ def read(text: str, names: frozenset[str] = frozenset()) -> list[Token]:
 
 
 def _ends(text: str, quotes: list[str]) -> list[str]:
-    """The pieces of a long text without its middle, whose quotes go too."""
+    """The pieces of a long text without its middle and the quotes in it."""
     pieces = _TOKEN.findall(text)
     if len(pieces) <= HEAD_TOKENS + TAIL_TOKENS:
         return pieces
@@ -99,7 +100,7 @@ def _ends(text: str, quotes: list[str]) -> list[str]:
 
 
 def _without_title_marks(tokens: list[Token]) -> list[Token]:
-    """ "Mr. Bob" is no end of a sentence."""
+    """ "Mr. Bob" does not end a sentence."""
     kept: list[Token] = []
     for token in tokens:
         if token != _FULL_STOP or not kept or kept[-1].word not in _TITLES:
@@ -118,7 +119,7 @@ def _without_code(text: str) -> str:
 
 
 def _without_quotes(text: str) -> tuple[str, list[str]]:
-    """The text with a mark for every quoted phrase, and the phrases."""
+    """The text with a placeholder for every quoted phrase, and the phrases."""
     if text.count("'") < 2 and _QUOTE_MARKS.isdisjoint(text):
         return text, []
     quotes = [next(filter(None, match.groups())) for match in _QUOTE.finditer(text)]
@@ -127,7 +128,7 @@ def _without_quotes(text: str) -> tuple[str, list[str]]:
 
 @lru_cache(maxsize=16_384)
 def _tokens(chunk: str, names: frozenset[str] = frozenset()) -> tuple[Token, ...]:
-    """The tokens of what stands between two spaces. Chunks come again and again, so they are cut up once."""
+    """The tokens of the text between two spaces. Cached, because the same chunks come again and again."""
     return tuple(
         token
         for piece in _TOKEN.findall(chunk)
@@ -148,7 +149,7 @@ def _plain(piece: str, names: frozenset[str]) -> list[Token]:
 
 
 def _contraction(word: str) -> tuple[str, ...] | None:
-    """What's is two words; bob's is not, for now: whether it means "is" is decided by what follows."""
+    """The words of a contraction such as "what's". Not "bob's" yet: what follows decides whether it means "is"."""
     cut = word.rfind("'")
     stem, ending = word[:cut], _ENDINGS.get(word[cut:])
     if word.endswith("n't"):
@@ -164,7 +165,7 @@ _EDGE_MARKS = frozenset(",.@!:;-~?\u2026")
 
 
 def unaddressed(tokens: list[Token], bot: Person) -> list[Token]:
-    """The tokens without address and greeting at their beginning and marks at their end."""
+    """The tokens without the address and greeting at the beginning and punctuation at the end."""
     idle = _idle(bot)
     start, end = 0, len(tokens)
     while start < end and tokens[start].word in idle:
@@ -176,7 +177,7 @@ def unaddressed(tokens: list[Token], bot: Person) -> list[Token]:
 
 @lru_cache(maxsize=256)
 def _idle(bot: Person) -> frozenset[str]:
-    """What may stand before a question without being part of it: the bot's names, fillers, marks."""
+    """What may come before a question without being part of it: the bot's names, fillers, punctuation."""
     names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
     return _EDGE_MARKS | names | {word for word, code in CODES.items() if code == "l"}
 
@@ -189,7 +190,7 @@ _TASKS = word_set(
 
 
 def has_payload(tokens: list[Token]) -> bool:
-    """A task with its material is no question of ours: "summarize this article: people said ..."."""
+    """Whether it is a task that brings its own material, so not for us: "summarize this article: people said ..."."""
     colon = next((i for i, token in enumerate(tokens[:-1]) if i and token.word == ":"), 0)
     if not colon:
         return False

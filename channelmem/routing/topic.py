@@ -1,9 +1,8 @@
-"""What a question is about: what is left when scaffolding, people and time words are taken away.
+"""What a question is about: what is left after removing scaffolding, people and time words.
 
-Enters: the line and what was judged of it. Leaves: the text that gets embedded, "" when there is none. After
-"about" nearly everything is topic; elsewhere the edges are trimmed harder. A question about somebody's life
-("when did Ann go to Rome?") keeps its verb, its nouns and its dates, since all of them may be in the message
-that tells of it.
+Enters: the line and what the router concluded about it. Leaves: the text that gets embedded, "" if there is none. After
+"about", nearly everything is topic; elsewhere the edges are trimmed harder. A question about somebody's life ("when did
+Ann go to Rome?") keeps its verb, its nouns and its dates, since the message that answers it may have any of them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from channelmem.routing.lexicon import word_set
 from channelmem.routing.people.naming import Line
 from channelmem.routing.times.dates import is_date
 
-# What may stand at the edges of a topic without being part of it, by class letter.
+# What may be at the edges of a topic without being part of it, by class letter.
 _LEFT_OF_ABOUT = frozenset("jlz.,@")
 _RIGHT_OF_ABOUT = frozenset("jlzk.,@pd&")
 _LEFT = frozenset("jlzkMpfayieWgs&.,@NdDbBvnmoqhRr")
@@ -32,7 +31,7 @@ _TAIL = re.compile(
     r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"
 )
 _TAIL_HEADS = frozenset("qhomD.,")
-# Forms whose topic stands between auxiliary and verb ("was redis mentioned"), and forms that have none.
+# Forms whose topic is between auxiliary and verb ("was redis mentioned"), and forms that have none.
 _INNER = frozenset({"passive", "raised"})
 _WHOLE = frozenset({"last"})
 _PRONOUNS = frozenset("sMeytqpo")
@@ -41,7 +40,7 @@ _LINKING = word_set("that to if whether")
 
 
 def topic(line: Line, found: Judged, asker: str = "") -> str:
-    """The text to embed; `asker` is the name to look for where people spoke about the asker."""
+    """The text to embed; `asker` is the name to look for if people spoke about the asker."""
     finding = found.finding
     begin = finding.verb[1] if finding else found.recap.rest if found.recap else 0
     if not found.about or (finding is not None and finding.name in LIFE):
@@ -66,7 +65,7 @@ def _after_about(line: Line, first: int, asker: str) -> str:
 
 
 def _before(line: Line, finding: Finding) -> str:
-    """What stands between the question word and the clause: "which restaurant did Ann suggest"."""
+    """What comes between the question word and the clause: "which restaurant did Ann suggest"."""
     start = finding.start
     while start and line.letters[start - 1] not in "qohR.,":
         start -= 1
@@ -74,7 +73,7 @@ def _before(line: Line, finding: Finding) -> str:
 
 
 def _person(line: Line, finding: Finding, asker: str) -> str:
-    """Who mentioned Ann: when anybody may have spoken, the person is the topic."""
+    """ "Who mentioned Ann": if anybody may have spoken, the person is the topic."""
     if line.letters[slice(*finding.subject)].strip("tgoq"):
         return ""
     for i in range(finding.start if finding.name == "passive" else finding.end, len(line.letters)):
@@ -86,7 +85,7 @@ def _person(line: Line, finding: Finding, asker: str) -> str:
 
 
 def _life(line: Line, finding: Finding | None) -> str:
-    """Every word that tells something, without the person asked about and the words that only ask."""
+    """Every word that carries meaning, without the person asked about and the words that only ask."""
     dated = {i for each in line.times if is_date(each.phrase) for i in range(each.first, each.last)}
     subject = range(*finding.subject) if finding else range(0)
     kept = [
@@ -115,7 +114,7 @@ def _phrase(line: Line, first: int, last: int) -> str:
 
 
 def _without_tail(line: Line, first: int, last: int) -> int:
-    """Where the topic ends at the latest: before an added question, and at the end of its sentence."""
+    """The latest point where the topic can end: before an added question, and at the end of its sentence."""
     if _TAIL_HEADS.isdisjoint(line.letters[first:last]):
         return last
     tail = _TAIL.search(line.letters, first, last)

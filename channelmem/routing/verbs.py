@@ -1,7 +1,7 @@
-"""Which unlisted words look like verbs of the past or of right now, and which nouns belong to talk.
+"""Which unlisted words look like verbs in the past or in the continuous form, and which nouns are about talk.
 
-Enters: the words and letters of a line. Leaves: its shape: the letters, with V for an unlisted past form, A for
-an unlisted form in -ing and T for a noun of talk, so that a question in words nobody foresaw still has its grammar.
+Enters: the words and letters of a line. Leaves: its shape: the letters, with V for an unlisted past form, A for an
+unlisted form in -ing and T for a noun about talk, so that even a question in unforeseen words has its grammar.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ TALK_NOUNS = word_set(
     arguments reasons ideas choices feedback opinions fight chatter headcount takeaways convo doc pdf slides recording
     notes clip gif answer answers"""
 )
-# What can be asked of a person and hardly of anything else: "is Rose mad at me".
+# States of a person, and hardly of anything else: "is Rose mad at me".
 STATES = word_set(
     """mad upset angry ok okay fine sick ill busy free online offline late gone away awake asleep done ready serious sad
     happy annoyed jealous sorry tired bored drunk pregnant joking kidding coming available single afk alive hurt
     confused pissed stressed excited worried scared"""
 )
-# Where a person can be: these ask of a person only at the end ("is Rose in"), for "rose in Lisbon" is none.
+# Where a person can be: these point to a person only at the end ("is Rose in"); "rose in Lisbon" is not a person.
 PLACES = word_set("in out up down home around here back still against")
-# What a question word may follow without being a mere "what": "no idea who", "didn't catch what".
+# What may come before a question word that still asks something: "no idea who", "didn't catch what".
 WONDERING = word_set(
     """idea curious sure clue interested unsure missed miss catch caught understand understood hear heard follow get got
     read track confused"""
 )
-# What a group has going: its dates, works and errands.
+# What a group has going on: its dates, projects and errands.
 AFFAIRS = word_set(
     """meeting meetings call standup session deploy deployment build release rollout migration outage incident party
     raid trip event order delivery package parcel booking reservation ticket tickets deadline schedule sprint bug pr
@@ -71,7 +71,7 @@ def shape(words: list[str], letters: str) -> str:
 
 
 def past(word: str) -> bool:
-    """Whether an unlisted word looks like a verb of the past."""
+    """Whether an unlisted word looks like a verb in the past tense."""
     return word in _IRREGULAR or (word.endswith("ed") and len(word) > 4)
 
 

@@ -1,4 +1,4 @@
-"""What the answer to a question has to be, read once here for every later stage.
+"""What kind of answer a question needs, read once here for every later stage.
 
 Enters: the question's text and its route so far. Leaves: the route with `wants`, `saying` and `binds`.
 """
@@ -24,7 +24,7 @@ _SAYING: Final = re.compile(
     r"|suggest(?:s|ed|ing)?)\b",
     re.IGNORECASE,
 )
-# Deeds that leave a message behind. They name who did it, but do not bind: "what did Ann write in her diary?"
+# Actions that leave a message behind. They name who did it, but do not bind: "what did Ann write in her diary?"
 _POSTING: Final = re.compile(r"\b(?:bring|brought|post|wr[io]te|spoke|speak|discuss|link|shar)", re.IGNORECASE)
 _WHEN: Final = re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year|time))\b", re.IGNORECASE)
 _AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old)\b", re.IGNORECASE)
@@ -39,7 +39,7 @@ _BY_WORDS: Final = (
 
 
 def with_wants(route: Route, text: str) -> Route:
-    """The route with what the text wants. A follow-up such as "and Bob?" comes with the `saying` it leans on."""
+    """The route with what the text asks for. A follow-up such as "and Bob?" inherits the previous `saying`."""
     said = route.saying or _SAYING.search(text) is not None
     binds = route.kind is Kind.CHANNEL or said
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)

@@ -1,1 +1,1 @@
-"""Who is meant: the roster of a channel, and the people that a question names."""
+"""Who is meant: the roster of a channel, and the people a question names."""

@@ -1,8 +1,8 @@
-"""Which words of a question are people, told by name, part of a name, mention or id.
+"""Which words of a question are people, recognised by name, part of a name, mention or id.
 
-Enters: the tokens with their class letters, and who may be meant. Leaves: persons by place, and their letters:
-N for a known person, P for a known person's, y and U for the bot. A name that is also an English word counts
-only where nothing but a person can stand.
+Enters: the tokens with their class letters, and the people who may be meant. Leaves: people by position, and their
+letters: N for a known person, P for a known person's, y and U for the bot. A name that is also an English word counts
+only where nothing but a person can occur.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Line:
 
 
 def name(line: Line, codes: list[str], scene: Scene) -> None:
-    """Finds the persons of a line and gives them their letters."""
+    """Finds the people in a line and gives them their letters."""
     words, roster, bot_name = line.words, scene.roster, fold(scene.bot.name)
     begins = roster.beginnings if bot_name not in words else roster.beginnings | {bot_name[:2]}
     if begins.isdisjoint(map(_BEGINNING, words)):
@@ -60,7 +60,7 @@ def name(line: Line, codes: list[str], scene: Scene) -> None:
     end = 0
     for i in places:
         if i < end or (codes[i] not in "x@" and words[i] not in roster.first_words and words[i] != bot_name):
-            continue  # within a name, or a word of grammar that is nobody's name
+            continue  # within a name, or a grammatical word that is not a name
         people, length = _person_at(line, codes, i, scene, bot_name)
         end = i + max(length, 1)
         if people:
@@ -76,7 +76,7 @@ def name(line: Line, codes: list[str], scene: Scene) -> None:
 
 
 def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster, places: list[int]) -> None:
-    """ "bobs opinion": the apostrophe is the first thing that chat drops."""
+    """ "bobs opinion": the apostrophe is the first thing people drop in chat."""
     for i in places:
         word = line.words[i]
         owner = word.removesuffix("s")
@@ -110,7 +110,7 @@ def _person_at(line: Line, codes: list[str], i: int, scene: Scene, bot_name: str
 
 
 def _listed(words: list[str], codes: list[str], i: int, roster: Roster) -> bool:
-    """Beside a person only a person is listed: "Iris and Hugo"; but "in May and June"."""
+    """Whether it is listed next to a person, so must be one too: "Iris and Hugo"; but "in May and June"."""
     if words[i] in TIMES:
         return False
     before = i > 1 and codes[i - 1] in "&," and codes[i - 2] in "NP"
@@ -119,12 +119,12 @@ def _listed(words: list[str], codes: list[str], i: int, roster: Roster) -> bool:
 
 
 def _stands_alone(codes: list[str], i: int) -> bool:
-    """ "my uncle" and "the uncle" are not the Uncle Rob of the roster."""
+    """ "my uncle" and "the uncle" are not the roster's Uncle Rob."""
     return i == 0 or codes[i - 1] not in "tuUw"
 
 
 def _goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:
-    """ "Bob Marley" and "did Mark Twain write" are somebody else: a surname nobody here has."""
+    """ "Bob Marley" and "did Mark Twain write" are other people: nobody here has that surname."""
     if i + 1 >= len(codes) or codes[i + 1] != "x" or tokens[i].possessive:
         return False
     after = tokens[i + 1].word
@@ -136,7 +136,7 @@ def _goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:
 
 
 def _in_name_slot(tokens: list[Token], words: list[str], codes: list[str], i: int) -> bool:
-    """Where only a person can stand: between auxiliary and verb, before a verb of saying, as an owner."""
+    """Where only a person can occur: between auxiliary and verb, before a verb of saying, as an owner."""
     at = next((k for k in range(i - 1, -1, -1) if codes[k] not in "jl"), -1)
     before = codes[at] if at >= 0 else ""
     after = next((code for code in codes[i + 1 :] if code != "j"), "")

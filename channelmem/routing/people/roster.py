@@ -1,7 +1,7 @@
-"""Who is meant: the people known in a channel, indexed once, asked for by the words of a question.
+"""Who is meant: the people known in a channel, indexed once, looked up by the words of a question.
 
-Enters: display names, nicks and user names. Leaves: persons for a run of folded words. Case and accents
-do not count; a prefix of three letters does when only one person has it.
+Enters: display names, nicks and user names. Leaves: people for a run of folded words. Case and accents do not matter; a
+prefix of three letters is enough if only one person has it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Key = TypeVar("_Key")
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """The words of a name as the question's own tokens would spell them; decoration falls away."""
+    """The words of a name, spelled like the tokens of a question, without decoration."""
     return tuple(fold_word(piece) for piece in _PIECE.findall(name[:_LONGEST_NAME].replace("\u2019", "'")))
 
 
 class Roster:
-    """People of a channel. Building costs a few microseconds per name; asking does not grow with their number."""
+    """The people of a channel. Building takes a few microseconds per name; lookups do not depend on their number."""
 
     __slots__ = (
         "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "people", "single_words", "slang",
@@ -47,17 +47,17 @@ class Roster:
         self._sorted: list[str] = sorted(self._parts)
         self.single_words: frozenset[str] = frozenset(words[0] for words in self._full if len(words) == 1)
         self.first_words: dict[str, list[int]] = {}
-        """How many words the names have that begin with a word, longest first."""
+        """By first word: the lengths, in words, of the names that begin with it, longest first."""
         for words in sorted(self._full, key=len, reverse=True):
             lengths = self.first_words.setdefault(words[0], [])
             if len(words) not in lengths:
                 lengths.append(len(words))
         self.slang: frozenset[str] = frozenset(word for word in self.single_words if word in EXPAND or "'" in word)
-        """Names that would be taken for slang or a contraction."""
+        """Names that look like slang or a contraction."""
         self.beginnings: frozenset[str] = frozenset(
             beginning for word in self._parts for beginning in (word[:2], f"{word}s"[:2])
         ) | {"<@"}
-        """How every word begins that may mean somebody: a name or its part, a prefix, a slip, a mention, "bobs"."""
+        """How words that may mean somebody begin: a name or part of one, a prefix, a typo, a mention, "bobs"."""
 
     def _add(self, person: Person, words: tuple[str, ...]) -> None:
         if not words:
@@ -65,7 +65,7 @@ class Roster:
         apart = tuple(part for word in words for part in _SPLIT.split(word) if part)
         for key in {words, ("".join(words),), apart if len(apart) > 1 else words}:
             _append(self._full, key, person)
-        # "Mike" for "Big Mike" and "karen" for "the_real_karen", where only one person has that part.
+        # "Mike" for "Big Mike" and "karen" for "the_real_karen", if only one person has that part.
         for word in {part for whole in words for part in (whole, *_SPLIT.split(whole))} | {"".join(words)}:
             _append(self._parts, word, person)
 
@@ -73,7 +73,7 @@ class Roster:
         return self._by_id.get(person_id)
 
     def find(self, words: Sequence[str], start: int) -> tuple[tuple[Person, ...], int]:
-        """The persons with the full name that begins at `start`, and how many words it takes; longest first."""
+        """The people whose full name begins at `start`, and its length in words; the longest match wins."""
         for length in self.first_words.get(words[start], ()):
             found = self._full.get(tuple(words[start : start + length]))
             if found:
@@ -81,12 +81,12 @@ class Roster:
         return (), 0
 
     def part(self, word: str) -> tuple[Person, ...]:
-        """The one person whose name has this word."""
+        """The only person whose name has this word."""
         found = self._parts.get(word, ()) if len(word) >= _MIN_PREFIX else ()
         return found if len(found) == 1 else ()
 
     def guess(self, word: str) -> tuple[Person, ...]:
-        """The one person that a part of a name, a prefix or a slip of the finger can mean."""
+        """The only person that a part of a name, a prefix or a typo can mean."""
         if len(word) < _MIN_PREFIX:
             return ()
         return self.part(word) or self._with_prefix(word) or self._misspelt(word)

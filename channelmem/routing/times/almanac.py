@@ -1,4 +1,4 @@
-"""Days, weeks, months and feasts by their names: "on Monday", "last week", "in May", "at Christmas".
+"""Named days, weeks, months and holidays: "on Monday", "last week", "in May", "at Christmas".
 
 Leaves: handlers and patterns for `expressions`; the arithmetic is in `spans`, written dates in `dates`.
 """
@@ -20,7 +20,7 @@ _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAY_NAMES = "|".join(WEEKDAYS)
 _MONTH_NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
 _PART = "(?P<part>morning|afternoon|evening|night)"
-# A feast by its folded words: month, day, and how many days around it are meant.
+# A holiday by its folded words: month, day, and how many days around it count.
 _FEASTS = {
     "christmas": (12, 25, 2), "christmas eve": (12, 24, 0), "xmas": (12, 25, 2), "boxing day": (12, 26, 0),
     "new year": (1, 1, 1), "new years": (1, 1, 1), "new year eve": (12, 31, 0), "new years eve": (12, 31, 0),
@@ -83,7 +83,7 @@ def weekday(match: re.Match[str], moment: Moment) -> Span:
     if match["part"]:
         return spans.part_of_day(moment, day, PARTS[match["part"]])
     if which == "last" and day == moment.today - timedelta(days=1):
-        # Who means yesterday says so; still it may be meant.
+        # People usually call that day "yesterday", but they may still mean it, so the span covers both.
         return Span(moment.at(day - timedelta(days=7)), moment.at(day, 24))
     return found
 
@@ -101,7 +101,7 @@ def of_last_week(match: re.Match[str], moment: Moment) -> Span:
 
 
 def weekday_range(match: re.Match[str], moment: Moment) -> Span:
-    """From one day to the other, both of the same week where that can be."""
+    """From one day to the other, both in the same week if possible."""
     last = of_last_week(match, moment) if match["back"] else spans.weekday(moment, WEEKDAYS[match["name"]])
     day = last.day or moment.today
     back = (day.weekday() - WEEKDAYS[match["first"]]) % 7

@@ -1,7 +1,7 @@
-"""How much time people say: "two hours", "an hour or so", "2 or 3 days", "1h30", "a week and a half".
+"""Amounts of time as people say them: "two hours", "an hour or so", "2 or 3 days", "1h30", "a week and a half".
 
-Leaves: `AMOUNT`, a pattern over folded words with named groups, and `amount`, what it means. Every expression that
-counts back from now ("... ago", "the last ...", "away for ...") is built on the two.
+Leaves: `AMOUNT`, a pattern over folded words with named groups, and `amount`, which says what a match means. Every
+expression that counts back from now ("... ago", "the last ...", "away for ...") is built on these two.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ABOUT = "(?:(?:about|around|like|roughly|almost|over|just|maybe|at least|approxi
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """From `least` to `most` units; `loose` where the words themselves are vague."""
+    """From `least` to `most` units; `loose` if the words themselves are vague."""
 
     least: float
     most: float
@@ -51,12 +51,12 @@ class Amount:
 
     @property
     def single(self) -> bool:
-        """A minute, a few minutes: no count to rely on."""
+        """A minute, a few minutes: there is no count to rely on."""
         return self.loose or self.bare or self.most == 1.0
 
 
 def amount(match: re.Match[str]) -> Amount:
-    """What an `AMOUNT` says."""
+    """What a match of `AMOUNT` means."""
     if match["short"]:
         return _short(match)
     said, unit_s = match["n"], UNITS[match["unit"]]

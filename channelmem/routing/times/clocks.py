@@ -1,7 +1,7 @@
 """Hours of a day as people say them: "at 3pm", "half past two", "between 9 and 10", "since lunch", "in the morning".
 
-Leaves: handlers and patterns for `expressions`. A span that has hours but no day may still be moved to the day that
-stands beside it ("yesterday at four").
+Leaves: handlers and patterns for `expressions`. A span that has hours but no day may still move to the day next to it
+("yesterday at four").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BETWEEN = rf"{'|'.join(_HOUR_WORDS)}|noon|midnight|\d{{1,2}}"
 _HOUR = rf"\d{{1,2}}|{'|'.join(_HOUR_WORDS)}"
 _AT = "(?:at|around|by|about|since|after|before|until|till|like|past)"
 _HALF = r"am|pm|a\.m|p\.m"
-# What may follow an hour that is nothing but a number: "around 9 people" is no time.
+# What may follow an hour that is just a number: "around 9 people" is not a time.
 _ENDS = (
     r"(?=$| [,.?!;:-]| (?:yesterday|today|tonight|last|this|on|in|here|or|and|what|who|when|where|did|was|is|were|has|"
     r"about|local|sharp|\w+day)(?!\S))"
@@ -88,7 +88,7 @@ def _around(moment: Moment, exact: float, *, either_half: bool) -> Span:
 
 
 def clocks(match: re.Match[str], moment: Moment) -> Span | None:
-    """Between nine and ten, today or, if that is still to come, yesterday."""
+    """Between nine and ten: today or, if that is still in the future, yesterday."""
     first = _hour(match["first"]) + int(match["first_minute"] or 0) / 60
     last = _hour(match["last"]) + int(match["last_minute"] or 0) / 60
     half = (match["last_half"] or match["first_half"] or _NAMED_HALF.get(match["first"]) or "").replace(".", "")
@@ -122,7 +122,7 @@ def this_part(match: re.Match[str], moment: Moment) -> Span:
     part = "evening" if match["part"] is None else match["part"]
     hours = PARTS[part]
     if moment.hour < 4:
-        # Small hours belong to the evening before; "this morning" then is what there is of the day.
+        # The small hours belong to the evening before; "this morning" is then the day so far.
         return Span(moment.at(moment.today, -7 if part in {"evening", "night"} else 0), moment.now)
     if moment.hour < hours[0]:
         return Span(moment.now, moment.now, Clue.FUTURE)
@@ -130,7 +130,7 @@ def this_part(match: re.Match[str], moment: Moment) -> Span:
 
 
 def the_part(match: re.Match[str], moment: Moment) -> Span:
-    """In the morning: the last one there was, unless a day stands beside it."""
+    """In the morning: the most recent one, unless there is a day next to it."""
     hours = PARTS[match["part"]]
     day = moment.today if moment.hour >= hours[0] else moment.today - timedelta(days=1)
     return Span(moment.at(day, hours[0]), moment.at(day, hours[1]), hours=hours)

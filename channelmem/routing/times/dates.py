@@ -1,7 +1,7 @@
 """Written dates: the names of days and months, and what "march 3rd" or "10.03.2026" means.
 
-Enters: a phrase that was cut out of a question. Leaves: a date that is not to come. dateutil reads it, in 0.1
-ms; dateparser reads more languages, but takes up to 0.8 s for the first date of a process and then 1-15 ms.
+Enters: a phrase from a question. Leaves: a date that is not in the future. dateutil parses it in 0.1 ms; dateparser
+knows more languages, but takes up to 0.8 s for the first date in a process and then 1-15 ms.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NTHS = """
 """
 _ORDINALS = {word: number for number, word in enumerate(_NTHS.split(), 1)}
 _SPELLED = "|".join(sorted(_ORDINALS, key=len, reverse=True))
-# A day and a month in figures; only after "on", for 3/10 may be a mark.
+# A day and a month in figures; only after "on", because 3/10 may be a score.
 SHORT_DATE = r"\d{1,2}[/.]\d{1,2}"
 WRITTEN_DATE = (
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
@@ -38,16 +38,16 @@ _DATED = re.compile(rf"(?<!\S)(?:{_NAMES}|\d{{4}}|\d{{4}}-\d\d?-\d\d?)(?!\S)")
 
 
 def is_date(phrase: str) -> bool:
-    """Whether an expression names a month, a year or a date, and not a distance from now."""
+    """Whether an expression names a month, a year or a date, rather than a distance from now."""
     return _DATED.search(phrase) is not None
 
 
 @lru_cache(maxsize=4096)
 def written_date(phrase: str, today: date) -> date | None:
-    """The date a phrase writes; without a year, or read the other way round, the latest that is not to come."""
+    """The date in a phrase; without a year, or if day and month can be swapped, the latest one not in the future."""
     plain = phrase.replace("the ", "").replace(" ,", "")
     plain = " ".join(str(_ORDINALS.get(word, word)) for word in plain.split() if word != "of")
-    # dateutil reads 10.03.2026 as October; people who write dots put the day first.
+    # dateutil reads 10.03.2026 as October, but people who write dots put the day first.
     for day_first in (not _MONTH_FIRST.search(plain), True):
         try:
             day: date = dateutil_parser.parse(plain, default=_first(today), dayfirst=day_first).date()
@@ -64,7 +64,7 @@ _MONTH_FIRST = re.compile(r"\d/\d|^\d{4}")
 
 
 def _first(day: date) -> datetime:
-    """What dateutil fills in for parts that are not written."""
+    """What dateutil fills in for missing parts."""
     return datetime(day.year, day.month, 1)  # noqa: DTZ001  (only its date is used)
 
 

@@ -1,7 +1,7 @@
 """How people say a time: one rule per kind of expression, each with the span it means.
 
-Leaves: `RULES`, patterns over folded words with their handlers. Hours of a day are in `clocks`, named days, months
-and feasts in `almanac`, amounts in `amounts`; here stand the distances from now and the order of all.
+Leaves: `RULES`, patterns over folded words with their handlers. Hours of a day are in `clocks`, named days, months and
+holidays in `almanac`, amounts in `amounts`; this module has the distances from now and the order of all rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from channelmem.routing.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
 _PART = "(?P<part>morning|afternoon|evening|night)"
 _LONG_ABSENCE_S = 3 * HOUR
-# "Last night", "last evening" have a rule of their own.
+# "Last night" and "last evening" have their own rule.
 _NOT_A_PART = "(?<!night)(?<!evening)(?<!morning)(?<!afternoon)"
 
 Handler = Callable[["re.Match[str]", Moment], Span | None]
@@ -40,7 +40,7 @@ def _rolling(match: re.Match[str], moment: Moment) -> Span:
 
 
 def _last_minutes(match: re.Match[str], moment: Moment) -> Span:
-    """The last 15: what else is counted so."""
+    """The last 15: people who leave out the unit mean minutes."""
     return spans.rolling(moment, float(match["count"]) * MINUTE)
 
 
@@ -49,7 +49,7 @@ def _reach_s(said: Amount) -> float:
 
 
 def _absence(match: re.Match[str], moment: Moment) -> Span:
-    """Away for that long: all that was said since; of a short absence that is the running conversation."""
+    """Away for that long: everything said since; after a short absence, that is the current conversation."""
     reach_s = _reach_s(amount(match))
     clue = Clue.RECENT if reach_s <= _LONG_ABSENCE_S else Clue.EXPLICIT
     return Span(moment.now - reach_s, moment.now, clue, nominal=moment.now - reach_s)
@@ -60,7 +60,7 @@ def _recent(_match: re.Match[str], moment: Moment) -> Span:
 
 
 def _earlier(_match: re.Match[str], moment: Moment) -> Span:
-    # The word asks for the running conversation, but that may have begun some hours ago.
+    # The word asks for the current conversation, but that may have begun hours ago.
     return Span(moment.now - max(6 * HOUR, moment.horizon_s), moment.now, Clue.RECENT)
 
 
@@ -93,7 +93,7 @@ def _future(_match: re.Match[str], moment: Moment) -> Span:
 
 
 class Rule(NamedTuple):
-    """A way to say a time. Where none of the words in `needs` is there, the pattern need not be tried."""
+    """A way to say a time. The pattern is tried only if at least one of the words in `needs` is there."""
 
     needs: frozenset[str]
     pattern: re.Pattern[str]
@@ -104,7 +104,7 @@ def _rule(handler: Handler, needs: str, *forms: str) -> Rule:
     return Rule(word_set(needs), re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler)
 
 
-# Stands in `needs` for every word that begins with a digit.
+# In `needs`, means every word that begins with a digit.
 FIGURE = "#"
 _UNITS = " ".join(f"{unit} {unit}s" for unit in UNIT.strip("(?:)").split("|"))
 _DAY_NAMES, _MONTH_NAMES, _FEASTS = " ".join(WEEKDAYS), " ".join(MONTHS), " ".join((*almanac.FEAST_WORDS, "new"))
@@ -112,7 +112,7 @@ _HOURS = " ".join(f"{hour}{half}" for hour in clocks.HOURS.split() for half in (
 _DAY_PARTS = "morning afternoon evening night"
 _TERMS = "holidays vacation break semester season term exams"
 
-# The first rule that fits a stretch of words takes it, so longer and surer forms stand first.
+# The first rule that matches a stretch of words takes it, so longer and surer forms come first.
 RULES: tuple[Rule, ...] = (
     _rule(
         _future,

@@ -1,7 +1,7 @@
 """Calendar arithmetic for the router: a moment of asking, and the local days, weeks and months before it.
 
 Enters: now and a time zone. Leaves: `Span`s, clipped so that start <= end <= now. Vague words get wide spans on
-purpose: a window that is too wide costs a few more messages, one that is too narrow hides the answer.
+purpose: a window that is too wide costs a few extra messages, one that is too narrow hides the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MINUTE, HOUR, DAY, WEEK, MONTH, YEAR = 60.0, 3_600.0, 86_400.0, 604_800.0, 30 * 
 
 
 class Clue(StrEnum):
-    """What a time expression says about the memory that is wanted."""
+    """What a time expression says about which memory the question means."""
 
     RECENT = "recent"
     EXPLICIT = "explicit"
@@ -26,13 +26,13 @@ class Clue(StrEnum):
 
 
 class Span(NamedTuple):
-    """A stretch of time; None is open. `day` and `hours` say what may still be narrowed by the other."""
+    """A stretch of time; None leaves an end open. `day` and `hours` are set if the other may still narrow the span."""
 
     start: float | None
     end: float | None
     clue: Clue = Clue.EXPLICIT
     nominal: float | None = None
-    """The moment the words name, where the span is wider than that ("30 minutes ago")."""
+    """The moment the words name, if the span is wider than that ("30 minutes ago")."""
     day: date | None = None
     hours: tuple[float, float] | None = None
     either_half: bool = False
@@ -67,7 +67,7 @@ class Moment:
         return self.local.hour + self.local.minute / 60
 
     def midnight(self, ts: float) -> float:
-        """Where the local day of a moment begins."""
+        """When the local day of a moment begins."""
         return self.at(datetime.fromtimestamp(ts, zone(self.tz)).date())
 
     def at(self, day: date, hour: float = 0.0) -> float:
@@ -78,7 +78,7 @@ class Moment:
         return (wall + whole).timestamp()
 
     def clip(self, span: Span) -> Span:
-        """No span ends after the question or before it starts."""
+        """The span, so that it ends no later than the question and no earlier than it starts."""
         end = self.now if span.end is None else min(span.end, self.now)
         start = None if span.start is None else min(span.start, end)
         return span._replace(start=start, end=end)
@@ -112,7 +112,7 @@ def this_week(moment: Moment) -> Span:
 
 
 def weekend(moment: Moment, *, previous: bool) -> Span:
-    """From Friday evening to Sunday night; the running one counts unless the previous one is asked for."""
+    """From Friday evening to Sunday night; the current one counts unless `previous`."""
     since_saturday = (moment.today.weekday() - 5) % 7
     saturday = moment.today - timedelta(days=since_saturday)
     if previous and since_saturday < 2:
@@ -130,7 +130,7 @@ def whole_month(moment: Moment, year: int, month: int) -> Span:
 
 
 def named_month(moment: Moment, month: int, *, previous: bool = False) -> Span:
-    """The most recent such month; the running one counts unless the previous one is asked for."""
+    """The most recent such month; the current one counts unless `previous`."""
     this = moment.today.month
     year = moment.today.year - (month > this or (previous and month == this))
     return whole_month(moment, year, month)
@@ -147,7 +147,7 @@ def last_year(moment: Moment) -> Span:
 
 
 def season(moment: Moment, first_month: int, *, previous: bool) -> Span:
-    """Three months from their first; the running season counts unless the previous one is asked for."""
+    """Three months from the first; the current season counts unless `previous`."""
     year = moment.today.year - (moment.today.month < first_month)
     if previous and moment.today < _months_on(date(year, first_month, 1), 3):
         year -= 1
@@ -165,7 +165,7 @@ def whole_year(moment: Moment, year: int) -> Span:
 
 
 def ago(moment: Moment, count: float, unit_s: float, *, loose: bool = False) -> Span:
-    """Around `count` units before now: days as whole local days, everything else with a margin that grows."""
+    """Around `count` units before now: days as whole local days, everything else with a growing margin."""
     back = count * unit_s
     if unit_s == DAY and not loose and count <= 6:
         return days_back(moment, int(count))._replace(nominal=moment.now - back)
@@ -179,7 +179,7 @@ def rolling(moment: Moment, seconds: float) -> Span:
 
 
 def clock(moment: Moment, hour: float, *, either_half: bool) -> float:
-    """The last time the clock showed that hour; without am or pm the later of the two."""
+    """The last time the clock showed that hour; without am or pm, the later of the two."""
     hours = (hour % 12, hour % 12 + 12) if either_half else (hour,)
     seen = [moment.at(moment.today - timedelta(days=back), h) for back in (0, 1) for h in hours]
     return max(ts for ts in seen if ts <= moment.now)

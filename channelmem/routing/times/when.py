@@ -1,7 +1,7 @@
 """Which time is meant: time expressions in a question's words, as windows in UTC.
 
-Enters: folded words and the moment of asking. Leaves: `TimeMatch` expressions with their place in the words. One
-look at a set of trigger words decides whether there is anything to do, so a question without a time pays
+Enters: folded words and the moment of asking. Leaves: `TimeMatch` expressions with their position in the words. One
+check against a set of trigger words decides whether there is anything to do, so a question without a time costs
 nothing.
 """
 
@@ -29,7 +29,7 @@ _TRIGGERS = word_set(
     mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
 ) | {FIGURE, *WEEKDAYS, *MONTHS, *FEAST_WORDS}
 _NEEDS = tuple(rule.needs for rule in RULES)
-# A question names one time or two; more than this is no question.
+# A question names one time or two; a text with more than this is not a question.
 _MOST = 6
 
 
@@ -55,12 +55,12 @@ def may_tell(words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _needed(word: str) -> str:
-    """A word as rules name it in what they need."""
+    """A word as it appears in a rule's `needs`."""
     return FIGURE if word[:1].isdecimal() else word
 
 
 def find(words: Sequence[str], moment: Moment) -> list[TimeMatch]:
-    """Every time expression of the words, in order, none overlapping another."""
+    """Every time expression in the words, in order, without overlaps."""
     if not may_tell(words):
         return []
     text = " ".join(words)
@@ -71,7 +71,7 @@ def find(words: Sequence[str], moment: Moment) -> list[TimeMatch]:
         if len(found) >= _MOST:
             break
         for match in islice(pattern.finditer(text), _MOST):
-            # Of "I was out for an hour" only the hour is the time.
+            # In "I was out for an hour", only the hour is the time.
             begin, end = match.span("at" if "at" in pattern.groupindex else 0)
             if any(begin < t_end and t_begin < end for t_begin, t_end in taken):
                 continue
@@ -85,7 +85,7 @@ def find(words: Sequence[str], moment: Moment) -> list[TimeMatch]:
 
 
 def _combine(found: list[TimeMatch], words: Sequence[str], moment: Moment) -> list[TimeMatch]:
-    """A day narrowed by an hour next to it, "since" and "before" applied, "from A to B" made one."""
+    """Narrows a day by an hour next to it, applies "since" and "before", and joins "from A to B"."""
     joined: list[TimeMatch] = []
     for each in found:
         if joined and joined[-1].last >= each.first - 1 and (both := _narrowed(joined[-1], each, moment)):
@@ -141,7 +141,7 @@ def _waking(hours: _Hours, latest: float) -> _Hours:
 
 
 def _bounded(each: TimeMatch, words: Sequence[str], moment: Moment) -> TimeMatch:
-    """ "since Monday" runs to now, "before Monday" from the beginning, "before lunch" from that morning."""
+    """ "since Monday" runs until now, "before Monday" from the beginning, "before lunch" from that morning."""
     span, first = each.span, each.first
     if span.clue is not Clue.EXPLICIT:
         return each
@@ -154,7 +154,7 @@ def _bounded(each: TimeMatch, words: Sequence[str], moment: Moment) -> TimeMatch
         return each._replace(first=begin, span=Span(edge, None))
     if not _UNTIL.isdisjoint(words_before):
         if span.day and not span.hours and "before" not in words_before:
-            edge = span.end  # "until yesterday": that day too
+            edge = span.end  # "until yesterday" includes that day
         bound = Span(moment.midnight(edge), edge) if span.hours and edge else Span(None, edge, Clue.PAST)
         return each._replace(first=begin, span=bound)
     return each
