@@ -1,7 +1,7 @@
 """Reindex: gives every message a vector of another model. In: that model's embedder. Out: how many messages were
 embedded, and how many the model failed on.
 
-The old vectors serve until the end. ReindexProgress is recorded in Redis (the next version in the meta key, the new vectors on
+The old vectors serve until the end. Progress is recorded in Redis (the next version in the meta key, the new vectors on
 the documents), so an interrupted reindex continues where it stopped. One script switches index alias, model and version
 together; processes that still use the old model then get IndexMismatchError. Finally the old index and field are
 removed, along with anything left by an unfinished reindex to another model.
