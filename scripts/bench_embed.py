@@ -29,7 +29,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from channelmem.embedding.embed import LaneEmbedder, Vectors, cores, open_embedder
-from channelmem.embedding.model import Source, as_directory, find_source
+from channelmem.embedding.model import ModelSource, as_directory, find_source
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.settings import Settings
 
@@ -175,7 +175,7 @@ def _torch() -> Timed:
     return encode
 
 
-def _packaged() -> Source:
+def _packaged() -> ModelSource:
     settings = Settings(_env_file=None)
     return as_directory(find_source(settings), settings.cache_dir)
 

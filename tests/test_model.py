@@ -19,8 +19,8 @@ from channelmem.embedding.model import (
     FORMAT,
     Manifest,
     Model,
+    ModelSource,
     Progress,
-    Source,
     as_directory,
     find_source,
     prepare,
@@ -121,7 +121,7 @@ def test_an_entry_of_an_older_format_counts_as_none(small: tuple[Path, Manifest]
 
 
 def test_the_identity_names_model_weights_pooling_and_precision() -> None:
-    source = Source("org/some model", Path("anywhere"), "0123456789abcdef", "mean")
+    source = ModelSource("org/some model", Path("anywhere"), "0123456789abcdef", "mean")
     assert source.identity("fp32") == "org--some--model@0123456789ab-mean-fp32"
     assert source.identity("int8") != source.identity("fp32")
 
@@ -206,7 +206,7 @@ def test_int8_is_made_from_fp32_and_says_how_well_it_agrees(own_cache: Settings)
 def test_making_int8_in_an_empty_cache_leaves_fp32_ready_too(
     warm: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def copied(source: Source, into: Path, report: Progress) -> Manifest:
+    def copied(source: ModelSource, into: Path, report: Progress) -> Manifest:
         for file in (warm.onnx, warm.tokenizer):
             shutil.copy(file, into)
         return warm.manifest

@@ -47,7 +47,7 @@ _HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelSource:
     """A sentence-transformers model on disk, recognised without loading it."""
 
     name: str
@@ -89,11 +89,11 @@ class Model:
     tokenizer: Path
 
 
-def find_source(settings: Settings) -> Source:
+def find_source(settings: Settings) -> ModelSource:
     """The model that `settings.embedding_model` names: the packaged one, a directory, or a hub repository."""
     name = settings.embedding_model
     if name in {PACKAGED, FIRST_PACKAGED}:
-        return Source(PACKAGED, weights.archive(), weights.SHA256, "mean")
+        return ModelSource(PACKAGED, weights.archive(), weights.SHA256, "mean")
     path = _directory(name) or _from_hub(name)
     file = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
     if file is None:
@@ -102,10 +102,10 @@ def find_source(settings: Settings) -> Source:
             "of a sentence-transformers model."
         )
     short = path.name if _directory(name) else name
-    return Source(short, path, _digest(file, settings.cache_dir), _pooling(path))
+    return ModelSource(short, path, _digest(file, settings.cache_dir), _pooling(path))
 
 
-def as_directory(source: Source, cache_dir: Path) -> Source:
+def as_directory(source: ModelSource, cache_dir: Path) -> ModelSource:
     """The same source with a directory as its path, which sentence-transformers requires."""
     return source if source.path.is_dir() else replace(source, path=weights.unpacked(cache_dir))
 
@@ -127,7 +127,7 @@ def prepare(settings: Settings, progress: Progress | None = None) -> Model:
     return _make(source, precision, settings, report)
 
 
-def _make(source: Source, precision: Precision, settings: Settings, report: Progress) -> Model:
+def _make(source: ModelSource, precision: Precision, settings: Settings, report: Progress) -> Model:
     entry = _entry(settings, source.identity(precision))
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def _make(source: Source, precision: Precision, settings: Settings, report: Prog
     return model
 
 
-def _fill(entry: Path, source: Source, base: Model | None, report: Progress) -> None:
+def _fill(entry: Path, source: ModelSource, base: Model | None, report: Progress) -> None:
     shutil.rmtree(entry, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".making-") as scratch:
         made = Path(scratch, "entry")
@@ -159,7 +159,7 @@ def _fill(entry: Path, source: Source, base: Model | None, report: Progress) -> 
     report("ready", 1.0)
 
 
-def _export(source: Source, into: Path, report: Progress) -> Manifest:
+def _export(source: ModelSource, into: Path, report: Progress) -> Manifest:
     # Neither module is loaded on a start with a warm cache: onnx takes 0.5 s, torch 10 s.
     if not source.path.is_dir():
         from channelmem.embedding.model_write import write  # noqa: PLC0415
@@ -170,7 +170,7 @@ def _export(source: Source, into: Path, report: Progress) -> Manifest:
     return manifest
 
 
-def _quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
+def _quantise(source: ModelSource, base: Model, into: Path, report: Progress) -> Manifest:
     # Imported here because it loads onnx and its tools (0.5 s), which would slow down a start with a warm cache.
     from channelmem.embedding.model_quantise import quantise  # noqa: PLC0415
 

@@ -22,14 +22,14 @@ from tokenizers import Tokenizer
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from channelmem.embedding.model import FORMAT, Manifest, Model, Progress, Source
+from channelmem.embedding.model import FORMAT, Manifest, Model, ModelSource, Progress
 from channelmem.embedding.model_check import SENTENCES, TOLERANCE, agreement, encode, sha256, versions
 from channelmem.errors import ModelError
 
 _USE_TORCH = "set CHANNELMEM_EMBEDDING_BACKEND=torch to run it with sentence-transformers itself"
 
 
-def load_reference(source: Source) -> SentenceTransformer:
+def load_reference(source: ModelSource) -> SentenceTransformer:
     """sentence-transformers' own model, on the CPU and without its progress bars."""
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -46,7 +46,7 @@ def prefixes(reference: SentenceTransformer) -> tuple[str, str]:
     return prompts.get("query") or default, next(documents, default)
 
 
-def export(source: Source, into: Path, report: Progress) -> Manifest:
+def export(source: ModelSource, into: Path, report: Progress) -> Manifest:
     """Write model.onnx and tokenizer.json; raise unless they give the reference's vectors."""
     if source.pooling not in {"mean", "cls"}:
         raise ModelError(f"{source.name} is not a transformer with mean or cls pooling; {_USE_TORCH}.")
@@ -129,7 +129,7 @@ def _write_tokenizer(reference: SentenceTransformer, file: Path) -> None:
     backend.save(str(file))
 
 
-def _describe(source: Source, reference: SentenceTransformer, into: Path) -> Manifest:
+def _describe(source: ModelSource, reference: SentenceTransformer, into: Path) -> Manifest:
     question_prefix, message_prefix = prefixes(reference)
     return Manifest(
         format=FORMAT,

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from channelmem.embedding.model import Manifest, Model, Progress, Source
+from channelmem.embedding.model import Manifest, Model, ModelSource, Progress
 from channelmem.embedding.model_check import agreement, encode, sha256, versions
 from channelmem.errors import ModelError
 
@@ -25,7 +25,7 @@ except ImportError as error:
 FLOOR = 0.90
 
 
-def quantise(source: Source, base: Model, into: Path, report: Progress) -> Manifest:
+def quantise(source: ModelSource, base: Model, into: Path, report: Progress) -> Manifest:
     """Write model.onnx with int8 weights; the manifest records its lowest cosine to fp32."""
     report("quantising to int8", 0.85)
     shutil.copyfile(base.tokenizer, into / "tokenizer.json")

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load
 
 from channelmem.embedding import weights
-from channelmem.embedding.model import FORMAT, Manifest, Model, Progress, Source
+from channelmem.embedding.model import FORMAT, Manifest, Model, ModelSource, Progress
 from channelmem.embedding.model_check import TOLERANCE, agreement, encode, sha256, stored_vectors, versions
 from channelmem.errors import ModelError
 
@@ -31,7 +31,7 @@ FUSED = "com.microsoft"  # ONNX Runtime's own operators
 Tensors = dict[str, NDArray[np.float32]]
 
 
-def write(source: Source, into: Path, report: Progress) -> Manifest:
+def write(source: ModelSource, into: Path, report: Progress) -> Manifest:
     """Write model.onnx and tokenizer.json; raise unless they give the same vectors as sentence-transformers."""
     report("reading the packaged weights", 0.1)
     config = json.loads(weights.read("config.json"))
@@ -43,7 +43,7 @@ def write(source: Source, into: Path, report: Progress) -> Manifest:
     return _verified(_describe(source, config, into), into)
 
 
-def _describe(source: Source, config: dict[str, Any], into: Path) -> Manifest:
+def _describe(source: ModelSource, config: dict[str, Any], into: Path) -> Manifest:
     return Manifest(
         format=FORMAT,
         identity=source.identity("fp32"),

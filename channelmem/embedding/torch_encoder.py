@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from channelmem.embedding.model import Source
+from channelmem.embedding.model import ModelSource
 from channelmem.embedding.model_export import load_reference, prefixes
 from channelmem.embedding.onnx_encoder import clean
 
@@ -16,7 +16,7 @@ from channelmem.embedding.onnx_encoder import clean
 class TorchEncoder:
     """Rows are texts with their prompts; sentence-transformers tokenises them itself."""
 
-    def __init__(self, source: Source, threads: int) -> None:
+    def __init__(self, source: ModelSource, threads: int) -> None:
         if threads:
             torch.set_num_threads(threads)
         self._model = load_reference(source)
