@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -68,7 +69,7 @@ def chat(
             opening = _opened(settings, channel, progress)
             memory, speak = run(opening.__aenter__())
         try:
-            typed = Typed(console, channel_id, History(settings) if history else None)
+            typed = Typed(console, channel_id, History(settings), keep=history)
             _greet(console, typed, settings, run(memory.status(GUILD, channel_id)).messages)
             _converse(Conversation(memory, speak, console, channel_id, name), typed, run)
         finally:
@@ -116,7 +117,7 @@ class Run:
 def _loop_beside() -> Iterator[Run]:
     """The prompt blocks this thread, where Ctrl-C can interrupt it; the other thread keeps embedding messages."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="channelmem chat")
+    thread = threading.Thread(target=_run_beside, args=(loop,), name="channelmem chat")
     thread.start()
     try:
         yield Run(loop)
@@ -125,6 +126,13 @@ def _loop_beside() -> Iterator[Run]:
         thread.join()
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
+
+
+def _run_beside(loop: asyncio.AbstractEventLoop) -> None:
+    # The kernel may hand Ctrl-C to any thread that accepts it, and the prompt would not notice. The threads that this
+    # one starts inherit the mask.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    loop.run_forever()
 
 
 def _converse(conversation: Conversation, typed: Typed, run: Run) -> None:

@@ -32,7 +32,8 @@ class History:
     """Its methods raise OSError if the file can't be used."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._keep_s, self._clock = settings.data_dir / FILE, settings.lifetime_s, clock
+        self.path = settings.data_dir / FILE
+        self._keep_s, self._clock = settings.lifetime_s, clock
 
     def of(self, channel_id: int) -> list[str]:
         """The lines of one conversation, oldest first."""
@@ -43,11 +44,14 @@ class History:
         self._write([*self._read(), Entry(int(self._clock()), channel_id, line)][-MAX_LINES:])
 
     def forget(self, channel_id: int) -> None:
-        self._write(entry for entry in self._read() if entry.channel_id != channel_id)
+        entries = self._read()
+        others = [entry for entry in entries if entry.channel_id != channel_id]
+        if others != entries:
+            self._write(others)
 
     def _read(self) -> list[Entry]:
         try:
-            text = self._path.read_text(encoding="utf-8", errors="replace")
+            text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
         oldest = self._clock() - self._keep_s
@@ -57,12 +61,12 @@ class History:
 
     def _write(self, entries: Iterable[Entry]) -> None:
         text = "".join(f"{entry.ts} {entry.channel_id} {entry.text}\n" for entry in entries)
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd, fresh = tempfile.mkstemp(prefix=f"{FILE}.", dir=self._path.parent)  # with mode 0600
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd, fresh = tempfile.mkstemp(prefix=f"{FILE}.", dir=self.path.parent)  # with mode 0600
         try:
             with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
-            Path(fresh).replace(self._path)
+            Path(fresh).replace(self.path)
         except OSError:
             Path(fresh).unlink(missing_ok=True)
             raise

@@ -7,6 +7,8 @@ without it reads lines as they come, and so does the chat when its input or outp
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -21,18 +23,21 @@ LINE_CHARS: Final = 4_000
 """As much as Discord accepts in one message."""
 NOT_UTF8: Final = "That line is not valid UTF-8; check the terminal's encoding."
 TOO_LONG: Final = f"That line is too long; I took its first {LINE_CHARS:,} characters."
-NO_HISTORY: Final = "Can't keep the history of typed lines ({problem}); this chat goes on without it."
+NOT_KEPT: Final = "Can't keep typed lines in {path}: {problem}. The chat works without that."
+NOT_FORGOTTEN: Final = "Can't remove the lines of this chat from {path}: {problem}."
 
 
 class Typed:
-    """Reads lines; with a history, Up recalls those of earlier runs."""
+    """Reads lines; with `keep`, Up recalls those of earlier runs and later runs recall these."""
 
-    def __init__(self, console: Console, channel_id: int, history: History | None) -> None:
-        self._console, self._channel_id = console, channel_id
+    def __init__(self, console: Console, channel_id: int, history: History, *, keep: bool) -> None:
+        self._console, self._channel_id, self._history = console, channel_id, history
         self._readline = _readline()
-        self._history = history if self._readline else None
+        self._keep = keep and self._readline is not None
         self._interrupted = False
-        self._recall_earlier_runs()
+        if self._readline is not None:
+            self._readline.set_auto_history(False)  # it would offer blank lines too
+        self._offer_earlier_lines()
 
     @property
     def at_terminal(self) -> bool:
@@ -53,24 +58,17 @@ class Typed:
 
     def add(self, line: str) -> None:
         """Lets Up recall the line, here and in later runs."""
-        if self._readline is None:
-            return
-        self._readline.add_history(line)
-        if self._history is not None:
-            try:
+        self._offer(line)
+        if self._keep:
+            with self._or_note(NOT_KEPT):
                 self._history.add(self._channel_id, line)
-            except OSError as problem:
-                self._give_up(problem)
 
     def forget(self) -> None:
         """Forgets what was typed into this conversation, here and in earlier runs."""
         if self._readline is not None:
             self._readline.clear_history()
-        if self._history is not None:
-            try:
-                self._history.forget(self._channel_id)
-            except OSError as problem:
-                self._give_up(problem)
+        with self._or_note(NOT_FORGOTTEN):
+            self._history.forget(self._channel_id)
 
     def _ask_for_line(self, prompt: str) -> str:
         if self._readline is None:
@@ -92,23 +90,28 @@ class Typed:
             self._note(TOO_LONG)
         return line[:LINE_CHARS]
 
-    def _recall_earlier_runs(self) -> None:
-        if self._readline is None:
-            return
-        self._readline.set_auto_history(False)
-        if self._history is not None:
-            try:
+    def _offer_earlier_lines(self) -> None:
+        if self._keep:
+            with self._or_note(NOT_KEPT):
                 for line in self._history.of(self._channel_id):
-                    self._readline.add_history(line)
-            except OSError as problem:
-                self._give_up(problem)
+                    self._offer(visible(line))
 
-    def _give_up(self, problem: OSError) -> None:
-        self._history = None
-        self._note(NO_HISTORY.format(problem=problem.strerror or problem))
+    def _offer(self, line: str) -> None:
+        if self._readline is not None:
+            with suppress(UnicodeEncodeError):  # another terminal had more letters
+                self._readline.add_history(line)
+
+    @contextmanager
+    def _or_note(self, sentence: str) -> Iterator[None]:
+        """If the file can't be used, one sentence says so and the chat goes on without it."""
+        try:
+            yield
+        except OSError as problem:
+            self._keep = False
+            self._note(sentence.format(path=self._history.path, problem=problem.strerror or problem))
 
     def _note(self, text: str) -> None:
-        self._console.print(Text(text, "yellow"))
+        self._console.print(Text(text, "yellow"), soft_wrap=True)
 
 
 def _at_terminal() -> bool:
