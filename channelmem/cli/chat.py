@@ -1,6 +1,6 @@
 """`channelmem chat`: try the memory in a terminal, with several people sharing one keyboard.
 
-In: typed lines, `name: text` to speak and `@bot ...` to ask. Out: answers; what was said stays in Redis.
+In: lines, `name: text` to speak and `@bot` anywhere in a line to ask. Out: answers; what was said stays in Redis.
 """
 
 from __future__ import annotations
@@ -8,54 +8,94 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import signal
 import threading
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
-from channelmem.cli.show import ModelProgress, explain
+from channelmem.cli.chat_history import History
+from channelmem.cli.chat_input import Typed
+from channelmem.cli.show import ModelProgress, explain, visible
+from channelmem.extras import load
 from channelmem.memory import Memory
-from channelmem.settings import load_settings
+from channelmem.settings import Settings, load_settings
 from channelmem.types import Answer, Message, Outcome, Person, Question
+
+if TYPE_CHECKING:
+    from channelmem.cli.chat_model import Speak
 
 app = typer.Typer()
 T = TypeVar("T")
 
 GUILD, BOT = 2 << 22, Person(99, "bot")
-_CALLED = re.compile(r"@bot\b[ ,:]*", re.IGNORECASE)
+QUIT: Final = {"/quit", "/exit", "/q"}
+CLEAR: Final = "/clear"
+_CALLED = re.compile(r"(?<![\w/@+-])@bot\b", re.IGNORECASE)  # neither in an address nor in a link
 _LETTER = re.compile(r"[^\W\d_]")  # a name has a letter, so "12:30 lunch?" has no speaker
 HELP = """Type `mark: hello` to speak as mark; lines without a name belong to the last speaker.
-Type `@bot what did I just say?` to ask. /why explains the last answer, /clear forgets this chat, /help, /quit."""
+Write @bot anywhere in a line to ask: `@bot what did I just say?` or `ann: hey @bot, what did mark say?`
+/why explains the last answer, /clear forgets this chat, /help shows this, /quit or Ctrl-D leaves."""
+EDITING = "Up and Down recall what you typed. Ctrl-C drops a line or stops an answer."
 
 
 @app.command()
 def chat(
     channel: Annotated[str, typer.Option(help="Conversation to continue; each has its own memory.")] = "chat",
     name: Annotated[str, typer.Option(help="Speaker of lines that do not start with a name.")] = "me",
+    history: Annotated[
+        bool, typer.Option("--history/--no-history", help="Keep typed lines, so that Up recalls them in later runs.")
+    ] = True,
 ) -> None:
     """Chat with the memory in this terminal. Messages survive between runs, as long as the settings keep them.
+
+    Type `mark: hello` to speak as mark, and write @bot anywhere in a line to ask: `ann: hey @bot, what did mark say?`
+    With CHANNELMEM_LLM_MODEL set, a language model words the answers.
 
     \b
     Examples:
       channelmem chat
       channelmem chat --channel lunch --name Ann
+      channelmem chat --no-history
     """
-    console = Console()
+    console, settings, channel_id = Console(), load_settings(), _number(channel)
     with _loop_beside() as run:
         with ModelProgress(console) as progress:
-            opening = Memory.open(load_settings(), progress=progress)
-            memory = run(opening.__aenter__())
+            opening = _opened(settings, channel, progress)
+            memory, speak = run(opening.__aenter__())
         try:
-            status = run(memory.status(GUILD, _number(channel)))
-            console.print(f"{HELP}\n[dim]Messages remembered from earlier runs: {status.messages}.[/]")
-            _converse(Conversation(memory, console, _number(channel), name), run)
+            typed = Typed(console, channel_id, History(settings), keep=history)
+            _greet(console, typed, settings, run(memory.status(GUILD, channel_id)).messages)
+            _converse(Conversation(memory, speak, console, channel_id, name), typed, run)
         finally:
             run(opening.__aexit__(None, None, None))
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, channel: str, progress: ModelProgress
+) -> AsyncIterator[tuple[Memory, Speak | None]]:
+    model = load("channelmem.cli.chat_model", "llm", "CHANNELMEM_LLM_MODEL") if settings.llm_model else None
+    async with Memory.open(settings, progress=progress) as memory:
+        if model is None:
+            yield memory, None
+            return
+        async with model.open_model(settings, memory, channel) as speak:
+            yield memory, speak
+
+
+def _greet(console: Console, typed: Typed, settings: Settings, remembered: int) -> None:
+    console.print(HELP, markup=False)
+    if typed.at_terminal:
+        console.print(EDITING, markup=False)
+    if settings.llm_model:
+        console.print(Text(f"{visible(settings.llm_model)} words the answers.", "dim"))
+    console.print(f"[dim]Messages remembered from earlier runs: {remembered}.[/]")
 
 
 class Run:
@@ -65,14 +105,19 @@ class Run:
         self._loop = loop
 
     def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()  # or an unwanted answer would go on behind the next prompt
+            raise
 
 
 @contextmanager
 def _loop_beside() -> Iterator[Run]:
     """The prompt blocks this thread, where Ctrl-C can interrupt it; the other thread keeps embedding messages."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="channelmem chat")
+    thread = threading.Thread(target=_run_beside, args=(loop,), name="channelmem chat")
     thread.start()
     try:
         yield Run(loop)
@@ -83,16 +128,39 @@ def _loop_beside() -> Iterator[Run]:
         loop.close()
 
 
-def _converse(conversation: Conversation, run: Run) -> None:
+def _run_beside(loop: asyncio.AbstractEventLoop) -> None:
+    # The kernel may hand Ctrl-C to any thread that accepts it, and the prompt would not notice. The threads that this
+    # one starts inherit the mask.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    loop.run_forever()
+
+
+def _converse(conversation: Conversation, typed: Typed, run: Run) -> None:
     while True:
         try:
-            line = conversation.prompt()
-        except (EOFError, KeyboardInterrupt):
+            lines = typed.read(conversation.name)
+        except EOFError:
             return
-        if line in {"/quit", "/exit", "/q"}:
-            return
-        if line:
-            run(conversation.take(line))
+        for line in lines:
+            if line in QUIT:
+                return
+            typed.add(line)
+            if not _take(conversation, typed, run, line):
+                break
+
+
+def _take(conversation: Conversation, typed: Typed, run: Run, line: str) -> bool:
+    """Whether the line was dealt with; Ctrl-C at a terminal stops it, and what was pasted along with it."""
+    try:
+        run(conversation.take(line))
+    except KeyboardInterrupt:
+        if not typed.at_terminal:
+            raise
+        conversation.note("\nStopped.", "dim")
+        return False
+    if line == CLEAR:
+        typed.forget()
+    return True
 
 
 def _number(name: str) -> int:
@@ -100,57 +168,78 @@ def _number(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.casefold().encode()).digest()[:7])
 
 
-class Conversation:
-    def __init__(self, memory: Memory, console: Console, channel_id: int, name: str) -> None:
-        self._memory, self._console, self._channel_id, self._name = memory, console, channel_id, name
-        self._last: Answer | None = None
+def asked(text: str) -> str | None:
+    """The question in a line that calls the bot, without the call; None for any other line."""
+    before, *after = _CALLED.split(text)
+    if not after:
+        return None
+    question = " ".join(" ".join([before, *(part.lstrip(" ,:") for part in after)]).split())
+    bare = question.rstrip("?!.")
+    return bare.rstrip(" ,:") + question[len(bare) :]  # "what did Ann say, @bot?"
 
-    def prompt(self) -> str:
-        try:
-            return self._console.input(f"[bold]{escape(self._name)}>[/] ").strip()
-        except UnicodeDecodeError:
-            self._console.print("[yellow]That line is not valid UTF-8; check the terminal's encoding.[/]")
-            return ""
+
+class Conversation:
+    """`speak` puts answers into a language model's words; without it they are quotes."""
+
+    def __init__(self, memory: Memory, speak: Speak | None, console: Console, channel_id: int, name: str) -> None:
+        self._memory, self._speak, self._console, self._channel_id = memory, speak, console, channel_id
+        self.name = name
+        self._last: Answer | None = None
 
     async def take(self, line: str) -> None:
         if line == "/why":
             self._why()
-        elif line == "/clear":
+        elif line == CLEAR:
             await self._memory.delete_channel(GUILD, self._channel_id)
-            self._console.print("[dim]Forgotten.[/]")
+            self._last = None
+            self.note("Forgotten.", "dim")
         elif line.startswith("/"):
-            self._console.print(HELP)
+            self._console.print(HELP, markup=False)
         else:
-            await self._speak(*self._speaker(line))
+            who, text = self._speaker(line)
+            question = asked(text)
+            await (self._say(who, text) if question is None else self._ask(who, question))
+
+    def note(self, text: str, style: str) -> None:
+        self._console.print(Text(visible(text), style))
 
     def _speaker(self, line: str) -> tuple[str, str]:
         who, _, text = line.partition(":")
         link = text.startswith("//")
-        is_name = _LETTER.search(who) and len(who) <= 32 and "@" not in who and len(who.split()) <= 3
+        is_name = len(who) <= 32 and _LETTER.search(who) and "@" not in who and len(who.split()) <= 3
         if text.strip() and not link and is_name:
-            self._name = who.strip()
-            return self._name, text.strip()
-        return self._name, line
+            self.name = who.strip()
+            return self.name, text.strip()
+        return self.name, line
 
-    async def _speak(self, who: str, text: str) -> None:
-        if called := _CALLED.match(text):
-            await self._ask(who, text[called.end() :])
-            return
-        now = time.time()
-        outcome = await self._memory.remember(
-            Message(GUILD, self._channel_id, time.time_ns(), _number(who), who, text, now)
-        )
+    async def _say(self, who: str, text: str) -> None:
+        said = Message(GUILD, self._channel_id, time.time_ns(), _number(who), who, text, time.time())
+        outcome = await self._memory.remember(said)
         if outcome is not Outcome.STORED:
-            self._console.print(f"[yellow]{outcome.value}[/]")
+            self.note(outcome.value, "yellow")
 
     async def _ask(self, who: str, text: str) -> None:
         now = time.time()
         question = Question(GUILD, self._channel_id, time.time_ns(), _number(who), who, text, now, bot=BOT)
         self._last = await self._memory.ask(question)
-        self._console.print(f"[bold green]bot[/] {escape(self._last.text)} [dim]({self._last.ms.total:.1f} ms)[/]")
+        words = await self._words(question, self._last)
+        recalled = f" (recalled in {self._last.ms.total:.1f} ms)"
+        self._console.print(Text.assemble(("bot ", "bold green"), visible(words), (recalled, "dim")))
+
+    async def _words(self, question: Question, answer: Answer) -> str:
+        if self._speak is None:
+            return answer.text
+        with self._console.status("[dim]thinking[/]"):
+            spoken = await self._speak(question, answer)
+        if not spoken.problem:
+            return spoken.text
+        self.note(f"No answer from the language model: {spoken.problem}. Here are quotes instead.", "yellow")
+        # The model took its time: messages deleted or edited meanwhile must not be quoted.
+        self._last = await self._memory.ask(question)
+        return self._last.text
 
     def _why(self) -> None:
         if self._last is None:
-            self._console.print("[dim]Nothing asked yet; start a line with @bot to ask.[/]")
+            self.note("Nothing asked yet; write @bot in a line to ask.", "dim")
         else:
             explain(self._console, self._last)

@@ -11,10 +11,15 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from channelmem.types import Answer, Route
+
+# All controls but tab and line feed, and the marks that reverse the direction of text.
+_CONTROLS = dict.fromkeys(
+    {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {ord("\t"), ord("\n")}
+)
 
 
 class ModelProgress:
@@ -47,6 +52,11 @@ def to_json(value: object, indent: int | None = None) -> str:
     return readable
 
 
+def visible(text: str) -> str:
+    """People's text for a terminal: without the characters that start an escape sequence or reverse the text."""
+    return text.translate(_CONTROLS)
+
+
 def describe(route: Route) -> str:
     """A route in one line: kind, mode, speakers, topic."""
     parts = [route.kind.value]
@@ -77,4 +87,4 @@ def explain(console: Console, answer: Answer) -> None:
 
 
 def _aside(console: Console, name: str, text: str) -> None:
-    console.print(f"     [dim]{name:<6} {escape(text)}[/]", highlight=False, soft_wrap=True)
+    console.print(Text(f"     {name:<6} {visible(text)}", "dim"), soft_wrap=True)

@@ -1,0 +1,52 @@
+"""The language model of `channelmem chat`. In: a question with Memory's answer. Out: the model's words, or its problem.
+
+`chat` loads this module only if a model is configured: the packages are an extra and take a second to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from channelmem.llm.opening import open_responder
+from channelmem.llm.responder import Location, Responder, ResponderError
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.types import Answer, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    text: str
+    problem: str = ""
+    """Why there is no text: spend cap, timeout, refusal ..."""
+
+
+Speak = Callable[[Question, Answer], Awaitable[Spoken]]
+
+
+@asynccontextmanager
+async def open_model(settings: Settings, memory: Memory, channel: str) -> AsyncIterator[Speak | None]:
+    """None if no model is configured; raises ConfigError, with the fix, if the model can't be used."""
+    responder = open_responder(settings, memory)
+    if responder is None:
+        yield None
+        return
+    try:
+        yield _speaker(responder, Location(channel=channel))
+    finally:
+        await responder.close()
+
+
+def _speaker(responder: Responder, location: Location) -> Speak:
+    async def speak(question: Question, answer: Answer) -> Spoken:
+        text = ""
+        try:
+            async for grown in responder.respond(question, answer, location):
+                text = grown
+        except ResponderError as error:
+            return Spoken("", str(error))
+        return Spoken(text)
+
+    return speak
