@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.routing.people.roster import Roster
+from channelmem.routing.scene import Roster
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Person, Question

@@ -109,6 +109,8 @@ class Mode(StrEnum):
     """How to look it up."""
 
     LATEST = "latest"
+    FIRST = "first"
+    """The same from the other end: the oldest first."""
     TOPIC = "topic"
     RECAP = "recap"
 
@@ -125,7 +127,13 @@ class Wants(StrEnum):
     WHEN = "when"
     AMOUNT = "amount"
     LINK = "link"
+    FILE = "file"
+    """A picture or another attachment."""
+    COUNT = "count"
+    """How many messages there are."""
     RECAP = "recap"
+    HELLO = "hello"
+    """Nothing: it is a greeting, thanks, or asks what the bot can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +176,22 @@ class Route:
     binds: bool = True
     """Whether speakers and window are conditions: yes if the question is about somebody's words or about the channel.
     "When did Ann go to Rome?" may be answered by something Bob wrote at another time."""
+    p: float = 1.0
+    """How likely it is about this conversation, by its wording. `kind` follows from it until the evidence decides."""
+    if_about: Kind = Kind.CHANNEL
+    """Which memory it is about if the evidence says that it is about this conversation after all."""
+    time_words: str = ""
+    """The words that made the window, such as "on Thursday": part of the topic if the window turns out to be wrong."""
+    literal: tuple[str, ...] = ()
+    """Exact words that a hit must have: quoted ones, or a topic of nothing but stop words ("who said hi?")."""
+    stranger: str = ""
+    """Whose words it asks for, if nobody known has that name."""
+    anchors: tuple[int, ...] = ()
+    """The messages that a follow-up refers to: what it replies to, then the first hit of the question before."""
+    follows: bool = False
+    """Whether it cannot be understood without its anchors: "and until when?"."""
+    missed: bool = False
+    """Whether it asks for everything since the asker was last here."""
 
 
 @dataclass(frozen=True, slots=True)

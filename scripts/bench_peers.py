@@ -34,7 +34,7 @@ from channelmem.embedding.embed import Embedder, LaneEmbedder, open_embedder
 from channelmem.embedding.model import Model, as_directory, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
-from channelmem.routing.people.roster import Roster
+from channelmem.routing.scene import Roster
 from channelmem.routing.route import Scene, route
 from channelmem.server.lease import running
 from channelmem.settings import Settings

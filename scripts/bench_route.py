@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from channelmem.routing.people.roster import Roster
+from channelmem.routing.scene import Roster
 from channelmem.routing.route import Scene, route
 from channelmem.types import Person
 

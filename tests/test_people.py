@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.routing.people.roster import Roster, name_words, one_slip
+from channelmem.routing.scene import Roster, name_words, one_slip
 from channelmem.routing.tokens import fold
 from channelmem.types import Person
 

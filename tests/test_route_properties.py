@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelmem.routing.people.roster import Roster
+from channelmem.routing.scene import Roster
 from channelmem.routing.route import Scene, route
 from channelmem.types import Kind, Person, Route
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from asking import ALICE, BOB, BOT, CAROL, MARIA, MARK, SCENE, TEE, WILL, ZOE, ask
 
-from channelmem.routing.people.roster import Roster
+from channelmem.routing.scene import Roster
 from channelmem.routing.route import route
 from channelmem.types import Kind, Person
 

@@ -20,10 +20,10 @@ from rich.table import Table
 
 from channelmem.cli.show import to_json
 from channelmem.errors import ChannelmemError
-from channelmem.routing.people.roster import Roster
+from channelmem.routing.scene import Roster
 from channelmem.routing.route import Scene
 from channelmem.routing.route import route as decide
-from channelmem.routing.times.spans import zone
+from channelmem.times.spans import zone
 from channelmem.settings import Settings, load_settings
 from channelmem.types import Person, Route
 

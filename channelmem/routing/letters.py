@@ -10,15 +10,14 @@ from functools import lru_cache
 from itertools import compress
 from operator import attrgetter
 
-from channelmem.routing.lexicon import CODES, word_set
-from channelmem.routing.people.naming import Line, name
+from channelmem.routing.lexicon import AFFAIRS, CODES, TALK_NOUNS, past, word_set
+from channelmem.routing.people import Line, name
 from channelmem.routing.scene import Scene
-from channelmem.routing.times import when
-from channelmem.routing.times.dates import MONTHS, WEEKDAYS
-from channelmem.routing.times.spans import Clue
-from channelmem.routing.times.when import TimeMatch
+from channelmem.times import when
+from channelmem.times.dates import MONTHS, WEEKDAYS
+from channelmem.times.spans import Clue
+from channelmem.times.when import TimeMatch
 from channelmem.routing.tokens import QUOTED, Token
-from channelmem.routing.verbs import AFFAIRS, TALK_NOUNS, past
 
 _WORD = attrgetter("word")
 

@@ -1,32 +1,38 @@
 """The router, a pure function: which memory a question is about, whose words, from when and about what.
 
 Enters: the question's text and its `Scene`. Leaves: a `Route` that explains itself. No I/O, no model: tokens, class
-letters and a handful of patterns over them (tokens -> letters -> clues -> topic).
+letters, the clause they form (tokens -> letters -> clause -> topic), and a probability that the question is about this
+conversation. Only what is a definition (a command, 🚫, a direct message) ends here; all else is for the evidence.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
-from channelmem.routing.clauses import Finding
-from channelmem.routing.clues import Judged, judge
-from channelmem.routing.followup import filled, follow, leans, means_that, only
+from channelmem.routing.about import about
+from channelmem.routing.clauses import LIFE, Finding, find
+from channelmem.routing.follow_up import followed, only
 from channelmem.routing.letters import spell
-from channelmem.routing.people.naming import Line
-from channelmem.routing.scene import Scene
-from channelmem.routing.times.dates import is_date
-from channelmem.routing.times.spans import Clue
-from channelmem.routing.times.when import TimeMatch
-from channelmem.routing.tokens import has_payload, read, unaddressed
+from channelmem.routing.people import Line
+from channelmem.routing.recap import Recap, recap
+from channelmem.routing.scene import Asked, Roster, Scene
+from channelmem.routing.tokens import QUOTED, has_payload, read, unaddressed
 from channelmem.routing.topic import topic
-from channelmem.routing.wants import with_wants
-from channelmem.routing.weigh import NAMES
-from channelmem.types import Kind, Mode, Person, Route, Source, Window
+from channelmem.routing.wants import small_talk, with_wants
+from channelmem.times.dates import is_date
+from channelmem.times.spans import Clue
+from channelmem.times.when import TimeMatch
+from channelmem.types import Kind, Mode, Person, Route, Source, Wants, Window
 
-__all__ = ["SKIP_FLAG", "Scene", "route", "should_skip"]
+__all__ = ["SKIP_FLAG", "Asked", "Roster", "Scene", "route", "should_skip", "sources_of"]
 
 SKIP_FLAG = "🚫"
+ABOUT = 0.5
+"""From this probability on, the wording alone says that a question is about this conversation."""
+HOPELESS = 0.02
+"""Below this, no evidence could change the decision, so nothing is looked up."""
 _CALLED = re.compile("Nj*,?[qhd]")
 _ANY_TIME = Window()
 _BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
@@ -37,6 +43,30 @@ _ANYBODY = frozenset("gotH")
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
 _COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
+_TALKS = frozenset(
+    "talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh".split()
+)
+_REMEMBERED = frozenset({"when", "how", "that", "the", "my"})
+_I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
+_JUST = re.compile(r"(?<=[NWyeogtsiH])j(?=[VcCBGA])|(?<=[NPWyeogtsiHx])[bv]j(?=[cGx])")
+
+
+class _Read(NamedTuple):
+    """What the words of a question say."""
+
+    finding: Finding | None
+    recap: Recap | None
+    just: bool
+    told_before: bool
+
+    @property
+    def about_life(self) -> bool:
+        return self.finding is not None and self.finding.name in LIFE and self.finding.subject != (0, 0)
+
+    @property
+    def asks_for_topic(self) -> bool:
+        """What they are talking about: the answer is what the talk is about."""
+        return self.finding is not None and self.finding.verb_word in _TALKS
 
 
 def should_skip(text: str) -> bool:
@@ -46,129 +76,176 @@ def should_skip(text: str) -> bool:
 
 def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; the router still decides everything else."""
-    if scene.is_dm and force is None:
-        return _none("a direct message has no channel around it")
-    if force is Kind.NONE or should_skip(text):
-        return _none("the 🚫 flag asks for an answer in isolation")
-    if _COMMAND.match(text):
-        return _none("a command")
+    if reason := _set_aside(text, scene, force):
+        return _none(reason)
     tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
     if force is None and ":" in text and has_payload(tokens):
         return _none("a task that brings its own material")
     line = spell(tokens, scene)
+    if greeting := small_talk(line.words, text):
+        return replace(_none(greeting), wants=Wants.HELLO)
     if not line.letters:
         return _none("no question")
-    return with_wants(_decided(line, scene, force), text)
+    said = _read(line)
+    routed = followed(line, _routed(line, said, scene), scene.previous)
+    routed = with_wants(routed, text, of_words=said.finding is not None and said.finding.name not in LIFE)
+    return _decided(routed, scene, force)
+
+
+def _set_aside(text: str, scene: Scene, force: Kind | None) -> str:
+    """Why a question is by definition not about the channel, "" if it may be."""
+    if scene.is_dm and force is None:
+        return "a direct message has no channel around it"
+    if force is Kind.NONE or should_skip(text):
+        return "the 🚫 flag asks for an answer in isolation"
+    return "a command" if _COMMAND.match(text) else ""
 
 
 def _none(why: str) -> Route:
-    return Route(Kind.NONE, why=(why,))
+    return Route(Kind.NONE, why=(why,), p=0.0)
 
 
-def _decided(line: Line, scene: Scene, force: Kind | None) -> Route:
-    found = judge(line)
-    if not found.about:
-        followed = follow(line, scene.previous)
-        if followed is not None:
-            return _of_kind(_followed(line, followed, found, scene), force, scene)
-        if force is None:
-            return _none(found.why)
-    routed = _about(line, found, scene, force)
-    previous = scene.previous
-    if previous is None or previous.kind is Kind.NONE or not (leans(line) or (not routed.topic and means_that(line))):
-        return routed
-    routed = filled(routed, previous)
-    return replace(routed, mode=_mode(found, routed.topic), sources=_sources(routed.kind, routed.window, scene))
+def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
+    """The route with its kind, by wording alone, and with what to search."""
+    if force is not None:
+        routed = replace(routed, p=1.0, if_about=force)
+    kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
+    sources = sources_of(routed.if_about, routed.window, scene) if routed.p >= HOPELESS else ()
+    return replace(routed, kind=kind, sources=sources)
 
 
-def _followed(line: Line, followed: Route, found: Judged, scene: Scene) -> Route:
-    if line.times:
-        window, kind, why = _time(line, found, scene)
-        followed = replace(followed, window=window, kind=kind, why=(*followed.why, why))
-    mode = Mode.TOPIC if followed.topic else Mode.LATEST if followed.mode is Mode.TOPIC else followed.mode
-    return replace(followed, mode=mode, sources=_sources(followed.kind, followed.window, scene))
-
-
-def _of_kind(routed: Route, force: Kind | None, scene: Scene) -> Route:
-    if force is None:
-        return routed
-    return replace(routed, kind=force, sources=_sources(force, routed.window, scene))
-
-
-def _about(line: Line, found: Judged, scene: Scene, force: Kind | None) -> Route:
-    window, kind, why = _time(line, found, scene)
-    kind = force or kind
-    speakers = _speakers(line, found.finding, scene)
-    about = topic(line, found, scene.asker.name)
-    return Route(
-        kind=kind,
-        mode=_mode(found, about),
-        window=window,
-        speakers=speakers,
-        topic=about,
-        why=(found.why, why, *[f"words of {person.name}" for person in speakers]),
-        sources=_sources(kind, window, scene),
-        to_bot=scene.bot in speakers or ("you" in line.words and scene.asker in speakers),
-    )
-
-
-def _mode(found: Judged, about: str) -> Mode:
-    if about:
-        return Mode.TOPIC
-    return Mode.RECAP if found.recap or found.asks_for_topic else Mode.LATEST
-
-
-def _sources(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
+def sources_of(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
     """The sources to try, in order. If the window reaches beyond the buffer, the archive comes first for any kind."""
-    if kind is Kind.NONE:
-        return ()
     wide = window.start is not None and window.start < scene.now - scene.horizon_s
     if kind is Kind.MEMORY or (wide and scene.last_spoke_ts == window.start):
         return _ARCHIVE_FIRST
     return _BUFFER_FIRST
 
 
-def _time(line: Line, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
-    """Window and kind: recent words decide first, then written times, then words for the past."""
-    if found.just:
-        return Window(scene.now - scene.horizon_s, scene.now), Kind.CHANNEL, "recent word: just"
-    if line.times:
-        by_clue = {each.span.clue: each for each in reversed(line.times)}
-        for clue in (Clue.EXPLICIT, Clue.RECENT, Clue.PAST):
-            if clue in by_clue:
-                return _said(by_clue[clue], found, scene)
-    return _unsaid(found, scene)
+def _read(line: Line) -> _Read:
+    summary, finding = recap(line), find(line)
+    if summary and finding and finding.name in LIFE:
+        finding = None  # "what did I miss" asks for everything, not for what I did
+    words = line.words[finding.start : finding.end] if finding else []
+    just = "just" in words and finding is not None and _next_to_the_verb(line)
+    return _Read(finding, summary, just, finding is not None and _told_before(line, finding))
 
 
-def _said(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+def _next_to_the_verb(line: Line) -> bool:
+    """ "What did Ann just say" is recent; "who said it is just a draft" is not."""
+    places = (match.end() - 1 for match in _JUST.finditer(line.letters))
+    return any(line.words[i] == "just" for i in places) or "just" in line.words[:4]
+
+
+def _told_before(line: Line, finding: Finding) -> bool:
+    """The asker refers to what they told earlier: the seeds call that memory when no time is given."""
+    words, verb = line.words, finding.verb_word
+    if "remember" in words and _recalled(line):
+        return True
+    if finding.who != "i":
+        return _I_TOLD_YOU.search(line.letters) is not None
+    if verb in {"told", "tell"} or _I_TOLD_YOU.search(line.letters):
+        return "you" in words[finding.end : finding.end + 2] or finding.name == "told"
+    before = words[finding.start - 1] if finding.start else ""
+    if finding.name == "perfect":
+        return verb in {"said", "mentioned", "talked"} and before != "what"
+    stated = finding.name == "told" and verb in {"said", "mentioned"} and "last" not in words
+    return stated and (before != "what" or "remember" in words)
+
+
+def _recalled(line: Line) -> bool:
+    """ "Remember when", "remember the", "remember Ann's"."""
+    at = line.words.index("remember") + 1
+    return line.words[at : at + 1] != [] and (line.words[at] in _REMEMBERED or line.letters[at] == "P")
+
+
+def _routed(line: Line, said: _Read, scene: Scene) -> Route:
+    likely = about(line)
+    window, kind, why, words = _time(line, said, scene)
+    speakers = _speakers(line, said.finding, scene)
+    what = topic(line, said.finding, said.recap, scene.asker.name)
+    return Route(
+        kind=kind,
+        if_about=kind,
+        mode=_mode(line, said, what),
+        window=window,
+        time_words=words,
+        speakers=speakers,
+        topic=what,
+        why=(likely.why, *_form(said), why, *[f"words of {person.name}" for person in speakers]),
+        to_bot=scene.bot in speakers or ("you" in line.words and scene.asker in speakers),
+        p=likely.p,
+        literal=tuple(token.text for token in line.tokens if token.word == QUOTED),
+        stranger=_stranger(line, said.finding),
+        missed=said.recap is not None and window == _ANY_TIME and not what and not speakers,
+    )
+
+
+def _form(said: _Read) -> tuple[str, ...]:
+    if said.recap:
+        return (f"recap: {said.recap.words}",)
+    return (f"form: {said.finding.name}",) if said.finding and said.finding.name != "named" else ()
+
+
+def _mode(line: Line, said: _Read, what: str) -> Mode:
+    if said.recap and (not said.finding or said.finding.name in LIFE):
+        return Mode.RECAP
+    if what:
+        return Mode.TOPIC
+    if said.recap or said.asks_for_topic:
+        return Mode.RECAP
+    return Mode.FIRST if "first" in line.words else Mode.LATEST
+
+
+def _stranger(line: Line, finding: Finding | None) -> str:
+    if finding is None or finding.name != "stranger":
+        return ""
+    return " ".join(line.tokens[i].text for i in range(*finding.subject))
+
+
+def _time(line: Line, said: _Read, scene: Scene) -> tuple[Window, Kind, str, str]:
+    """Window, kind, reason and time words: recent words decide first, then written times, then words for the past."""
+    if said.just:
+        return Window(scene.now - scene.horizon_s, scene.now), Kind.CHANNEL, "recent word: just", ""
+    by_clue = {each.span.clue: each for each in reversed(line.times)}
+    for clue in (Clue.EXPLICIT, Clue.RECENT, Clue.PAST):
+        if clue in by_clue:
+            each = by_clue[clue]
+            return *_said(each, said, scene), _written_words(line, each)
+    return *_unsaid(said), ""
+
+
+def _written_words(line: Line, each: TimeMatch) -> str:
+    return " ".join(token.text for token in line.tokens[each.first : each.last] if token.text)
+
+
+def _said(each: TimeMatch, said: _Read, scene: Scene) -> tuple[Window, Kind, str]:
     """The time that the words name."""
     window = Window(each.span.start, each.span.end)
     if each.span.clue is Clue.EXPLICIT:
-        return _written(each, found, scene)
+        return _written(each, said, scene)
     if each.span.clue is Clue.PAST:
         return window, Kind.MEMORY, f"past word: {each.phrase}"
-    if found.about_life and each.phrase == "recently":
+    if said.about_life and each.phrase == "recently":
         return _ANY_TIME, Kind.CHANNEL, "a recent event: may be told at any time"
     return window, Kind.CHANNEL, f"recent word: {each.phrase}"
 
 
-def _unsaid(found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+def _unsaid(said: _Read) -> tuple[Window, Kind, str]:
     """The time meant by a question that names none."""
-    if found.told_before:
+    if said.told_before:
         return _ANY_TIME, Kind.MEMORY, "told before, no time given"
-    if found.recap and not found.finding and scene.last_spoke_ts is not None:
-        return Window(min(scene.last_spoke_ts, scene.now), scene.now), Kind.CHANNEL, "since the asker last spoke"
     return _ANY_TIME, Kind.CHANNEL, "no time given: the channel first, then memory"
 
 
-def _written(each: TimeMatch, found: Judged, scene: Scene) -> tuple[Window, Kind, str]:
+def _written(each: TimeMatch, said: _Read, scene: Scene) -> tuple[Window, Kind, str]:
     """A written time: one that starts within the horizon means the channel, one that starts earlier means memory."""
     span, edge = each.span, scene.now - scene.horizon_s
     start, end = span.start, span.end
     if span.nominal is not None and span.nominal >= edge and start is not None:
         start = max(start, edge)
     kind = Kind.CHANNEL if start is not None and start >= edge else Kind.MEMORY
-    if found.about_life:
+    if said.about_life:
         start, end = _told(each, start, end, scene.now)
     return Window(start, end), kind, f"time: {each.phrase}"
 
@@ -182,13 +259,7 @@ def _told(each: TimeMatch, start: float | None, end: float | None, now: float) -
 
 
 def _speakers(line: Line, finding: Finding | None, scene: Scene) -> tuple[Person, ...]:
-    if finding is None:
-        names = NAMES.search(line.letters)
-        if names is None and "U" in line.letters:
-            return (scene.bot,)
-        at = range(*names.span()) if names else range(0)
-        return tuple(person for i in at for person in line.persons.get(i, ()))
-    if _ANYBODY.issuperset(finding.who):
+    if finding is None or _ANYBODY.issuperset(finding.who):
         return ()
     found: list[Person] = []
     for i in range(*finding.subject):
@@ -219,8 +290,8 @@ def _meant(line: Line, scene: Scene, at: int) -> tuple[Person, ...]:
         return ()  # "who fetches Ted, did they decide": can be anybody
     if named := _named(line, scene):
         return named
-    if scene.previous is not None and scene.previous.speakers:
-        return scene.previous.speakers
+    if scene.previous is not None and scene.previous.route.speakers:
+        return scene.previous.route.speakers
     if len(scene.roster.people) > _FEW:
         return ()
     return only(tuple(p for p in scene.roster.people if p.id not in {scene.asker.id, scene.bot.id}))

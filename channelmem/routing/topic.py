@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 
 from channelmem.routing.clauses import LIFE, Finding
-from channelmem.routing.clues import Judged
 from channelmem.routing.lexicon import word_set
-from channelmem.routing.people.naming import Line
-from channelmem.routing.times.dates import is_date
+from channelmem.routing.people import Line
+from channelmem.routing.recap import Recap
+from channelmem.times.dates import is_date
 
 # What may be at the edges of a topic without being part of it, by class letter.
 _LEFT_OF_ABOUT = frozenset("jlz.,@")
@@ -25,7 +25,7 @@ _LIFE_DROPS = frozenset("qhodDbBvnml.,@yir")
 _NO_TOPIC = word_set(
     """message messages post posts comment comments reply replies response responses answer answers question
     questions thing things words said say kind type sort exactly happened talk talking topic statement chat
-    conversation discussion channel thread mean anything something quote"""
+    conversation discussion channel thread mean anything something quote last latest newest recent first spoke"""
 )
 _TAIL = re.compile(
     r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"
@@ -39,11 +39,10 @@ _KINDS = word_set("kind type sort kinds types")
 _LINKING = word_set("that to if whether")
 
 
-def topic(line: Line, found: Judged, asker: str = "") -> str:
+def topic(line: Line, finding: Finding | None, recap: Recap | None, asker: str = "") -> str:
     """The text to embed; `asker` is the name to look for if people spoke about the asker."""
-    finding = found.finding
-    begin = finding.verb[1] if finding else found.recap.rest if found.recap else 0
-    if not found.about or (finding is not None and finding.name in LIFE):
+    begin = finding.verb[1] if finding else recap.rest if recap else 0
+    if finding is not None and finding.name in LIFE:
         return _life(line, finding)
     about = line.letters.find("a", begin)
     if about >= 0 and (text := _after_about(line, about + 1, asker)):

@@ -6,13 +6,15 @@ Enters: the question's text and its route so far. Leaves: the route with `wants`
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from channelmem.types import Kind, Mode, Route, Wants
+from channelmem.types import Mode, Route, Wants
 
+_MENTIONS: Final = re.compile(r"<@!?\d+>")
 _LEAD: Final = r"\W*(?:and |so |but |hey |ok |okay )*"
-_WHO: Final = re.compile(_LEAD + r"who(?:'s|se)?\b", re.IGNORECASE)
+_WHO: Final = re.compile(_LEAD + r"who(?:'s|s|se)?\b", re.IGNORECASE)
 _WHETHER: Final = re.compile(
     _LEAD + r"(?:did(?:n't)?|has(?:n't)?|have(?:n't)?|was|were|is|are)\b.*"
     r"\b(?:mention|talk|bring up|brought up|discuss|post|speak|spoken|ask(?:ed)? about"
@@ -26,8 +28,8 @@ _SAYING: Final = re.compile(
 )
 # Actions that leave a message behind. They name who did it, but do not bind: "what did Ann write in her diary?"
 _POSTING: Final = re.compile(r"\b(?:bring|brought|post|wr[io]te|spoke|speak|discuss|link|shar)", re.IGNORECASE)
-_WHEN: Final = re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year|time))\b", re.IGNORECASE)
-_AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old)\b", re.IGNORECASE)
+_WHEN: Final = re.compile(r"\b(?:when|until|(?:what|which) (?:date|day|month|year|time))(?:'?s)?\b", re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old|far|big)\b", re.IGNORECASE)
 _LINK: Final = re.compile(r"\b(?:links?|urls?)\b", re.IGNORECASE)
 _BY_WORDS: Final = (
     (Wants.WHO, _WHO.match),
@@ -38,10 +40,13 @@ _BY_WORDS: Final = (
 )
 
 
-def with_wants(route: Route, text: str) -> Route:
-    """The route with what the text asks for. A follow-up such as "and Bob?" inherits the previous `saying`."""
+def with_wants(route: Route, text: str, *, of_words: bool) -> Route:
+    """The route with what the text asks for. A follow-up such as "and Bob?" inherits the previous `saying`.
+
+    `of_words`: whether its clause asks for what somebody said, and not for what they did.
+    """
     said = route.saying or _SAYING.search(text) is not None
-    binds = route.kind is Kind.CHANNEL or said
+    binds = of_words or said
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
     return replace(route, wants=wants, saying=said or _POSTING.search(text) is not None, binds=binds)
 
@@ -50,3 +55,22 @@ def _wanted(route: Route, text: str) -> Wants | None:
     if route.mode is Mode.RECAP:
         return Wants.RECAP
     return next((wants for wants, matches in _BY_WORDS if matches(text)), None)
+
+
+_GREETINGS: Final = frozenset(
+    """hi hey hello hiya yo sup greetings morning afternoon evening night good gm gn there all everyone everybody again
+    bot thanks thank thx ty you so much very cheers a lot bye goodbye nice great perfect awesome cool love it ok okay"""
+    .split()
+)
+_HELP: Final = re.compile(
+    r"\W*(?:help(?: me)?|what can (?:you|u|this bot) do|how do (?:you|u|i use you) (?:work|this)?|what do you do"
+    r"|how does this (?:bot )?work|commands)\W*",
+    re.IGNORECASE,
+)
+
+
+def small_talk(words: Sequence[str], text: str) -> str:
+    """Why it needs a friendly word instead of an answer; "" if it is a question."""
+    if _HELP.fullmatch(_MENTIONS.sub("", text)):
+        return "asks for help"
+    return "" if not _GREETINGS.issuperset(words) or len(words) > 8 else "a greeting"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from channelmem.routing.times import spans
-from channelmem.routing.times.spans import HOUR, MINUTE, Clue, Moment, Span
+from channelmem.times import spans
+from channelmem.times.spans import HOUR, MINUTE, Clue, Moment, Span
 
 PARTS = {
     "morning": (4.0, 12.0), "afternoon": (12.0, 18.0), "evening": (17.0, 24.0), "night": (18.0, 30.0),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from channelmem.routing.times.spans import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR
+from channelmem.times.spans import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR
 
 UNITS = {
     "second": 1.0, "minute": MINUTE, "hour": HOUR, "day": DAY, "night": DAY, "evening": DAY, "morning": DAY,

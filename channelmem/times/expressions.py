@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from channelmem.routing.lexicon import word_set
-from channelmem.routing.times import almanac, clocks, spans
-from channelmem.routing.times.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
-from channelmem.routing.times.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
-from channelmem.routing.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
+
+from channelmem.times import almanac, clocks, spans
+from channelmem.times.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
+from channelmem.times.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
+from channelmem.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
 _PART = "(?P<part>morning|afternoon|evening|night)"
@@ -101,7 +101,7 @@ class Rule(NamedTuple):
 
 
 def _rule(handler: Handler, needs: str, *forms: str) -> Rule:
-    return Rule(word_set(needs), re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler)
+    return Rule(frozenset(needs.split()), re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler)
 
 
 # In `needs`, means every word that begins with a digit.

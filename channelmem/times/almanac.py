@@ -10,11 +10,11 @@ from datetime import date, timedelta
 
 from dateutil.easter import easter
 
-from channelmem.routing.times import spans
-from channelmem.routing.times.amounts import NUMBERS
-from channelmem.routing.times.clocks import PARTS
-from channelmem.routing.times.dates import MONTHS, WEEKDAYS, written_date
-from channelmem.routing.times.spans import DAY, WEEK, Clue, Moment, Span
+from channelmem.times import spans
+from channelmem.times.amounts import NUMBERS
+from channelmem.times.clocks import PARTS
+from channelmem.times.dates import MONTHS, WEEKDAYS, written_date
+from channelmem.times.spans import DAY, WEEK, Clue, Moment, Span
 
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAY_NAMES = "|".join(WEEKDAYS)

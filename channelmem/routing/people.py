@@ -1,8 +1,8 @@
 """Which words of a question are people, recognised by name, part of a name, mention or id.
 
-Enters: the tokens with their class letters, and the people who may be meant. Leaves: people by position, and their
-letters: N for a known person, P for a known person's, y and U for the bot. A name that is also an English word counts
-only where nothing but a person can occur.
+Enters: the tokens with their class letters, and the scene. Leaves: people by position, and their letters: N for a known
+person, P for a known person's, y and U for the bot. A name that is also an English word counts only where nothing but a
+person can occur.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import re
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from channelmem.routing.lexicon import AMBIGUOUS, word_set
-from channelmem.routing.people.roster import Roster
-from channelmem.routing.scene import Scene
-from channelmem.routing.times.dates import MONTHS, WEEKDAYS
-from channelmem.routing.times.when import TimeMatch
+from channelmem.routing.lexicon import AMBIGUOUS, PLACES, STATES, TALK_NOUNS, word_set
+from channelmem.routing.scene import Roster, Scene
 from channelmem.routing.tokens import Token, fold
-from channelmem.routing.verbs import PLACES, STATES, TALK_NOUNS
-from channelmem.routing.world import SURNAMES
+from channelmem.times.dates import MONTHS, WEEKDAYS
+from channelmem.times.when import TimeMatch
 from channelmem.types import Person
 
 _BEGINNING = itemgetter(slice(2))
@@ -128,7 +125,7 @@ def _goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:
     if i + 1 >= len(codes) or codes[i + 1] != "x" or tokens[i].possessive:
         return False
     after = tokens[i + 1].word
-    if after in SURNAMES:
+    if tokens[i].text[:1].isupper() and tokens[i + 1].text[:1].isupper() and after not in TIMES:
         return True
     then = next((k for k in range(i + 2, len(codes)) if codes[k] != "j"), i)
     verb = codes[then] == "C" or tokens[then].word == "born"
@@ -166,5 +163,6 @@ def _between(words: list[str], i: int, before: str, after: str) -> bool:
 def _is_asked_of(words: list[str], verb: int, i: int) -> bool:
     """ "Why is Rose", "is Rose mad"; but "what is rose gold", "is hope lost"."""
     asked = verb > 0 and words[verb - 1] in {"why", "where", "when", "how"}
-    placed = i + 1 < len(words) and (words[-1] in PLACES or (words[i + 1] in PLACES and words[i + 2] in {"for", "or"}))
-    return asked or placed or not STATES.isdisjoint(words[i + 1 : i + 3])
+    after, then = (*words[i + 1 : i + 3], "", "")[:2]
+    placed = after and (words[-1] in PLACES or (after in PLACES and then in {"for", "or"}))
+    return asked or bool(placed) or not STATES.isdisjoint(words[i + 1 : i + 3])

@@ -1,0 +1,131 @@
+"""A question that builds on the one before: "and Bob?", "what about yesterday?", "until when?", "and before that?".
+
+Enters: the line, its own route, and what the asker asked before. Leaves: the route with what the new words leave out,
+taken from the question before. A question that is complete by itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from channelmem.routing.people import Line
+from channelmem.routing.scene import Asked
+from channelmem.types import Kind, Mode, Person, Route, Window
+
+FOLLOWS_P = 0.8
+"""How likely it is that words which only make sense after the last question are about the same conversation."""
+_LEAD = re.compile(r"[jl.,]*(?P<lead>&[jl]*(?:[qh]a)?|[qh]a|)[jt]*")
+_SHORT = 6
+_NEW = frozenset("NPz&,.lj")
+_ASKING = frozenset("qohdDbBvmRr")
+_ELSE = re.compile(r"[&l.,]*(?:[qos]j|[qoh]|j|&j?)[l.,]*")
+# What stands for something said before: it, that, they, them, his, there.
+_REFERS = frozenset("seMw")
+_POINTS = re.compile(r"t[jlz.,]*$|[apf]t[jlz.,]*$")
+_CONTENT = frozenset("xKLCcGHNPZ")
+_BEFORE = re.compile(r"(?:^|.*\b)(?:before|previous|earlier)(?: (?:that|it|this|one|message|thing))?\W*$")
+_AFTER = re.compile(r"(?:^|.*\b)(?:after|next|then)(?: (?:that|it|this|one|message|thing))?\W*$")
+_ORDER = 5
+"""A question with more words than this has a topic of its own: "who asked about the hut before?"."""
+
+
+def followed(line: Line, route: Route, previous: Asked | None) -> Route:
+    """The route with what it takes from the question before."""
+    if previous is None or previous.route.kind is Kind.NONE:
+        return route
+    if beside := _beside(line, previous):
+        return beside
+    if changed := _changed(line, route, previous.route):
+        return _anchored(changed, previous)
+    if leans(line):
+        return _anchored(_filled(route, previous.route), previous)
+    return route
+
+
+def leans(line: Line) -> bool:
+    """Whether it cannot be understood alone: "and what did Bob say?", "is it far?", "until when?"."""
+    letters = line.letters
+    if letters.startswith("&"):
+        return True
+    refers = not _REFERS.isdisjoint(letters) or _POINTS.search(letters) is not None
+    return (refers and not line.persons) or _CONTENT.isdisjoint(letters)
+
+
+def _anchored(route: Route, previous: Asked) -> Route:
+    anchors = (*route.anchors, *(() if previous.hit_id is None else (previous.hit_id,)))
+    return replace(route, anchors=anchors, follows=True, p=max(route.p, FOLLOWS_P))
+
+
+def _beside(line: Line, previous: Asked) -> Route | None:
+    """ "And before that?": the messages on one side of the last answer, by the same people."""
+    if previous.hit_ts is None or len(line.words) > _ORDER or not _CONTENT.isdisjoint(line.letters.replace("x", "")):
+        return None
+    text, asked = " ".join(line.words), previous.route
+    if _BEFORE.match(text):
+        window, mode = Window(None, previous.hit_ts - 0.001), Mode.LATEST
+    elif _AFTER.match(text):
+        window, mode = Window(previous.hit_ts + 0.001, None), Mode.FIRST
+    else:
+        return None
+    why = ("next to the last answer: " + text, *(f"words of {person.name}" for person in asked.speakers))
+    return replace(
+        asked, mode=mode, window=window, topic="", time_words="", literal=(), why=why, p=FOLLOWS_P, binds=True
+    )
+
+
+def _changed(line: Line, route: Route, previous: Route) -> Route | None:
+    """The question before with new people, another time or another topic: "and Bob?", "what about yesterday?"."""
+    letters = line.letters
+    if _ELSE.fullmatch(letters):
+        return replace(previous, why=("continues the previous question", *previous.why))
+    match = _LEAD.match(letters)
+    rest = letters[match.end() :] if match else ""
+    led = bool(match and match["lead"])
+    if not rest or len(rest.strip("l.,")) > _SHORT or not (led or set(rest) <= _NEW) or set(rest) & _ASKING:
+        return None
+    return _with_new(line, len(letters) - len(rest), route, previous)
+
+
+def _with_new(line: Line, first: int, route: Route, previous: Route) -> Route:
+    people = tuple(dict.fromkeys(p for i, found in line.persons.items() if i >= first for p in found))
+    topic = " ".join(
+        token.text
+        for token, letter in zip(line.tokens[first:], line.letters[first:], strict=True)
+        if letter not in "NPzlj&.,@ap"
+    )
+    timed = route if line.times else previous
+    return replace(
+        previous,
+        speakers=people or previous.speakers,
+        topic=topic or previous.topic,
+        window=timed.window,
+        time_words=timed.time_words,
+        if_about=timed.if_about,
+        mode=Mode.TOPIC if topic else previous.mode,
+        why=("follows the previous question: " + " ".join(line.words), *(f"words of {p.name}" for p in people)),
+        p=route.p,
+        anchors=route.anchors,
+    )
+
+
+def _filled(route: Route, previous: Route) -> Route:
+    """A full question's route, with the topic, the people and the window it leaves out."""
+    inherits = route.window == Window()
+    return replace(
+        route,
+        topic=" ".join(filter(None, (route.topic, previous.topic))) if not _same(route, previous) else previous.topic,
+        window=previous.window if inherits and not previous.missed else route.window,
+        time_words=previous.time_words if inherits else route.time_words,
+        if_about=previous.if_about if inherits else route.if_about,
+        mode=Mode.TOPIC if route.topic or previous.topic else route.mode,
+    )
+
+
+def _same(route: Route, previous: Route) -> bool:
+    return not route.topic or route.topic.casefold() in previous.topic.casefold()
+
+
+def only(people: tuple[Person, ...]) -> tuple[Person, ...]:
+    """Whom "he" or "she" means: somebody only if there is just one candidate."""
+    return people if len(people) == 1 else ()
