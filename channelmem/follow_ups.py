@@ -1,4 +1,7 @@
-"""Each asker's last route per channel, for ten minutes, so that "and Bob?" can build on it. In and out: routes."""
+"""What each asker asked last in a channel, for ten minutes, so that "and Bob?" can build on it.
+
+In: a question's route and the first message of its answer. Out: an `Asked`. Of the message only its id and time are kept.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable
 
 from cachetools import LRUCache
 
-from channelmem.types import Question, Route
+from channelmem.routing.scene import Asked
+from channelmem.types import Kind, Message, Question, Route
 
 FOLLOW_UPS = 5_000
 FOLLOW_UP_S = 600.0
@@ -18,16 +22,18 @@ Place = tuple[int, int]
 
 class FollowUps:
     def __init__(self) -> None:
-        self._routes: LRUCache[tuple[Place, int], tuple[float, Route]] = LRUCache(FOLLOW_UPS)
+        self._asked: LRUCache[tuple[Place, int], tuple[float, Asked]] = LRUCache(FOLLOW_UPS)
 
-    def previous(self, question: Question) -> Route | None:
-        """The asker's last route in this channel, while it is fresh."""
-        ts, route = self._routes.get(_key(question), (0.0, None))
-        return route if question.ts - ts <= FOLLOW_UP_S else None
+    def previous(self, question: Question) -> Asked | None:
+        """The asker's last question in this channel, while it is fresh."""
+        ts, asked = self._asked.get(_key(question), (0.0, None))
+        return asked if question.ts - ts <= FOLLOW_UP_S else None
 
-    def note(self, question: Question, route: Route) -> None:
-        if route.sources:
-            self._routes[_key(question)] = (question.ts, route)
+    def note(self, question: Question, route: Route, first: Message | None) -> None:
+        """Keeps what was asked, also if nothing was found; what was not about the channel changes nothing."""
+        if route.kind is not Kind.NONE:
+            hit = (first.id, first.ts) if first else (None, None)
+            self._asked[_key(question)] = (question.ts, Asked(route, *hit))
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
         self._forget(lambda place, _asker, _route: place == (guild_id, channel_id))
@@ -40,8 +46,8 @@ class FollowUps:
         self._forget(lambda _place, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
 
     def _forget(self, gone: Callable[[Place, int, Route], bool]) -> None:
-        for key in [key for key, (_, route) in self._routes.items() if gone(*key, route)]:
-            del self._routes[key]
+        for key in [key for key, (_, asked) in self._asked.items() if gone(*key, asked.route)]:
+            del self._asked[key]
 
 
 def _key(question: Question) -> tuple[Place, int]:

@@ -1,7 +1,7 @@
 """The two flows of channelmem, in the order in which things happen.
 
     message  -> normalise -> link -> store (visible at once) -> embed in batches -> searchable     remember
-    question -> route -> recall (buffer | archive | the platform's history) -> answer              ask
+    question -> route -> recall (buffer | archive | the platform's history) -> decide -> answer    ask
 
 Adapters call Memory and nothing below it. `remember` and `ask` never raise for an unreachable Redis: messages are
 queued, and questions are answered from the platform's history, or with a note on what could not be searched.
@@ -26,7 +26,7 @@ from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
 from channelmem.opening import Clock, opened
 from channelmem.policy import Policy
-from channelmem.recalling.recall import Recall
+from channelmem.recalling.recall import Recall, decide
 from channelmem.rosters import KnownPeople, Rosters
 from channelmem.routing.route import Scene, route
 from channelmem.settings import Settings, load_settings
@@ -130,11 +130,13 @@ class Memory:
         self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
 
     async def ask(self, question: Question) -> Answer:
-        """Routes a question, recalls what it asks for and answers with quotes, or says honestly that it found none."""
+        """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
         policy = self.policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
+        routed, recalled = decide(routed, recalled)
+        self._follow_ups.note(question, routed, recalled.first)
         forest = recap_forest(recalled.messages, policy) if recalled.messages else Forest()
         text = answer_text(
             question,
@@ -145,6 +147,7 @@ class Memory:
             now=question.ts,
             tz=policy.tz,
             jump_url=self._jump_url if self._history else None,
+            sure=recalled.sure,
         )
         total_ms = (time.perf_counter() - started) * 1000
         return Answer(
@@ -154,7 +157,9 @@ class Memory:
             forest.threads,
             Timing(route_ms, recalled.embed_ms, recalled.search_ms, total_ms),
             recalled.reports,
-            found=bool(recalled.hits or recalled.messages),
+            found=recalled.found,
+            sure=recalled.sure,
+            evidence=recalled.evidence,
         )
 
     async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
@@ -162,12 +167,13 @@ class Memory:
         started = time.perf_counter()
         routed = route(question.text, self._scene(question, people, policy), question.kind)
         wanted = question.kind is not Kind.NONE
-        if wanted and routed.kind is Kind.NONE and self._rosters.is_unknown(question):
+        if wanted and self._rosters.is_unknown(question) and (routed.kind is Kind.NONE or routed.stranger):
             # Nobody is known here yet, so no name can be recognised; the platform's history knows who speaks.
             people = await self._rosters.from_history(question, policy)
             started = time.perf_counter()
             routed = route(question.text, self._scene(question, people, policy), question.kind)
-        self._follow_ups.note(question, routed)
+        if question.reply_to is not None and routed.sources:
+            routed = replace(routed, anchors=(question.reply_to, *routed.anchors))
         return routed, (time.perf_counter() - started) * 1000
 
     def _scene(self, question: Question, people: KnownPeople, policy: Policy) -> Scene:

@@ -184,6 +184,8 @@ class Route:
     """The words that made the window, such as "on Thursday": part of the topic if the window turns out to be wrong."""
     literal: tuple[str, ...] = ()
     """Exact words that a hit must have: quoted ones, or a topic of nothing but stop words ("who said hi?")."""
+    of_questions: bool = False
+    """Whether it asks for what somebody asked, so that a question is as good as an answer."""
     stranger: str = ""
     """Whose words it asks for, if nobody known has that name."""
     anchors: tuple[int, ...] = ()
@@ -207,6 +209,25 @@ class Hit:
     source: Source = Source.BUFFER
     around: tuple[Message, ...] = ()
     """The message it answers and the ones that follow, in order of time: people speak in fragments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How well the best candidates fit a question, before anything is decided."""
+
+    coverage: float = 0.0
+    """The share of the topic in the first hit and in what it answers."""
+    similarity: float = 0.0
+    """Cosine of the topic and the first hit."""
+    best_coverage: float = 0.0
+    best_similarity: float = 0.0
+    """The same for the best of all candidates, whichever it is."""
+    words: int = 0
+    """How many words of the topic count."""
+    compared: int = 0
+    """Among how many messages it was found."""
+    anchored: float = 0.0
+    """How close the first hit is to the message that a follow-up refers to: 1 if it is next to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +270,9 @@ class Answer:
     ms: Timing = Timing()
     tried: tuple[SourceReport, ...] = ()
     found: bool = False
+    sure: float = 0.0
+    """How likely the hits answer the question, from the evidence and the wording."""
+    evidence: Evidence | None = None
 
 
 class Outcome(StrEnum):

@@ -26,6 +26,7 @@ from sklearn.metrics import roc_auc_score
 from channelmem.cli.route import scene_of
 from channelmem.routing import about
 from channelmem.routing.letters import spell
+from channelmem.routing.route import read_line
 from channelmem.routing.tokens import read, unaddressed
 from channelmem.settings import Settings
 from scripts.eval_routing import Row
@@ -60,7 +61,8 @@ class Fitted(NamedTuple):
 def grams_of(row: Row, settings: Settings) -> Grams:
     scene = scene_of(row, settings)
     line = spell(unaddressed(read(row["q"], scene.roster.slang), scene.bot), scene)
-    return set(about.grams(*about.classes(line)))
+    said = read_line(line)
+    return {*about.grams(*about.classes(line)), *about.forms(said.finding, said.recap)}
 
 
 def load(rows: Sequence[Row]) -> Rows:

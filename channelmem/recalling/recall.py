@@ -1,16 +1,15 @@
 """Recall: from a routed question to the messages it asks for, source by source, or honestly to none.
 
-Enters: a question, its route and its policy. Leaves: a `Recalled`: hits (`latest`, `topic`) or the window's messages
-(`recap`), and a report per source. Sources are tried in the route's order until one has something; if Redis is
-unreachable, a named branch goes on to the platform's history. `latest` and `recap` never touch the model: a question
-without a topic has nothing to compare.
+Enters: a question, its route and its policy. Leaves: a `Recalled`: hits (`latest`, `first`, `topic`) or the window's
+messages (`recap`), how sure it is of them, and a report per source. Sources are tried in the route's order until one is
+sure; if Redis is unreachable, a named branch goes on to the platform's history. Only a topic needs the model: a question
+without one has nothing to compare. A window in which nothing is found is dropped, and its words join the topic: "the
+meeting on Thursday" may be a meeting that was announced on Monday.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,38 +20,21 @@ import numpy as np
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
+from channelmem.recalling.choosing import Choice, choose, ranking_query, read_candidates
 from channelmem.recalling.ranking.line import emoji_of
-from channelmem.recalling.ranking.rank import (
-    SHIPPED,
-    Floats,
-    Pool,
-    RankingQuery,
-    Reading,
-    Weights,
-    distinct,
-    order,
-    read_pool,
-)
+from channelmem.recalling.ranking.rank import SHIPPED, Weights
 from channelmem.recalling.sources.archive import Archive
 from channelmem.recalling.sources.buffer import Buffer
 from channelmem.recalling.sources.history import PlatformHistory
-from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, Topic, wanted
+from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, Topic
+from channelmem.recalling.verdict import GUESS, QUOTE, Verdict, judge, sureness
 from channelmem.store.search import Search
-from channelmem.types import History, Hit, Message, Mode, Question, Route, Source, SourceReport, Wants
+from channelmem.types import Evidence, History, Hit, Kind, Message, Mode, Question, Route, Source, SourceReport, Wants, Window
 
 RECAP_MESSAGES: Final = 100
 """A recap looks at no more than this many messages of a window, the newest ones."""
-BEFORE: Final = 50
-SOON: Final = 8
-AFTER: Final = 2
-"""A hit comes with the message it answers, up to BEFORE messages back, and with the first AFTER answers to it within
-the next SOON messages."""
-LINK_MIN: Final = 0.5
-"""From this probability on, a message counts as the answer to another."""
-
-CROWD_COSINE: Final = 0.03
-"""The best of many cosines is high by chance: the threshold rises by this much per e-fold of messages compared."""
-
+AWAY_S: Final = 1_800.0
+"""Who wrote nothing for this long was away; a hello after that does not end it."""
 UNREACHABLE: Final = "Redis does not answer."
 
 log = logging.getLogger(__name__)
@@ -70,6 +52,20 @@ class Recalled:
     """What was searched: one report per source, in order."""
     embed_ms: float = 0.0
     search_ms: float = 0.0
+    sure: float = 0.0
+    """How likely this answers the question."""
+    evidence: Evidence | None = None
+    route: Route | None = None
+    """The route that led here, if its window had to be dropped."""
+
+    @property
+    def found(self) -> bool:
+        return bool(self.hits or self.messages)
+
+    @property
+    def first(self) -> Message | None:
+        """The message that an answer shows first."""
+        return self.hits[0].message if self.hits else self.messages[-1] if self.messages else None
 
 
 @dataclass(slots=True)
@@ -85,8 +81,7 @@ class _Trip:
     embed_ms: float = 0.0
 
 
-_Result = tuple[tuple[Hit, ...], tuple[Message, ...]]
-_NOTHING: Final[_Result] = ((), ())
+_NOTHING: Final = Recalled()
 
 
 class Recall:
@@ -110,17 +105,28 @@ class Recall:
             self._sources[Source.HISTORY] = PlatformHistory(history, self._cosines)
 
     async def __call__(self, question: Question, route: Route, policy: Policy) -> Recalled:
+        found = await self._travel(question, route, policy)
+        if found.found or not _may_be_topic(route):
+            return found
+        # Nothing in that window: perhaps its words say when the thing is, not when it was said.
+        widened = replace(
+            route, window=Window(), topic=f"{route.topic} {route.time_words}".strip(), mode=Mode.TOPIC, time_words=""
+        )
+        again = await self._travel(question, widened, policy)
+        return replace(again, route=widened) if again.found else found
+
+    async def _travel(self, question: Question, route: Route, policy: Policy) -> Recalled:
         started = time.perf_counter()
         trip = _Trip(Lookup(question, route, policy, ranking_query(question, route)))
-        if route.mode is Mode.TOPIC and route.sources:
+        if route.sources and _compares(route):
             trip.topic = self._begin(trip)
         try:
-            hits, messages = await self._first_with_something(trip)
+            found = await self._surest(trip)
         finally:
             if trip.topic is not None:
                 trip.topic.cancel()  # nobody is waiting for it any more; no effect if it is done
-        search_ms = (time.perf_counter() - started) * 1000 - trip.embed_ms
-        return Recalled(hits, messages, tuple(trip.reports), trip.embed_ms, max(0.0, search_ms))
+        search_ms = max(0.0, (time.perf_counter() - started) * 1000 - trip.embed_ms)
+        return replace(found, reports=tuple(trip.reports), embed_ms=trip.embed_ms, search_ms=search_ms)
 
     def _begin(self, trip: _Trip) -> Topic:
         """Starts embedding the topic, and notes how long that takes."""
@@ -134,16 +140,22 @@ class Recall:
         topic.add_done_callback(done)
         return topic
 
-    async def _first_with_something(self, trip: _Trip) -> _Result:
+    async def _surest(self, trip: _Trip) -> Recalled:
+        """What the first source that is sure has; if none is, what the surest has. The platform's history costs its
+        patience, so it is asked only if nothing stored would do."""
+        best = _NOTHING
         for name in trip.lookup.route.sources:
-            if (source := self._sources.get(name)) is None:
+            source = self._sources.get(name)
+            if source is None or (name is Source.HISTORY and best.found and best.sure >= GUESS):
                 continue
             found = await self._from(name, source, trip)
-            if found != _NOTHING:
-                return found
-        return _NOTHING
+            if found.found and found.sure > best.sure:
+                best = found
+            if best.found and best.sure >= QUOTE:
+                break
+        return best
 
-    async def _from(self, name: Source, source: CandidateSource, trip: _Trip) -> _Result:
+    async def _from(self, name: Source, source: CandidateSource, trip: _Trip) -> Recalled:
         if name is not Source.HISTORY and trip.unreachable:
             trip.reports.append(SourceReport(name, problem=UNREACHABLE))
             return _NOTHING
@@ -158,130 +170,91 @@ class Recall:
         trip.reports.append(_without_the_question(report, trip.lookup.question))
         return found
 
-    async def _look(self, name: Source, source: CandidateSource, trip: _Trip) -> tuple[_Result, SourceReport]:
+    async def _look(self, name: Source, source: CandidateSource, trip: _Trip) -> tuple[Recalled, SourceReport]:
         lookup = trip.lookup
         if trip.topic is not None:
             return await self._about(name, source, lookup, trip.topic)
-        recap = lookup.route.mode is Mode.RECAP
-        newest, report = await source.newest(lookup, RECAP_MESSAGES if recap else lookup.policy.recall_limit)
-        if recap:
-            return ((), tuple(reversed(newest))), report
-        return (self._latest(newest, name), ()), report
+        route = lookup.route
+        if route.mode is Mode.RECAP:
+            newest, report = await source.newest(lookup, RECAP_MESSAGES)
+            return Recalled(messages=_missed(newest, lookup), sure=route.p), report
+        many = route.mode is Mode.FIRST or route.wants is Wants.COUNT
+        newest, report = await source.newest(lookup, RECAP_MESSAGES if many else lookup.policy.recall_limit)
+        if route.mode is Mode.FIRST:
+            newest = newest[::-1]
+        return Recalled(self._in_order(newest[: lookup.policy.recall_limit], name), sure=route.p), report
 
-    def _latest(self, newest: Sequence[Message], source: Source) -> tuple[Hit, ...]:
+    def _in_order(self, messages: Sequence[Message], source: Source) -> tuple[Hit, ...]:
         now = self._clock()
         return tuple(
             Hit(message, 1.0 / place, age_s=max(0.0, now - message.ts), source=source)
-            for place, message in enumerate(newest, start=1)
+            for place, message in enumerate(messages, start=1)
         )
 
     async def _about(
         self, name: Source, source: CandidateSource, lookup: Lookup, topic: Topic
-    ) -> tuple[_Result, SourceReport]:
+    ) -> tuple[Recalled, SourceReport]:
         gathered = await source.about(lookup, topic)
         if not gathered.pool.messages:
             return _NOTHING, gathered.report
         # Compute everything that does not need the cosines before waiting for them: the model takes longer.
-        ranking = self._ranking(gathered.pool, lookup)
+        candidates = read_candidates(gathered.pool, lookup, self._weights)
         cosines = await self._cosines.gathered(gathered, topic)
         if emoji_of(lookup.query.topic):
             cosines = np.full_like(cosines, np.nan)  # the model sees every emoji as the same unknown word
-        return (self._ranked(ranking, cosines, name, lookup.policy.recall_limit), ()), gathered.report
-
-    def _ranking(self, pool: Pool, lookup: Lookup) -> _Ranking:
-        allowed = wanted(pool.messages, lookup)
-        enough = needed(lookup.policy.semantic_threshold, sum(allowed))
-        # Hits after the best may be weaker. A fact can hide in a line that shares no word with the question.
-        least = enough / 2 if lookup.route.binds else 0.0
-        reading = read_pool(pool, lookup.query, self._weights)
-        return _Ranking(pool, reading, allowed, Beside(pool.messages), enough, least)
-
-    def _ranked(self, ranking: _Ranking, cosines: Floats, source: Source, limit: int) -> tuple[Hit, ...]:
-        pool, scores = ranking.pool, ranking.reading.scores(cosines)
-        evidence = scores.evidence.tolist()
-        best = [i for i in order(pool, scores) if ranking.allowed[i]]
-        if not best or max([evidence[i] for i in best]) < ranking.enough:
-            return ()
-        kept = distinct(pool.messages, [i for i in best if evidence[i] >= ranking.least], limit)
-        now, similarities = self._clock(), cosines[kept].tolist()
-        ranks, coverage = scores.rank[kept].round(4).tolist(), scores.coverage[kept].tolist()
-        return tuple(
-            Hit(
-                message := pool.messages[place],
-                rank,
-                None if math.isnan(similarity) else similarity,
-                covered,
-                max(0.0, now - message.ts),
-                source,
-                ranking.beside.of(place),
-            )
-            for place, rank, similarity, covered in zip(kept, ranks, similarities, coverage, strict=True)
-        )
+        choice = choose(candidates, cosines, lookup, self._clock(), name)
+        return _recalled(choice, lookup.route), gathered.report
 
 
-def ranking_query(question: Question, route: Route) -> RankingQuery:
-    """What ranking needs to know about a question."""
-    return RankingQuery(
-        route.topic if route.binds else without_names(question.text, route) or route.topic,
-        frozenset(person.id for person in route.speakers),
-        route.window,
-        wants_fact=not route.binds,
-        wants_time=route.wants is Wants.WHEN,
-        wants_amount=route.wants is Wants.AMOUNT,
-        wants_link=route.wants is Wants.LINK,
-    )
+def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
+    """The evidence decides: which memory the question is about after all, and what of it is shown."""
+    route = recalled.route or route
+    verdict = judge(route, recalled.sure, found=recalled.found)
+    if verdict in {Verdict.QUOTE, Verdict.GUESS}:
+        return replace(route, kind=route.if_about), recalled
+    kind = Kind.NONE if verdict is Verdict.NOT_OURS or not route.sources else route.if_about
+    return replace(route, kind=kind), replace(recalled, hits=(), messages=())
 
 
-def without_names(text: str, route: Route) -> str:
-    """A question for a fact compares best as it is ("When did ... go to the museum?"), but without names: a name is
-    close to every message by that person, and messages do not say their author's name."""
-    names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
-    for name in sorted(names, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
-    return " ".join(text.split())
+def _recalled(choice: Choice, route: Route) -> Recalled:
+    if not choice.hits:
+        return _NOTHING
+    sure = sureness(route, choice.evidence)
+    if route.mode is Mode.RECAP:
+        return Recalled(messages=choice.threads, sure=max(sure, route.p), evidence=choice.evidence)
+    return Recalled(choice.hits, sure=sure, evidence=choice.evidence)
+
+
+def _compares(route: Route) -> bool:
+    return route.mode is Mode.TOPIC or (route.mode is Mode.RECAP and bool(route.topic))
+
+
+def _may_be_topic(route: Route) -> bool:
+    return bool(route.time_words) and route.window != Window() and bool(route.sources)
+
+
+def _missed(newest: Sequence[Message], lookup: Lookup) -> tuple[Message, ...]:
+    """The messages of a recap, oldest first. Of what the asker missed: everybody else's since they were last here."""
+    messages = tuple(reversed(newest))
+    if not lookup.route.missed:
+        return messages
+    asker = lookup.question.asker_id
+    since = _left_at([one.ts for one in messages if one.author_id == asker], lookup.question.ts)
+    missed = tuple(one for one in messages if one.ts > since and one.author_id != asker)
+    return missed or messages
+
+
+def _left_at(spoke: Sequence[float], now: float) -> float:
+    """When the asker was last here: before their last long silence, whatever they said after it."""
+    until = now
+    for ts in reversed(spoke):
+        if until - ts >= AWAY_S:
+            return ts
+        until = ts
+    return float("-inf")
 
 
 def _without_the_question(report: SourceReport, question: Question) -> SourceReport:
     """The report without the question, which may be stored as a message to the bot; alone, it counts as nothing."""
     alone = report.count == 1 and report.oldest_ts is not None and report.oldest_ts >= question.ts
     return replace(report, count=0, oldest_ts=None) if alone else report
-
-
-def needed(threshold: float, compared: int) -> float:
-    """The evidence needed to say that something was found: half the cosine that a message with no shared word needs.
-    The threshold is meant for 50 messages; scripts/calibrate.py shows its errors."""
-    return (threshold + CROWD_COSINE * math.log(max(1, compared) / 50)) / 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranking:
-    """Everything the ranking of a pool needs except the cosines."""
-
-    pool: Pool
-    reading: Reading
-    allowed: Sequence[bool]
-    beside: Beside
-    enough: float
-    """The evidence that the best hit must have."""
-    least: float
-
-
-class Beside:
-    """The messages around each message of a pool: built once, queried for every hit."""
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = messages
-        self._at = {message.id: place for place, message in enumerate(messages)}
-        self._answers: dict[int, list[int]] = {}
-        for place, message in enumerate(messages):
-            for parent, chance in message.parents:
-                if chance >= LINK_MIN:
-                    self._answers.setdefault(parent, []).append(place)
-
-    def of(self, place: int) -> tuple[Message, ...]:
-        """The message this one answers, and the next ones that answer it, oldest first."""
-        message = self._messages[place]
-        answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
-        before = [at for at in answered if max(0, place - BEFORE) <= at < place]
-        after = [at for at in self._answers.get(message.id, ()) if place < at <= place + SOON]
-        return tuple(self._messages[at] for at in (*sorted(before), *after[:AFTER]))

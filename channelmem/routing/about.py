@@ -16,8 +16,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from channelmem.routing.clauses import Finding
 from channelmem.routing.lexicon import shape
 from channelmem.routing.people import Line
+from channelmem.routing.recap import Recap
 
 WORD_GRAMS: Final = 3
 LETTER_GRAMS: Final = 4
@@ -66,11 +68,21 @@ def grams(words: list[str], letters: str) -> list[str]:
     return found
 
 
-def about(line: Line) -> Likelihood:
+def forms(finding: Finding | None, recap: Recap | None) -> list[str]:
+    """What the clause says about a question: its form, with whom it is about, and with its verb."""
+    found = ["=recap"] if recap else []
+    if finding is None:
+        return found
+    who = finding.who if len(finding.who) == 1 else finding.who[:1] + "+" if finding.who else ""
+    return [*found, f"={finding.name}", f"={finding.name} {who}", f"={finding.name} {finding.verb_word}"]
+
+
+def about(line: Line, finding: Finding | None, recap: Recap | None) -> Likelihood:
     words, letters = classes(line)
     weigh = WEIGHTS.of.get
     # A gram that occurs twice counts once.
-    parts = {gram: (weigh(gram, 0.0), place) for place, gram in enumerate(grams(words, letters))}
+    every = enumerate((*grams(words, letters), *forms(finding, recap)))
+    parts = {gram: (weigh(gram, 0.0), place) for place, gram in every}
     total = WEIGHTS.bias + sum([weight for weight, _ in parts.values()])
     most = heapq.nlargest(_TOLD, parts.values(), key=lambda part: abs(part[0]))
     p = 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
@@ -86,7 +98,7 @@ def _wording(words: list[str], place: int) -> str:
             if place < count:
                 return " ".join(words[place : place + n]).strip("^$ ") or "the whole"
             place -= max(count, 0)
-    return ""
+    return "its form"
 
 
 WEIGHTS: Final = _load()

@@ -86,7 +86,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return replace(_none(greeting), wants=Wants.HELLO)
     if not line.letters:
         return _none("no question")
-    said = _read(line)
+    said = read_line(line)
     routed = followed(line, _routed(line, said, scene), scene.previous)
     routed = with_wants(routed, text, of_words=said.finding is not None and said.finding.name not in LIFE)
     return _decided(routed, scene, force)
@@ -122,7 +122,7 @@ def sources_of(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
     return _BUFFER_FIRST
 
 
-def _read(line: Line) -> _Read:
+def read_line(line: Line) -> _Read:
     summary, finding = recap(line), find(line)
     if summary and finding and finding.name in LIFE:
         finding = None  # "what did I miss" asks for everything, not for what I did
@@ -160,7 +160,7 @@ def _recalled(line: Line) -> bool:
 
 
 def _routed(line: Line, said: _Read, scene: Scene) -> Route:
-    likely = about(line)
+    likely = about(line, said.finding, said.recap)
     window, kind, why, words = _time(line, said, scene)
     speakers = _speakers(line, said.finding, scene)
     what = topic(line, said.finding, said.recap, scene.asker.name)

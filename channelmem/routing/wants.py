@@ -28,6 +28,7 @@ _SAYING: Final = re.compile(
 )
 # Actions that leave a message behind. They name who did it, but do not bind: "what did Ann write in her diary?"
 _POSTING: Final = re.compile(r"\b(?:bring|brought|post|wr[io]te|spoke|speak|discuss|link|shar)", re.IGNORECASE)
+_ASKED: Final = re.compile(r"\b(?:ask(?:s|ed|ing)?|question)\b", re.IGNORECASE)
 _WHEN: Final = re.compile(r"\b(?:when|until|(?:what|which) (?:date|day|month|year|time))(?:'?s)?\b", re.IGNORECASE)
 _AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old|far|big)\b", re.IGNORECASE)
 _LINK: Final = re.compile(r"\b(?:links?|urls?)\b", re.IGNORECASE)
@@ -48,7 +49,10 @@ def with_wants(route: Route, text: str, *, of_words: bool) -> Route:
     said = route.saying or _SAYING.search(text) is not None
     binds = of_words or said
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
-    return replace(route, wants=wants, saying=said or _POSTING.search(text) is not None, binds=binds)
+    posting = _POSTING.search(text) is not None
+    return replace(
+        route, wants=wants, saying=said or posting, binds=binds, of_questions=_ASKED.search(text) is not None
+    )
 
 
 def _wanted(route: Route, text: str) -> Wants | None:

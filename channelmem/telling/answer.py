@@ -48,6 +48,7 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     now: float,
     tz: tzinfo,
     jump_url: JumpUrl | None = None,
+    sure: float = 1.0,
 ) -> str:
     """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
     if question.is_dm and not hits and not forest.threads:

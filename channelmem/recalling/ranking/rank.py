@@ -139,6 +139,7 @@ class Reading:
     """How much the cosine counts for this topic."""
     weights: Weights
     said: SpeakerWeights | None
+    topic: str = ""
 
     def scores(self, cosines: Floats) -> Scores:
         """The final scores; a message without a vector has a cosine of NaN."""
@@ -179,7 +180,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
         score += worth(said, seen)
         evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
-    return Reading(score, coverage, evidence, near, replies, counts, weights, said)
+    return Reading(score, coverage, evidence, near, replies, counts, weights, said, ask.topic)
 
 
 def _wants_words(ask: RankingQuery) -> bool:

@@ -1,0 +1,247 @@
+"""Which of the candidates to show, and how good they are.
+
+Enters: a pool of candidates and what the question asks. Leaves: a `Choice`: hits, best first, each with what surrounds
+it, and the `Evidence` for the first of them. Nothing is decided here: weak hits come with weak evidence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.recalling.ranking.line import asking, stems
+from channelmem.recalling.ranking.rank import (
+    Floats,
+    Pool,
+    RankingQuery,
+    Reading,
+    Scores,
+    Weights,
+    distinct,
+    order,
+    read_pool,
+)
+from channelmem.recalling.sources.pool import Lookup, wanted
+from channelmem.types import Evidence, Hit, Message, Question, Route, Source, Wants
+
+BEFORE: Final = 50
+SOON: Final = 8
+AFTER: Final = 2
+"""A hit comes with the message it answers, up to BEFORE messages back, and with the first AFTER answers to it within
+the next SOON messages."""
+LINK_MIN: Final = 0.5
+"""From this probability on, a message counts as the answer to another."""
+ANSWERS: Final = 2
+"""A hit that is a question is shown behind at most this many answers to it."""
+BESIDE_ANCHOR: Final = 6
+"""How many messages after its anchor a follow-up looks first."""
+_LINK: Final = re.compile(r"https?://\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Everything the choice needs except the cosines."""
+
+    pool: Pool
+    reading: Reading
+    allowed: Sequence[bool]
+    beside: Beside
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    hits: tuple[Hit, ...] = ()
+    evidence: Evidence | None = None
+    threads: tuple[Message, ...] = ()
+    """For the recap of a topic: the hits and what surrounds them, in order of time."""
+
+
+def ranking_query(question: Question, route: Route) -> RankingQuery:
+    """What ranking needs to know about a question."""
+    return RankingQuery(
+        route.topic if route.binds else _asked_fact(question, route) or route.topic,
+        frozenset(person.id for person in route.speakers),
+        route.window,
+        wants_fact=not route.binds,
+        wants_time=route.wants is Wants.WHEN,
+        wants_amount=route.wants is Wants.AMOUNT,
+        wants_link=route.wants is Wants.LINK,
+    )
+
+
+def _asked_fact(question: Question, route: Route) -> str:
+    """A question for a fact compares best as it is; a follow-up needs the topic it inherits as well."""
+    text = without_names(question.text, route)
+    return f"{text} {route.topic}" if route.follows else text
+
+
+def without_names(text: str, route: Route) -> str:
+    """A question for a fact compares best as it is ("When did ... go to the museum?"), but without names: a name is
+    close to every message by that person, and messages do not say their author's name."""
+    names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
+    return " ".join(text.split())
+
+
+def read_candidates(pool: Pool, lookup: Lookup, weights: Weights) -> Candidates:
+    allowed = _only(pool.messages, wanted(pool.messages, lookup), lookup.route)
+    return Candidates(pool, read_pool(pool, lookup.query, weights), allowed, Beside(pool.messages))
+
+
+def _only(messages: Sequence[Message], allowed: list[bool], route: Route) -> list[bool]:
+    """Of these, only messages with the very words, a link or a file, where the question asks for that."""
+    if route.literal:
+        return [ok and _has_words(one.content, route.literal) for ok, one in zip(allowed, messages, strict=True)]
+    if route.wants is Wants.LINK:
+        linked = [ok and _LINK.search(one.content) is not None for ok, one in zip(allowed, messages, strict=True)]
+        return linked if any(linked) else allowed
+    if route.wants is Wants.FILE:
+        return [ok and bool(one.attachments) for ok, one in zip(allowed, messages, strict=True)]
+    return allowed
+
+
+def _has_words(text: str, words: Sequence[str]) -> bool:
+    folded = " ".join(text.casefold().split())
+    return all(re.search(rf"(?<!\w){re.escape(' '.join(one.casefold().split()))}(?!\w)", folded) for one in words)
+
+
+def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, source: Source) -> Choice:
+    pool, scores, route = candidates.pool, candidates.reading.scores(cosines), lookup.route
+    best = [i for i in order(pool, scores) if candidates.allowed[i]]
+    if not best:
+        return Choice()
+    near = _near_anchor(pool.messages, route)
+    if near is not None:
+        best = _anchored(best, scores, near)
+    if not (route.binds and route.speakers) and not route.of_questions:
+        best = _answers_first(candidates, best)
+    kept = distinct(pool.messages, best, lookup.policy.recall_limit)
+    hits = tuple(_hit(candidates, place, scores, cosines, now, source) for place in kept)
+    return Choice(hits, _evidence(candidates, kept, scores, cosines, near), _threads(candidates, kept))
+
+
+def _hit(
+    candidates: Candidates, place: int, scores: Scores, cosines: Floats, now: float, source: Source
+) -> Hit:
+    message, similarity = candidates.pool.messages[place], float(cosines[place])
+    return Hit(
+        message,
+        round(float(scores.rank[place]), 4),
+        None if math.isnan(similarity) else similarity,
+        float(scores.coverage[place]),
+        max(0.0, now - message.ts),
+        source,
+        candidates.beside.of(place),
+    )
+
+
+def _evidence(
+    candidates: Candidates, kept: Sequence[int], scores: Scores, cosines: Floats, near: Floats | None
+) -> Evidence:
+    allowed = np.asarray(candidates.allowed, bool)
+    known = np.nan_to_num(cosines, nan=0.0)
+    # A question that stands behind its answer is the evidence for it.
+    shown = list(kept[: ANSWERS + 1])
+    first = max(shown, key=lambda place: scores.evidence[place])
+    return Evidence(
+        float(scores.evidence[first] - 0.5 * max(known[first], 0.0)),
+        float(known[first]),
+        float(scores.coverage[allowed].max(initial=0.0)),
+        float(known[allowed].max(initial=0.0)),
+        len(set(stems(candidates.reading.topic))),
+        int(allowed.sum()),
+        0.0 if near is None else float(near[kept[0]]),
+    )
+
+
+def _near_anchor(messages: Sequence[Message], route: Route) -> Floats | None:
+    """Per message, how close it is to what a follow-up refers to: its answers and the lines right after it."""
+    at = {one.id: place for place, one in enumerate(messages) if not one.own}
+    place = next((at[anchor] for anchor in route.anchors if anchor in at), None)
+    if place is None:
+        return None
+    near: NDArray[np.float64] = np.zeros(len(messages))
+    for step in range(1, BESIDE_ANCHOR + 1):
+        for other, share in ((place + step, 1.0), (place - step, 0.5)):
+            if 0 <= other < len(messages) and messages[other].channel_id == messages[place].channel_id:
+                near[other] = share * (1.0 - (step - 1) / BESIDE_ANCHOR)
+    for other, message in enumerate(messages):
+        if message.reply_to == messages[place].id or any(
+            parent == messages[place].id and chance >= LINK_MIN for parent, chance in message.parents
+        ):
+            near[other] = 1.0
+    near[place] = 0.3
+    return near
+
+
+def _anchored(best: list[int], scores: Scores, near: Floats) -> list[int]:
+    """The order with what is close to the anchor moved up."""
+    return sorted(best, key=lambda place: -(scores.rank[place] + ANCHOR * near[place]))
+
+
+ANCHOR: Final = 0.5
+
+
+def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
+    """The order with answers before the questions they answer: who asks when the match is wants the time, not the
+    question that somebody else asked before."""
+    messages, allowed = candidates.pool.messages, candidates.allowed
+    found: list[int] = []
+    for place in best:
+        if place in found:
+            continue
+        if asking(messages[place].content) > 0.5:
+            answers = [one for one in candidates.beside.answers(place) if allowed[one] and one not in found]
+            found += answers[:ANSWERS]
+        found.append(place)
+    return found
+
+
+def _threads(candidates: Candidates, kept: Sequence[int]) -> tuple[Message, ...]:
+    messages = {one.id: one for place in kept for one in (candidates.pool.messages[place], *candidates.beside.of(place))}
+    return tuple(sorted(messages.values(), key=lambda one: (one.ts, one.id)))
+
+
+class Beside:
+    """The messages around each message of a pool: built once, queried for every hit."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._at = {message.id: place for place, message in enumerate(messages)}
+        self._answers: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            for parent, chance in message.parents:
+                if chance >= LINK_MIN:
+                    self._answers.setdefault(parent, []).append(place)
+
+    def of(self, place: int) -> tuple[Message, ...]:
+        """The message this one answers, and the next ones that answer it, oldest first."""
+        message = self._messages[place]
+        answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
+        before = [at for at in answered if max(0, place - BEFORE) <= at < place]
+        return tuple(self._messages[at] for at in (*sorted(before), *self._soon(place)[:AFTER]))
+
+    def answers(self, place: int) -> list[int]:
+        """The places of what answers a question: lines linked to it that are not questions themselves, else the next
+        line by somebody else."""
+        asked = self._messages[place]
+        linked = [at for at in self._soon(place) if asking(self._messages[at].content) < 0.5]
+        if linked:
+            return linked
+        for at in range(place + 1, min(place + 4, len(self._messages))):
+            other = self._messages[at]
+            if other.channel_id != asked.channel_id or other.own or other.addressed:
+                break
+            if other.author_id != asked.author_id and asking(other.content) < 0.5:
+                return [at]
+        return []
+
+    def _soon(self, place: int) -> list[int]:
+        return [at for at in self._answers.get(self._messages[place].id, ()) if place < at <= place + SOON]
