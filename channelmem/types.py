@@ -125,6 +125,8 @@ class Wants(StrEnum):
     WHO = "who"
     WHETHER = "whether"
     WHEN = "when"
+    WHERE = "where"
+    WHY = "why"
     AMOUNT = "amount"
     LINK = "link"
     FILE = "file"

@@ -32,6 +32,7 @@ from rich.table import Table
 from channelmem.policy import Policy
 from channelmem.recalling.ranking.line import stems
 from channelmem.recalling.ranking.rank import SHIPPED, Weights
+from channelmem.recalling.ranking.facts import FactWeights
 from channelmem.recalling.ranking.speaker import SpeakerWeights
 from channelmem.recalling.recall import Recall
 from channelmem.server.lease import connect_url
@@ -46,24 +47,34 @@ UNBOUNDED_MINUTES = 60.0 * 24 * 3_650
 ABLATED_EVERY = 6
 """LoCoMo's ablations use every sixth question, so compare them with each other, not with the full table."""
 
-_SAID = SpeakerWeights()
+_SAID, _FACTS = SpeakerWeights(), FactWeights()
 _LINKLESS = replace(SHIPPED, parent=0.0, said=replace(_SAID, thread=0.0, parent_cosine=0.0))
 ABLATIONS: dict[str, Weights] = {
     "as shipped": SHIPPED,
-    "without what is fitted": replace(SHIPPED, said=None),
+    "without what is fitted": replace(SHIPPED, said=None, facts=None),
     "without the thread's words": replace(SHIPPED, said=replace(_SAID, thread=0.0)),
     "without the parents' and the thread's words": _LINKLESS,
     "without the neighbours' words": replace(SHIPPED, near=()),
     "without parents, thread and neighbours": replace(_LINKLESS, near=()),
     "without the neighbours' cosine": replace(SHIPPED, cosine_near=0.0),
     "without any cosine": replace(
-        SHIPPED, cosine=0.0, cosine_word=0.0, cosine_most=0.0, said=replace(_SAID, parent_cosine=0.0)
+        SHIPPED,
+        cosine=0.0,
+        cosine_word=0.0,
+        cosine_most=0.0,
+        said=replace(_SAID, parent_cosine=0.0),
+        facts=replace(_FACTS, cosine=0.0),
     ),
-    "without words": replace(SHIPPED, words=0.0, said=None),
+    "without words": replace(SHIPPED, words=0.0, said=None, facts=None),
     "without preferring the speaker": replace(SHIPPED, speaker=0.0),
     "without dates and window": replace(SHIPPED, date=0.0, window=0.0),
     "without kinds of lines": replace(
-        SHIPPED, question=0.0, question_for_fact=0.0, fragment=0.0, answer_kind=0.0, said=replace(_SAID, length=0.0)
+        SHIPPED,
+        question=0.0,
+        question_for_fact=0.0,
+        fragment=0.0,
+        said=replace(_SAID, length=0.0),
+        facts=replace(_FACTS, kind=0.0, question=0.0, length=0.0),
     ),
 }
 WHOLE = "the whole question, names and all"

@@ -189,9 +189,9 @@ def _expecting(turn: Turn, text: str, labels: dict[str, str]) -> Turn:
     return Turn(*[getattr(turn, name) for name in Turn.__slots__[:-1]], expected=expected)
 
 
-def routing_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def routing_rows(folder: Path, *, every: bool = False) -> dict[str, list[dict[str, Any]]]:
     """The questions of each scene as rows of a routing file: is it about this conversation? Rows that a follow-up or a
-    reply alone makes clear are left out, and so are those where the wording cannot tell ("either")."""
+    reply alone makes clear are left out unless `every` is set, and so are those where wording cannot tell ("either")."""
     found: dict[str, list[dict[str, Any]]] = {}
     for scene in read_scenes(folder):
         found[scene.name] = [
@@ -203,9 +203,14 @@ def routing_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
                 "route": "none" if turn.expected and turn.expected.kind == "none" else "channel",
             }
             for turn in scene.questions
-            if turn.expected and turn.expected.kind != "either" and turn.group not in {"followup", "before", "reply-to"}
+            if every or _wording_tells(turn)
         ]
     return found
+
+
+def _wording_tells(turn: Turn) -> bool:
+    vague = turn.expected is not None and turn.expected.kind == "either"
+    return not vague and turn.group not in {"followup", "before", "reply-to"}
 
 
 async def replay(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,7 +41,6 @@ ANSWERS: Final = 2
 """A hit that is a question is shown behind at most this many answers to it."""
 BESIDE_ANCHOR: Final = 6
 """How many messages after its anchor a follow-up looks first."""
-_LINK: Final = re.compile(r"https?://\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,8 @@ def ranking_query(question: Question, route: Route) -> RankingQuery:
         frozenset(person.id for person in route.speakers),
         route.window,
         wants_fact=not route.binds,
-        wants_time=route.wants is Wants.WHEN,
-        wants_amount=route.wants is Wants.AMOUNT,
-        wants_link=route.wants is Wants.LINK,
+        wants=route.wants,
+        now=question.ts,
     )
 
 
@@ -99,12 +97,15 @@ def _only(messages: Sequence[Message], allowed: list[bool], route: Route) -> lis
     """Of these, only messages with the very words, a link or a file, where the question asks for that."""
     if route.literal:
         return [ok and _has_words(one.content, route.literal) for ok, one in zip(allowed, messages, strict=True)]
-    if route.wants is Wants.LINK:
-        linked = [ok and _LINK.search(one.content) is not None for ok, one in zip(allowed, messages, strict=True)]
-        return linked if any(linked) else allowed
-    if route.wants is Wants.FILE:
-        return [ok and bool(one.attachments) for ok, one in zip(allowed, messages, strict=True)]
-    return allowed
+    shows = _SHOWS.get(route.wants)
+    some = [ok and shows(one) for ok, one in zip(allowed, messages, strict=True)] if shows else []
+    return some if any(some) else allowed
+
+
+_SHOWS: Final[dict[Wants, Callable[[Message], bool]]] = {
+    Wants.LINK: lambda message: "://" in message.content,
+    Wants.FILE: lambda message: bool(message.attachments),
+}
 
 
 def _has_words(text: str, words: Sequence[str]) -> bool:

@@ -105,6 +105,8 @@ class Recall:
             self._sources[Source.HISTORY] = PlatformHistory(history, self._cosines)
 
     async def __call__(self, question: Question, route: Route, policy: Policy) -> Recalled:
+        if route.stranger and route.sources:
+            return Recalled(reports=await self._extent(question, route, policy))
         found = await self._travel(question, route, policy)
         if found.found or not _may_be_topic(route):
             return found
@@ -114,6 +116,12 @@ class Recall:
         )
         again = await self._travel(question, widened, policy)
         return replace(again, route=widened) if again.found else found
+
+    async def _extent(self, question: Question, route: Route, policy: Policy) -> tuple[SourceReport, ...]:
+        """How far back the memory reaches, for somebody who never wrote in it."""
+        trip = _Trip(Lookup(question, replace(route, mode=Mode.RECAP, topic=""), policy, ranking_query(question, route)))
+        await self._from(Source.ARCHIVE, self._sources[Source.ARCHIVE], trip)
+        return tuple(trip.reports)
 
     async def _travel(self, question: Question, route: Route, policy: Policy) -> Recalled:
         started = time.perf_counter()

@@ -122,6 +122,9 @@ _NEEDS = tuple(form.needs for form in FORMS)
 _NAMED_FIRST = re.compile(rf"{_NAMES}|(?:N(?:{_AND}))*P")
 _THEIR_ANSWER = re.compile(r"q[bB][jl]*(P)[jx]*[KL]")
 _SAID_THERE = re.compile(r"q[jl]*(N)[jlv]*c")
+_LIFE_QUESTION = re.compile(f"[dvD]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDnp]?)".replace("_", _GAP))
+# Forms that are a question by themselves; others may be in a subordinate clause.
+_MAIN = LIFE | {"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning", "heard", "according", "stranger"}
 _EITHER_OF = re.compile(r"[bB]s[jl]*(?P<who>N(?:[&,]+N)*)[jl]*$")
 
 
@@ -153,6 +156,8 @@ def _about_whom(line: Line, finding: Finding) -> Finding:
         return finding._replace(subject=theirs.span(1), who="P")  # "Ann's answer when Bob asked her"
     if finding.name == "messages" and (said := _SAID_THERE.search(letters, finding.end - 1)):
         return finding._replace(subject=said.span(1), who="N")  # "the message where Ann mentioned it"
+    if finding.name not in _MAIN and (life := _LIFE_QUESTION.search(letters, 0, finding.start)):
+        return Finding.of("past", life, line.words)  # "how did Ann feel when somebody wrote to her"
     if finding.who or finding.name in {"passive", "raised"}:
         return finding
     names = _names(letters)  # "Carlos had an idea for the stand, what was it"

@@ -6,23 +6,25 @@ taken from the question before. A question that is complete by itself stays as i
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
+from channelmem.routing.lexicon import word_set
 from channelmem.routing.people import Line
 from channelmem.routing.scene import Asked
 from channelmem.types import Kind, Mode, Person, Route, Window
 
-FOLLOWS_P = 0.8
-"""How likely it is that words which only make sense after the last question are about the same conversation."""
+FOLLOWS_ODDS = 2.0
+"""How much the odds rise, in logits, that words which only make sense after the last question are about the same
+conversation: what was asked for a second ago is a reason, but "tell me a joke about it" is still a task."""
 _LEAD = re.compile(r"[jl.,]*(?P<lead>&[jl]*(?:[qh]a)?|[qh]a|)[jt]*")
 _SHORT = 6
 _NEW = frozenset("NPz&,.lj")
 _ASKING = frozenset("qohdDbBvmRr")
 _ELSE = re.compile(r"[&l.,]*(?:[qos]j|[qoh]|j|&j?)[l.,]*")
-# What stands for something said before: it, that, they, them, his, there.
-_REFERS = frozenset("seMw")
-_POINTS = re.compile(r"t[jlz.,]*$|[apf]t[jlz.,]*$")
+# What stands for something said before.
+_REFERS = word_set("it its that this they them their those these he him his she her there ones one")
 _CONTENT = frozenset("xKLCcGHNPZ")
 _BEFORE = re.compile(r"(?:^|.*\b)(?:before|previous|earlier)(?: (?:that|it|this|one|message|thing))?\W*$")
 _AFTER = re.compile(r"(?:^|.*\b)(?:after|next|then)(?: (?:that|it|this|one|message|thing))?\W*$")
@@ -48,13 +50,17 @@ def leans(line: Line) -> bool:
     letters = line.letters
     if letters.startswith("&"):
         return True
-    refers = not _REFERS.isdisjoint(letters) or _POINTS.search(letters) is not None
-    return (refers and not line.persons) or _CONTENT.isdisjoint(letters)
+    return (not _REFERS.isdisjoint(line.words) and not line.persons) or _CONTENT.isdisjoint(letters)
 
 
 def _anchored(route: Route, previous: Asked) -> Route:
     anchors = (*route.anchors, *(() if previous.hit_id is None else (previous.hit_id,)))
-    return replace(route, anchors=anchors, follows=True, p=max(route.p, FOLLOWS_P))
+    return replace(route, anchors=anchors, follows=True, p=_likelier(route.p))
+
+
+def _likelier(p: float) -> float:
+    odds = math.exp(FOLLOWS_ODDS) * p / max(1.0 - p, 1e-6)
+    return odds / (1.0 + odds)
 
 
 def _beside(line: Line, previous: Asked) -> Route | None:
@@ -70,7 +76,7 @@ def _beside(line: Line, previous: Asked) -> Route | None:
         return None
     why = ("next to the last answer: " + text, *(f"words of {person.name}" for person in asked.speakers))
     return replace(
-        asked, mode=mode, window=window, topic="", time_words="", literal=(), why=why, p=FOLLOWS_P, binds=True
+        asked, mode=mode, window=window, topic="", time_words="", literal=(), why=why, p=1.0, binds=True
     )
 
 

@@ -53,6 +53,7 @@ def name(line: Line, codes: list[str], scene: Scene) -> None:
     if begins.isdisjoint(map(_BEGINNING, words)):
         return
     places = [i for i, word in enumerate(words) if word[:2] in begins]
+    _give_back_initials(line, roster)
     _give_back_apostrophes(line, codes, roster, places)
     end = 0
     for i in places:
@@ -70,6 +71,18 @@ def name(line: Line, codes: list[str], scene: Scene) -> None:
             codes[i + 1 : end] = "j" * (length - 1)
             if i and codes[i - 1] == "@":
                 codes[i - 1] = "j"
+
+
+def _give_back_initials(line: Line, roster: Roster) -> None:
+    """ "Leo R": behind a first name that it belongs to, a letter is not slang."""
+    if not roster.initials:
+        return
+    for i in range(1, len(line.words)):
+        token = line.tokens[i]
+        spelt = fold(token.text).removesuffix("'s")
+        if spelt in roster.initials and roster.find([line.words[i - 1], spelt], 0)[1] > 1:
+            line.tokens[i] = Token(token.text, spelt, possessive=token.possessive or spelt != fold(token.text))
+            line.words[i] = spelt
 
 
 def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster, places: list[int]) -> None:

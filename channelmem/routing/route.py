@@ -88,7 +88,8 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("no question")
     said = read_line(line)
     routed = followed(line, _routed(line, said, scene), scene.previous)
-    routed = with_wants(routed, text, of_words=said.finding is not None and said.finding.name not in LIFE)
+    of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
+    routed = with_wants(routed, text, of_words=of_words)
     return _decided(routed, scene, force)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from channelmem.routing.lexicon import CODES
 from channelmem.routing.slang import EXPAND
 from channelmem.routing.tokens import fold_word
 from channelmem.times.spans import Moment
@@ -36,7 +37,7 @@ class Roster:
     """The people of a channel. Building takes a few microseconds per name; lookups do not depend on their number."""
 
     __slots__ = (
-        "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "people", "single_words", "slang",
+        "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "initials", "people", "single_words", "slang",
     )  # fmt: skip
 
     def __init__(self, people: Iterable[Person] = ()) -> None:
@@ -57,6 +58,10 @@ class Roster:
                 lengths.append(len(words))
         self.slang: frozenset[str] = frozenset(word for word in self.single_words if word in EXPAND or "'" in word)
         """Names that look like slang or a contraction."""
+        self.initials: frozenset[str] = frozenset(
+            word for words in self._full for word in words[1:] if word in EXPAND or word in CODES
+        )
+        """Further words of names that look like something else: the "R" of "Leo R"."""
         self.beginnings: frozenset[str] = frozenset(
             beginning for word in self._parts for beginning in (word[:2], f"{word}s"[:2])
         ) | {"<@"}
@@ -78,8 +83,8 @@ class Roster:
     def find(self, words: Sequence[str], start: int) -> tuple[tuple[Person, ...], int]:
         """The people whose full name begins at `start`, and its length in words; the longest match wins."""
         for length in self.first_words.get(words[start], ()):
-            found = self._full.get(tuple(words[start : start + length]))
-            if found:
+            key = tuple(words[start : start + length])
+            if len(key) == length and (found := self._full.get(key)):
                 return found, length
         return (), 0
 

@@ -32,12 +32,18 @@ _ASKED: Final = re.compile(r"\b(?:ask(?:s|ed|ing)?|question)\b", re.IGNORECASE)
 _WHEN: Final = re.compile(r"\b(?:when|until|(?:what|which) (?:date|day|month|year|time))(?:'?s)?\b", re.IGNORECASE)
 _AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old|far|big)\b", re.IGNORECASE)
 _LINK: Final = re.compile(r"\b(?:links?|urls?)\b", re.IGNORECASE)
+_FILE: Final = re.compile(r"\b(?:image|picture|photo|pic|screenshot|file|attachment|gif|meme|video)s?\b", re.IGNORECASE)
+_WHERE: Final = re.compile(r"\bwhere(?:'?s)?\b", re.IGNORECASE)
+_WHY: Final = re.compile(r"\b(?:why|how come)\b", re.IGNORECASE)
 _BY_WORDS: Final = (
     (Wants.WHO, _WHO.match),
     (Wants.WHETHER, _WHETHER.match),
     (Wants.WHEN, _WHEN.search),
     (Wants.AMOUNT, _AMOUNT.search),
     (Wants.LINK, _LINK.search),
+    (Wants.FILE, _FILE.search),
+    (Wants.WHERE, _WHERE.search),
+    (Wants.WHY, _WHY.search),
 )
 
 
@@ -51,7 +57,12 @@ def with_wants(route: Route, text: str, *, of_words: bool) -> Route:
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
     posting = _POSTING.search(text) is not None
     return replace(
-        route, wants=wants, saying=said or posting, binds=binds, of_questions=_ASKED.search(text) is not None
+        route,
+        wants=wants,
+        saying=said or posting,
+        binds=binds,
+        of_questions=_ASKED.search(text) is not None,
+        literal=route.literal if binds else (),
     )
 
 

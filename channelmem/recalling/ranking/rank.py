@@ -13,7 +13,6 @@ two people.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,23 +22,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, read_message, stem, stems, tells
+from channelmem.recalling.ranking import facts
+from channelmem.recalling.ranking.facts import FactWeights
+from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, read_message, stem, stems
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
-from channelmem.types import Message, Window
+from channelmem.types import Message, Wants, Window
 
 Floats = NDArray[np.float64]
 
-_TIME: Final = re.compile(
-    r"\b(?:yesterday|today|tomorrow|tonight|last|next|ago|weeks?|weekend|months?|years?|recently|\d{4}|"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|"
-    r"october|november|december)\b",
-    re.IGNORECASE,
-)
-_AMOUNT: Final = re.compile(
-    r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|once|twice|couple|several)\b", re.IGNORECASE
-)
-_LINK: Final = re.compile(r"https?://", re.IGNORECASE)
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
 _MONTHS: Final = tuple(map(stem, _MONTH_NAMES.split()))
 SESSION_S: Final = 3_600.0
@@ -78,12 +69,12 @@ class Weights:
     Where a speaker is asked for, their questions are as good as their other lines."""
     fragment: float = 0.2
     """A message of fewer than three words makes a poor quote."""
-    answer_kind: float = 0.1
-    """ "When" favours a time, "how many" an amount, "which link" a link."""
     relative: float = 0.3
     """To what degree coverage is measured against the best candidate instead of the whole topic."""
     said: SpeakerWeights | None = SpeakerWeights()  # noqa: RUF009  (frozen)
     """What is added if the question asks for somebody's own words."""
+    facts: FactWeights | None = FactWeights()  # noqa: RUF009  (frozen)
+    """What is added otherwise."""
 
 
 SHIPPED: Final = Weights()
@@ -98,9 +89,9 @@ class RankingQuery:
     window: Window = Window()  # noqa: RUF009  (frozen)
     wants_fact: bool = False
     """Whether it asks for what somebody's words say, rather than for the words themselves."""
-    wants_time: bool = False
-    wants_amount: bool = False
-    wants_link: bool = False
+    wants: Wants = Wants.WORDS
+    now: float = 0.0
+    """When it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +170,13 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
         seen = columns(found, PoolFeatures(lines, mine, replies, np.zeros(len(lines)), people))
         score += worth(said, seen)
         evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
+    elif weights.facts is not None:
+        covered = present @ share if topic else np.zeros(len(lines))
+        now = None if ask.speakers else ask.now
+        score += facts.worth(weights.facts, facts.columns(pool.messages, lines, covered, replies, ask.wants, now))
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
+    if said is None and weights.facts is not None:
+        counts += weights.facts.cosine
     return Reading(score, coverage, evidence, near, replies, counts, weights, said, ask.topic)
 
 
@@ -312,7 +309,4 @@ def _situation(
         score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
     if ask.window != Window():
         score += [weights.window if ask.window.contains(message.ts) else 0.0 for message in messages]
-    for wanted, pattern in ((ask.wants_time, _TIME), (ask.wants_amount, _AMOUNT), (ask.wants_link, _LINK)):
-        if wanted:
-            score += [weights.answer_kind if tells(message.content, pattern) else 0.0 for message in messages]
     return score
