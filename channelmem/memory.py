@@ -172,8 +172,6 @@ class Memory:
             people = await self._rosters.from_history(question, policy)
             started = time.perf_counter()
             routed = route(question.text, self._scene(question, people, policy), question.kind)
-        if question.reply_to is not None and routed.sources:
-            routed = replace(routed, anchors=(question.reply_to, *routed.anchors))
         return routed, (time.perf_counter() - started) * 1000
 
     def _scene(self, question: Question, people: KnownPeople, policy: Policy) -> Scene:
@@ -189,6 +187,7 @@ class Memory:
             last_spoke_ts=people.spoke.get(question.asker_id),
             joined_ts=question.joined_ts,
             previous=self._follow_ups.previous(question),
+            reply_to=question.reply_to,
             is_dm=question.is_dm,
         )
 

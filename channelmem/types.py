@@ -215,21 +215,22 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How well the best candidates fit a question, before anything is decided."""
+    """How well the first hits fit a question, before anything is decided."""
 
     coverage: float = 0.0
-    """The share of the topic in the first hit and in what it answers."""
+    """The share of the topic's words, weighted by rarity, that the first hits have."""
+    thread: float = 0.0
+    """The same with the words of what they answer and of their threads."""
     similarity: float = 0.0
-    """Cosine of the topic and the first hit."""
-    best_coverage: float = 0.0
-    best_similarity: float = 0.0
-    """The same for the best of all candidates, whichever it is."""
-    words: int = 0
-    """How many words of the topic count."""
+    """The best cosine of the topic and one of the first hits."""
+    missing: float = 0.0
+    """The share of the topic's words that no message has which could have been a hit."""
+    margin: float = 0.0
+    """How far the best score is above the fourth best."""
     compared: int = 0
-    """Among how many messages it was found."""
-    anchored: float = 0.0
-    """How close the first hit is to the message that a follow-up refers to: 1 if it is next to it."""
+    """Among how many messages they were found."""
+    fits: bool = False
+    """Whether the first hit has the kind of thing that is asked for: a time, a number, a link."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,22 @@ STRENGTH = 1.0
 SEEN = 2
 """A gram that fewer rows have is left out."""
 
+WORDS = ("what", "when", "who", "where", "why", "how", "which")
+REMINDED = 6
+"""Every sixth question about the channel that begins with such a word is trained as a reminder too."""
+
 Grams = set[str]
 
 
 class Rows(NamedTuple):
     grams: list[Grams]
     about: NDArray[np.bool_]
+    reminders: list[Grams]
+    """Further rows for training, all of them about the channel."""
+
+    @property
+    def labels(self) -> NDArray[np.bool_]:
+        return np.concatenate([self.about, np.ones(len(self.reminders), bool)])
 
 
 class Fitted(NamedTuple):
@@ -62,12 +72,22 @@ def grams_of(row: Row, settings: Settings) -> Grams:
     scene = scene_of(row, settings)
     line = spell(unaddressed(read(row["q"], scene.roster.slang), scene.bot), scene)
     said = read_line(line)
-    return {*about.grams(*about.classes(line)), *about.forms(said.finding, said.recap)}
+    return {*about.grams(*about.classes(line, said.finding)), *about.forms(said.finding, said.recap)}
+
+
+def reminders(rows: Sequence[Row]) -> list[Row]:
+    """What is asked of the channel is as often asked as a reminder, and the sets have few of those."""
+    asked = [row for row in rows if row["route"] != "none" and row["q"].lower().startswith(WORDS)]
+    return [{**row, "q": f"remind me {row['q'][:1].lower()}{row['q'][1:]}"} for row in asked[::REMINDED]]
 
 
 def load(rows: Sequence[Row]) -> Rows:
     settings = Settings(_env_file=None)
-    return Rows([grams_of(row, settings) for row in rows], np.array([row["route"] != "none" for row in rows]))
+    return Rows(
+        [grams_of(row, settings) for row in rows],
+        np.array([row["route"] != "none" for row in rows]),
+        [grams_of(row, settings) for row in reminders(rows)],
+    )
 
 
 def sets() -> dict[str, Rows]:
@@ -77,12 +97,12 @@ def sets() -> dict[str, Rows]:
 
 
 def fit(rows: Sequence[Rows]) -> Fitted:
-    grams = [one for some in rows for one in some.grams]
+    grams = [one for some in rows for one in (*some.grams, *some.reminders)]
     seen = Counter(gram for one in grams for gram in one)
     columns = DictVectorizer()
     matrix = columns.fit_transform([{gram: 1.0 for gram in one if seen[gram] >= SEEN} for one in grams])
     model = LogisticRegression(C=STRENGTH, max_iter=3_000)
-    return Fitted(columns, model.fit(matrix, np.concatenate([some.about for some in rows])))
+    return Fitted(columns, model.fit(matrix, np.concatenate([some.labels for some in rows])))
 
 
 def left_out(training: dict[str, Rows]) -> dict[str, NDArray[np.float64]]:

@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import asking, stems
+from channelmem.recalling.ranking.facts import fits
+from channelmem.recalling.ranking.line import asking
 from channelmem.recalling.ranking.rank import (
     Floats,
     Pool,
@@ -37,6 +38,8 @@ AFTER: Final = 2
 the next SOON messages."""
 LINK_MIN: Final = 0.5
 """From this probability on, a message counts as the answer to another."""
+SHOWN: Final = 3
+"""How many hits an answer shows first; the evidence is theirs."""
 ANSWERS: Final = 2
 """A hit that is a question is shown behind at most this many answers to it."""
 BESIDE_ANCHOR: Final = 6
@@ -125,7 +128,7 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
         best = _answers_first(candidates, best)
     kept = distinct(pool.messages, best, lookup.policy.recall_limit)
     hits = tuple(_hit(candidates, place, scores, cosines, now, source) for place in kept)
-    return Choice(hits, _evidence(candidates, kept, scores, cosines, near), _threads(candidates, kept))
+    return Choice(hits, _evidence(candidates, kept, scores, cosines, route.wants), _threads(candidates, kept))
 
 
 def _hit(
@@ -143,22 +146,18 @@ def _hit(
     )
 
 
-def _evidence(
-    candidates: Candidates, kept: Sequence[int], scores: Scores, cosines: Floats, near: Floats | None
-) -> Evidence:
-    allowed = np.asarray(candidates.allowed, bool)
-    known = np.nan_to_num(cosines, nan=0.0)
-    # A question that stands behind its answer is the evidence for it.
-    shown = list(kept[: ANSWERS + 1])
-    first = max(shown, key=lambda place: scores.evidence[place])
+def _evidence(candidates: Candidates, kept: Sequence[int], scores: Scores, cosines: Floats, wants: Wants) -> Evidence:
+    allowed, first = np.asarray(candidates.allowed, bool), list(kept[:SHOWN])
+    present, share = candidates.reading.present, candidates.reading.share
+    ranks = np.sort(scores.rank[allowed])[::-1]
     return Evidence(
-        float(scores.evidence[first] - 0.5 * max(known[first], 0.0)),
-        float(known[first]),
-        float(scores.coverage[allowed].max(initial=0.0)),
-        float(known[allowed].max(initial=0.0)),
-        len(set(stems(candidates.reading.topic))),
-        int(allowed.sum()),
-        0.0 if near is None else float(near[kept[0]]),
+        coverage=float(present[first].max(axis=0, initial=0.0) @ share),
+        thread=float(candidates.reading.evidence[first].max()),
+        similarity=float(np.nan_to_num(cosines[first], nan=0.0).max()),
+        missing=float(share[~present[allowed].any(axis=0)].sum()) if len(share) else 1.0,
+        margin=float(ranks[0] - ranks[min(SHOWN, len(ranks) - 1)]),
+        compared=int(allowed.sum()),
+        fits=fits(candidates.pool.messages[kept[0]], wants),
     )
 
 
@@ -200,9 +199,18 @@ def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
             continue
         if asking(messages[place].content) > 0.5:
             answers = [one for one in candidates.beside.answers(place) if allowed[one] and one not in found]
+            answers = [one for one in answers if _says_something(messages[one])]
             found += answers[:ANSWERS]
         found.append(place)
     return found
+
+
+def _says_something(message: Message) -> bool:
+    """Whether a line can be an answer: "oh" and "lol" cannot, "me" and "yes" can."""
+    return len(message.content.split()) > 1 or _SHORT_ANSWER.search(message.content) is not None
+
+
+_SHORT_ANSWER: Final = re.compile(r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me|both|neither|none|done)\b", re.IGNORECASE)
 
 
 def _threads(candidates: Candidates, kept: Sequence[int]) -> tuple[Message, ...]:

@@ -13,11 +13,11 @@ from typing import Final
 
 from channelmem.types import Evidence, Mode, Route, Wants
 
-QUOTE: Final = 0.5
+QUOTE: Final = 0.75
 """From here on, the hits are quoted as the answer."""
-GUESS: Final = 0.3
+GUESS: Final = 0.55
 """From here on, they are quoted behind "Perhaps"."""
-OURS: Final = 0.6
+OURS: Final = 0.5
 """Without evidence, a question is about this conversation if its wording says so with this probability."""
 
 
@@ -29,24 +29,24 @@ class Verdict(StrEnum):
     NOT_OURS = "not ours"
 
 
-_BIAS: Final = -3.0
-_WEIGHTS: Final = (2.0, 2.0, 1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0)
+_BIAS: Final = 0.22
+_WEIGHTS: Final = (1.54, 0.75, 1.49, -0.99, 0.13, 1.02, -0.06, -0.75, 0.76)
 
 
 def features(route: Route, seen: Evidence) -> tuple[float, ...]:
     """What the decision rests on, one number per weight."""
     odds = math.log(max(route.p, 1e-3) / max(1.0 - route.p, 1e-3))
+    whose = float(route.binds and bool(route.speakers))
     return (
         seen.coverage,
+        seen.thread * whose,
         seen.similarity,
-        seen.best_coverage - seen.coverage,
-        seen.best_similarity - seen.similarity,
-        odds,
+        seen.missing * (1.0 - whose),
+        min(seen.margin, 1.0),
+        float(seen.fits),
+        whose,
+        float(route.binds),
         min(odds, 0.0),
-        math.log1p(seen.words),
-        math.log(max(1, seen.compared) / 50),
-        seen.anchored if route.follows else 0.0,
-        float(route.binds and bool(route.speakers)),
     )
 
 

@@ -23,7 +23,7 @@ from channelmem.routing.recap import Recap
 
 WORD_GRAMS: Final = 3
 LETTER_GRAMS: Final = 4
-_CLASSES: Final = {"N": "<name>", "P": "<name's>", "z": "<time>", "Z": "<quote>"}
+_CLASSES: Final = {"N": "<name>", "P": "<name's>", "z": "<time>", "Z": "<quote>", "?": "<stranger>"}
 _TOLD: Final = 3
 """How many wordings `why` shows."""
 
@@ -45,12 +45,16 @@ def _load() -> _Weights:
         return _Weights(float(stored["bias"]), dict(zip(grams, stored["weights"].astype(float).tolist(), strict=True)))
 
 
-def classes(line: Line) -> tuple[list[str], str]:
+def classes(line: Line, finding: Finding | None) -> tuple[list[str], str]:
     """The words of a line with classes in place of names, times, quotations and numbers, and its letters; a time
     expression counts as one word."""
     words, letters = ["^"], ["^"]
-    for word, letter in zip(line.words, shape(line.words, line.letters), strict=True):
-        if letter == "z" == letters[-1]:
+    shaped = shape(line.words, line.letters)
+    if finding is not None and finding.name == "stranger":
+        first, last = finding.subject
+        shaped = shaped[:first] + "?" * (last - first) + shaped[last:]
+    for word, letter in zip(line.words, shaped, strict=True):
+        if letter == letters[-1] and letter in "z?":
             continue
         known = _CLASSES.get(letter)
         words.append(known or (word if word.isalpha() or not any(map(str.isdigit, word)) else "<number>"))
@@ -78,7 +82,7 @@ def forms(finding: Finding | None, recap: Recap | None) -> list[str]:
 
 
 def about(line: Line, finding: Finding | None, recap: Recap | None) -> Likelihood:
-    words, letters = classes(line)
+    words, letters = classes(line, finding)
     weigh = WEIGHTS.of.get
     # A gram that occurs twice counts once.
     every = enumerate((*grams(words, letters), *forms(finding, recap)))

@@ -26,6 +26,11 @@ _SOMEBODY = frozenset("NPiyeWM")
 LIFE = frozenset({"past", "present", "named"})
 
 
+# Forms that need a word of order: "my last question", but not "my exam question".
+_ORDERED = frozenset({"own", "last"})
+ORDER = word_set("last latest previous recent newest first prior final")
+
+
 class Finding(NamedTuple):
     """A clause about communication: letters[subject] (`who`) does it, and letters[verb] is what they do."""
 
@@ -106,7 +111,7 @@ FORMS: tuple[Form, ...] = (
     _form("opinion", "N", f"q_{_NAMED}_(?P<verb>C)"),
     _form("meaning", "D", r"qD_(?P<subject>y)_(?P<verb>C)", "mean"),
     # the last message, messages about, any mention of; do you remember my
-    _form("last", "KLs", r"(?P<subject>)(?<![a-zA-Z]x)x_(?P<verb>[KLs])_(?![NP])$", f"{_POSTS} thing"),
+    _form("last", "KLs", r"(?P<subject>)[xj]_(?:x_)?(?P<verb>[KLs])", f"{_POSTS} thing message question answer reply post link"),
     _form("messages", "KL", r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)", _POSTS),
     _form("messages", "C", r"(?P<subject>)t_(?P<verb>C)_[pa]"),
     _form("noun", "B", r"(?P<subject>)qB_t_(?:x_)?(?P<verb>[KL])"),
@@ -144,6 +149,8 @@ def _matches(form: Form, line: Line) -> list[Finding]:
     if form.pattern.search(line.letters) is None:
         return []
     found = [Finding.of(form.name, match, line.words) for match in form.pattern.finditer(line.letters)]
+    if form.name in _ORDERED:
+        found = [each for each in found if not ORDER.isdisjoint(line.words[each.start : each.end])]
     return [each for each in found if not form.verbs or each.verb_word in form.verbs]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from channelmem.routing.lexicon import word_set
 from channelmem.routing.people import Line
-from channelmem.routing.scene import Asked
+from channelmem.routing.scene import Asked, Scene
 from channelmem.types import Kind, Mode, Person, Route, Window
 
 FOLLOWS_ODDS = 2.0
@@ -26,23 +26,37 @@ _ELSE = re.compile(r"[&l.,]*(?:[qos]j|[qoh]|j|&j?)[l.,]*")
 # What stands for something said before.
 _REFERS = word_set("it its that this they them their those these he him his she her there ones one")
 _CONTENT = frozenset("xKLCcGHNPZ")
-_BEFORE = re.compile(r"(?:^|.*\b)(?:before|previous|earlier)(?: (?:that|it|this|one|message|thing))?\W*$")
-_AFTER = re.compile(r"(?:^|.*\b)(?:after|next|then)(?: (?:that|it|this|one|message|thing))?\W*$")
-_ORDER = 5
+_SAYS = frozenset("xKLRHZ")
+_SIDE = r"(?:(?:and |so |what (?:did|was|came) (?:\w+ ){0,2}?(?:said |say |write )?)*)"
+_THAT_ONE = r"(?: (?:that|it|this|one|message|thing|him|her|them))?"
+_BEFORE = re.compile(rf"{_SIDE}(?:the )?(?:(?:one|message|thing) )?(?:right |just )?(?:before|previous|earlier){_THAT_ONE}")
+_AFTER = re.compile(rf"{_SIDE}(?:the )?(?:(?:one|message|thing) )?(?:right |just )?(?:after|next|then|afterwards){_THAT_ONE}")
+_ORDER = 8
 """A question with more words than this has a topic of its own: "who asked about the hut before?"."""
 
 
-def followed(line: Line, route: Route, previous: Asked | None) -> Route:
-    """The route with what it takes from the question before."""
+def followed(line: Line, route: Route, scene: Scene) -> Route:
+    """The route with what it takes from the message it replies to, and from the question before."""
+    previous = scene.previous
+    if scene.reply_to is not None:
+        route = replace(route, anchors=(scene.reply_to,))
     if previous is None or previous.route.kind is Kind.NONE:
-        return route
-    if beside := _beside(line, previous):
+        return _to_what_it_replies(line, route) if leans(line) else route
+    if beside := _beside(line, route, previous):
         return beside
     if changed := _changed(line, route, previous.route):
         return _anchored(changed, previous)
     if leans(line):
-        return _anchored(_filled(route, previous.route), previous)
+        return _anchored(_to_what_it_replies(line, _filled(route, previous.route)), previous)
     return route
+
+
+def _to_what_it_replies(line: Line, route: Route) -> Route:
+    """A reply such as "did anyone send him that list?": its own words, near the message it replies to."""
+    if not route.anchors or route.mode is Mode.RECAP:
+        return route
+    words = " ".join(token.text for token, letter in zip(line.tokens, line.letters, strict=True) if letter in _SAYS)
+    return replace(route, topic=route.topic or words, mode=Mode.TOPIC, follows=True, p=_likelier(route.p))
 
 
 def leans(line: Line) -> bool:
@@ -63,21 +77,23 @@ def _likelier(p: float) -> float:
     return odds / (1.0 + odds)
 
 
-def _beside(line: Line, previous: Asked) -> Route | None:
+def _beside(line: Line, route: Route, previous: Asked) -> Route | None:
     """ "And before that?": the messages on one side of the last answer, by the same people."""
-    if previous.hit_ts is None or len(line.words) > _ORDER or not _CONTENT.isdisjoint(line.letters.replace("x", "")):
-        return None
     text, asked = " ".join(line.words), previous.route
-    if _BEFORE.match(text):
+    if previous.hit_ts is None or len(line.words) > _ORDER:
+        return None
+    if _BEFORE.fullmatch(text):
         window, mode = Window(None, previous.hit_ts - 0.001), Mode.LATEST
-    elif _AFTER.match(text):
+    elif _AFTER.fullmatch(text):
         window, mode = Window(previous.hit_ts + 0.001, None), Mode.FIRST
     else:
         return None
-    why = ("next to the last answer: " + text, *(f"words of {person.name}" for person in asked.speakers))
+    speakers = route.speakers or asked.speakers
+    why = ("next to the last answer: " + text, *(f"words of {person.name}" for person in speakers))
     return replace(
-        asked, mode=mode, window=window, topic="", time_words="", literal=(), why=why, p=1.0, binds=True
-    )
+        asked, mode=mode, window=window, speakers=speakers, topic="", time_words="", literal=(), why=why, p=1.0,
+        binds=True, if_about=Kind.CHANNEL,
+    )  # fmt: skip
 
 
 def _changed(line: Line, route: Route, previous: Route) -> Route | None:

@@ -18,6 +18,8 @@ class Recap(NamedTuple):
     """The idiom that asks for it."""
     rest: int
     """Where in the line its object begins."""
+    sums_up: bool = False
+    """Whether it asks for a summary, of everything or of what is named behind it."""
 
 
 # Idioms that ask for a recap by themselves.
@@ -79,7 +81,7 @@ def recap(line: Line) -> Recap | None:
     found = [match for match in _IDIOM.finditer(text) if _asks(line, match)]
     if not found:
         return None
-    return Recap(found[0][0], _place(text, found[-1]))
+    return Recap(found[0][0], _place(text, found[-1]), found[0].lastgroup == "sum")
 
 
 def _place(text: str, match: re.Match[str]) -> int:

@@ -87,7 +87,9 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     if not line.letters:
         return _none("no question")
     said = read_line(line)
-    routed = followed(line, _routed(line, said, scene), scene.previous)
+    routed = _routed(line, said, scene)
+    if not said.just:
+        routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
     routed = with_wants(routed, text, of_words=of_words)
     return _decided(routed, scene, force)
@@ -111,8 +113,11 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     if force is not None:
         routed = replace(routed, p=1.0, if_about=force)
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
-    sources = sources_of(routed.if_about, routed.window, scene) if routed.p >= HOPELESS else ()
-    return replace(routed, kind=kind, sources=sources)
+    if routed.p < HOPELESS:
+        return replace(routed, kind=kind, sources=())
+    # The recap of a topic gathers all that was said about it, not only the newest.
+    older = routed.mode is Mode.RECAP and routed.topic
+    return replace(routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene))
 
 
 def sources_of(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
@@ -189,7 +194,7 @@ def _form(said: _Read) -> tuple[str, ...]:
 
 
 def _mode(line: Line, said: _Read, what: str) -> Mode:
-    if said.recap and (not said.finding or said.finding.name in LIFE):
+    if said.recap and (not said.finding or said.recap.sums_up):
         return Mode.RECAP
     if what:
         return Mode.TOPIC

@@ -168,6 +168,8 @@ class Scene:
     last_spoke_ts: float | None = None
     joined_ts: float | None = None
     previous: Asked | None = None
+    reply_to: int | None = None
+    """The message that the question is a reply to."""
     is_dm: bool = False
 
     @property

@@ -34,6 +34,8 @@ FIRST_CHARS: Final = 400
 FURTHER_CHARS: Final = 160
 PROBLEM_CHARS: Final = 300
 MOST_QUOTES: Final = 4
+SHOWN: Final = 3
+"""How many hits an answer about a topic shows."""
 LONGEST: Final = 1_900
 """Discord allows 2,000 characters; the rest is room for what an adapter adds."""
 
@@ -68,14 +70,14 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
 
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
     route = phrasing.route
-    shown = worth_quoting(hits) if route.mode is Mode.TOPIC else hits
+    shown = hits[:SHOWN] if route.mode is Mode.TOPIC else hits
     best = [hit for hit in shown if _is_asked_for(phrasing, hit)]
     if not best:
         # "I found nothing by Ann" must be true even if somebody else said it better.
         best = worth_quoting([hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)])
     if not best:
         yield from _listed(phrasing, shown, _others_lead(phrasing, shown[0]))
-    elif route.wants is Wants.WHO:
+    elif route.wants is Wants.WHO and route.saying:
         yield from _by_person(phrasing, _surest(route, best))
     elif route.wants is Wants.WHETHER:
         sure = _surest(route, best)

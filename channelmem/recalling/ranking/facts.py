@@ -90,18 +90,23 @@ def columns(  # noqa: PLR0913  (one argument per thing that rank knows already)
     above = np.minimum(replies.above(covered), 1.0)
     after = _after_question(messages, lines, covered)
     reached = np.maximum(covered, np.maximum(0.85 * above, 0.8 * after))
-    says = _SAYS.get(wants)
     return np.stack(
         [
             np.zeros(len(lines)),
             np.array([line.asking for line in lines]),
             after,
-            np.array([float(says is not None and tells(one.content, says)) for one in messages]),
+            np.array([float(fits(one, wants)) for one in messages]),
             reached * [tells(one.content, _SETTLES) for one in messages],
             np.array([min(1.0, line.length / LONG) for line in lines]),
             _fresh(messages, now),
         ]
     )
+
+
+def fits(message: Message, wants: Wants) -> bool:
+    """Whether a message has the kind of thing that is asked for."""
+    says = _SAYS.get(wants)
+    return says is not None and tells(message.content, says)
 
 
 def _fresh(messages: Sequence[Message], now: float | None) -> Floats:

@@ -130,7 +130,10 @@ class Reading:
     """How much the cosine counts for this topic."""
     weights: Weights
     said: SpeakerWeights | None
-    topic: str = ""
+    present: Floats
+    """Message by word of the topic: 1 if the message has the word."""
+    share: Floats
+    """What each word is worth; the sum is 1."""
 
     def scores(self, cosines: Floats) -> Scores:
         """The final scores; a message without a vector has a cosine of NaN."""
@@ -177,7 +180,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     if said is None and weights.facts is not None:
         counts += weights.facts.cosine
-    return Reading(score, coverage, evidence, near, replies, counts, weights, said, ask.topic)
+    return Reading(score, coverage, evidence, near, replies, counts, weights, said, present, share)
 
 
 def _wants_words(ask: RankingQuery) -> bool:
