@@ -147,7 +147,7 @@ class Memory:
             now=question.ts,
             tz=policy.tz,
             jump_url=self._jump_url if self._history else None,
-            sure=recalled.sure,
+            guess=recalled.guess,
         )
         total_ms = (time.perf_counter() - started) * 1000
         return Answer(

@@ -184,6 +184,8 @@ class Route:
     """Which memory it is about if the evidence says that it is about this conversation after all."""
     time_words: str = ""
     """The words that made the window, such as "on Thursday": part of the topic if the window turns out to be wrong."""
+    dropped: str = ""
+    """These words, once the window was dropped because nothing was said in it."""
     literal: tuple[str, ...] = ()
     """Exact words that a hit must have: quoted ones, or a topic of nothing but stop words ("who said hi?")."""
     of_questions: bool = False
@@ -211,6 +213,8 @@ class Hit:
     source: Source = Source.BUFFER
     around: tuple[Message, ...] = ()
     """The message it answers and the ones that follow, in order of time: people speak in fragments."""
+    replaced: bool = False
+    """Whether a later message corrected it, which comes before it among the hits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +229,6 @@ class Evidence:
     """The best cosine of the topic and one of the first hits."""
     missing: float = 0.0
     """The share of the topic's words that no message has which could have been a hit."""
-    margin: float = 0.0
-    """How far the best score is above the fourth best."""
     compared: int = 0
     """Among how many messages they were found."""
     fits: bool = False

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.facts import fits
+from channelmem.recalling.ranking.facts import CORRECTS, fits
 from channelmem.recalling.ranking.line import asking
 from channelmem.recalling.ranking.rank import (
     Floats,
@@ -126,9 +126,12 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
         best = _anchored(best, scores, near)
     if not (route.binds and route.speakers) and not route.of_questions:
         best = _answers_first(candidates, best)
+    best, replaced = _corrected(candidates, best)
     kept = distinct(pool.messages, best, lookup.policy.recall_limit)
-    hits = tuple(_hit(candidates, place, scores, cosines, now, source) for place in kept)
-    return Choice(hits, _evidence(candidates, kept, scores, cosines, route.wants), _threads(candidates, kept))
+    hits = tuple(
+        replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
+    )
+    return Choice(hits, _evidence(candidates, kept, cosines, route.wants), _threads(candidates, kept))
 
 
 def _hit(
@@ -146,16 +149,14 @@ def _hit(
     )
 
 
-def _evidence(candidates: Candidates, kept: Sequence[int], scores: Scores, cosines: Floats, wants: Wants) -> Evidence:
+def _evidence(candidates: Candidates, kept: Sequence[int], cosines: Floats, wants: Wants) -> Evidence:
     allowed, first = np.asarray(candidates.allowed, bool), list(kept[:SHOWN])
     present, share = candidates.reading.present, candidates.reading.share
-    ranks = np.sort(scores.rank[allowed])[::-1]
     return Evidence(
         coverage=float(present[first].max(axis=0, initial=0.0) @ share),
         thread=float(candidates.reading.evidence[first].max()),
         similarity=float(np.nan_to_num(cosines[first], nan=0.0).max()),
         missing=float(share[~present[allowed].any(axis=0)].sum()) if len(share) else 1.0,
-        margin=float(ranks[0] - ranks[min(SHOWN, len(ranks) - 1)]),
         compared=int(allowed.sum()),
         fits=fits(candidates.pool.messages[kept[0]], wants),
     )
@@ -205,6 +206,41 @@ def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
     return found
 
 
+def _corrected(candidates: Candidates, best: Sequence[int]) -> tuple[list[int], set[int]]:
+    """The order with corrections before what they correct, and which of the first hits were corrected."""
+    found: list[int] = []
+    replaced: set[int] = set()
+    for at, place in enumerate(best):
+        later = _correction(candidates, place) if at < SHOWN else None
+        if later is not None and candidates.allowed[later]:
+            replaced.add(place)
+            found += [] if later in found else [later]
+        if place not in found:
+            found.append(place)
+    return found, replaced
+
+
+def _correction(candidates: Candidates, place: int) -> int | None:
+    """The last later message that corrects this one: it replies to it or is by the same person and says so, or it names
+    the old value as wrong ("72, not 60")."""
+    messages = candidates.pool.messages
+    said, values = messages[place], _VALUE.findall(messages[place].content)
+    wrong = re.compile(rf"\b(?:not|instead of|rather than)\W+(?:{'|'.join(map(re.escape, values))})\b") if values else None
+    found = None
+    for at in range(place + 1, len(messages)):
+        one = messages[at]
+        if one.channel_id != said.channel_id:
+            break
+        answers = one.reply_to == said.id or any(parent == said.id and p >= LINK_MIN for parent, p in one.parents)
+        soon = one.author_id == said.author_id and at - place <= SOON
+        if (wrong and wrong.search(one.content)) or ((answers or soon) and CORRECTS.search(one.content)):
+            found = at
+    return found
+
+
+_VALUE: Final = re.compile(r"\d[\d:.,]*\d|\d")
+
+
 def _says_something(message: Message) -> bool:
     """Whether a line can be an answer: "oh" and "lol" cannot, "me" and "yes" can."""
     return len(message.content.split()) > 1 or _SHORT_ANSWER.search(message.content) is not None
@@ -214,7 +250,8 @@ _SHORT_ANSWER: Final = re.compile(r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me
 
 
 def _threads(candidates: Candidates, kept: Sequence[int]) -> tuple[Message, ...]:
-    messages = {one.id: one for place in kept for one in (candidates.pool.messages[place], *candidates.beside.of(place))}
+    first = kept[: 2 * SHOWN]
+    messages = {one.id: one for place in first for one in (candidates.pool.messages[place], *candidates.beside.of(place))}
     return tuple(sorted(messages.values(), key=lambda one: (one.ts, one.id)))
 
 

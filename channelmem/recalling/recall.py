@@ -63,6 +63,11 @@ class Recalled:
         return bool(self.hits or self.messages)
 
     @property
+    def guess(self) -> bool:
+        """Whether it is too unsure to be called the answer."""
+        return bool(self.hits) and self.sure < QUOTE
+
+    @property
     def first(self) -> Message | None:
         """The message that an answer shows first."""
         return self.hits[0].message if self.hits else self.messages[-1] if self.messages else None
@@ -112,10 +117,11 @@ class Recall:
             return found
         # Nothing in that window: perhaps its words say when the thing is, not when it was said.
         widened = replace(
-            route, window=Window(), topic=f"{route.topic} {route.time_words}".strip(), mode=Mode.TOPIC, time_words=""
-        )
+            route, window=Window(), topic=f"{route.topic} {route.time_words}".strip(), mode=Mode.TOPIC, time_words="",
+            dropped=route.time_words if route.binds else "",
+        )  # fmt: skip
         again = await self._travel(question, widened, policy)
-        return replace(again, route=widened) if again.found else found
+        return replace(again, route=widened) if again.found and again.sure >= GUESS else found
 
     async def _extent(self, question: Question, route: Route, policy: Policy) -> tuple[SourceReport, ...]:
         """How far back the memory reaches, for somebody who never wrote in it."""
@@ -220,6 +226,7 @@ def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
     verdict = judge(route, recalled.sure, found=recalled.found)
     if verdict in {Verdict.QUOTE, Verdict.GUESS}:
         return replace(route, kind=route.if_about), recalled
+    route = replace(route, dropped="")
     kind = Kind.NONE if verdict is Verdict.NOT_OURS or not route.sources else route.if_about
     return replace(route, kind=kind), replace(recalled, hits=(), messages=())
 

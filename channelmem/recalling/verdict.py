@@ -13,12 +13,16 @@ from typing import Final
 
 from channelmem.types import Evidence, Mode, Route, Wants
 
-QUOTE: Final = 0.75
+QUOTE: Final = 0.8
 """From here on, the hits are quoted as the answer."""
-GUESS: Final = 0.55
+GUESS: Final = 0.62
 """From here on, they are quoted behind "Perhaps"."""
 OURS: Final = 0.5
 """Without evidence, a question is about this conversation if its wording says so with this probability."""
+
+
+STRANGER: Final = 0.3
+"""The same for the words of somebody nobody knows here: an unknown name makes a question look like the world's."""
 
 
 class Verdict(StrEnum):
@@ -29,8 +33,8 @@ class Verdict(StrEnum):
     NOT_OURS = "not ours"
 
 
-_BIAS: Final = 0.22
-_WEIGHTS: Final = (1.54, 0.75, 1.49, -0.99, 0.13, 1.02, -0.06, -0.75, 0.76)
+_BIAS: Final = 0.34
+_WEIGHTS: Final = (1.61, 0.72, 1.4, -0.99, 1.69, -0.78, 0.73)
 
 
 def features(route: Route, seen: Evidence) -> tuple[float, ...]:
@@ -42,9 +46,7 @@ def features(route: Route, seen: Evidence) -> tuple[float, ...]:
         seen.thread * whose,
         seen.similarity,
         seen.missing * (1.0 - whose),
-        min(seen.margin, 1.0),
-        float(seen.fits),
-        whose,
+        seen.similarity if seen.fits else 0.0,
         float(route.binds),
         min(odds, 0.0),
     )
@@ -63,4 +65,4 @@ def judge(route: Route, sure: float, *, found: bool) -> Verdict:
         return Verdict.QUOTE
     if found and sure >= GUESS:
         return Verdict.GUESS
-    return Verdict.NOTHING if route.p >= OURS else Verdict.NOT_OURS
+    return Verdict.NOTHING if route.p >= (STRANGER if route.stranger else OURS) else Verdict.NOT_OURS

@@ -30,12 +30,14 @@ _SAYING: Final = re.compile(
 _POSTING: Final = re.compile(r"\b(?:bring|brought|post|wr[io]te|spoke|speak|discuss|link|shar)", re.IGNORECASE)
 _ASKED: Final = re.compile(r"\b(?:ask(?:s|ed|ing)?|question)\b", re.IGNORECASE)
 _WHEN: Final = re.compile(r"\b(?:when|until|(?:what|which) (?:date|day|month|year|time))(?:'?s)?\b", re.IGNORECASE)
+_COUNT: Final = re.compile(r"\bhow many (?:messages|posts|lines)\b", re.IGNORECASE)
 _AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old|far|big)\b", re.IGNORECASE)
 _LINK: Final = re.compile(r"\b(?:links?|urls?)\b", re.IGNORECASE)
 _FILE: Final = re.compile(r"\b(?:image|picture|photo|pic|screenshot|file|attachment|gif|meme|video)s?\b", re.IGNORECASE)
 _WHERE: Final = re.compile(r"\bwhere(?:'?s)?\b", re.IGNORECASE)
 _WHY: Final = re.compile(r"\b(?:why|how come)\b", re.IGNORECASE)
 _BY_WORDS: Final = (
+    (Wants.COUNT, _COUNT.search),
     (Wants.WHO, _WHO.match),
     (Wants.WHETHER, _WHETHER.match),
     (Wants.WHEN, _WHEN.search),
@@ -55,6 +57,8 @@ def with_wants(route: Route, text: str, *, of_words: bool) -> Route:
     said = route.saying or _SAYING.search(text) is not None
     binds = of_words or said
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
+    if wants is Wants.COUNT and not _has_topic(route):
+        route = replace(route, mode=Mode.LATEST, topic="")
     posting = _POSTING.search(text) is not None
     return replace(
         route,
@@ -64,6 +68,14 @@ def with_wants(route: Route, text: str, *, of_words: bool) -> Route:
         of_questions=_ASKED.search(text) is not None,
         literal=route.literal if binds else (),
     )
+
+
+def _has_topic(route: Route) -> bool:
+    """ "How many messages did Ann send" has none, "... about the hut" has."""
+    return not _MESSAGES.issuperset(route.topic.lower().split())
+
+
+_MESSAGES: Final = frozenset("many messages message posts lines are there were was in here sent send written wrote got".split())
 
 
 def _wanted(route: Route, text: str) -> Wants | None:

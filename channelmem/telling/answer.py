@@ -6,22 +6,23 @@ mentioned it" (`honest_no`) comes with what was searched and what could not be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Final
 
 from channelmem.recalling.ranking.line import emoji_of, stems
-from channelmem.telling.honest_no import nothing_found
+from channelmem.telling.honest_no import counted_messages, nothing_found
 from channelmem.telling.quote import (
     JumpUrl,
     Phrasing,
     counted,
     cut,
+    during,
     flatten,
     lower_you,
     namesakes,
     relevance,
-    worth_quoting,
 )
 from channelmem.telling.recap import recap
 from channelmem.telling.threads import Forest
@@ -29,6 +30,11 @@ from channelmem.types import Hit, Kind, Message, Mode, Question, Route, SourceRe
 
 NO_CHANNEL: Final = "There's no channel to search here."
 NOT_ABOUT_THE_CHANNEL: Final = 'I only know what was said here. Try "what did Ann say about the release?"'
+HELP: Final = (
+    'I remember what was said in this channel. Ask me "what did Ann say about the release?", "when is the match?", '
+    '"who has the keys?" or "what did I miss?".'
+)
+_THANKED: Final = re.compile(r"\b(?:thanks?|thx|ty|cheers)\b", re.IGNORECASE)
 
 FIRST_CHARS: Final = 400
 FURTHER_CHARS: Final = 160
@@ -50,11 +56,16 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     now: float,
     tz: tzinfo,
     jump_url: JumpUrl | None = None,
-    sure: float = 1.0,
+    guess: bool = False,
 ) -> str:
-    """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
+    """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters.
+
+    `guess`: whether the hits are shown as a possible answer only.
+    """
     if question.is_dm and not hits and not forest.threads:
         return NO_CHANNEL
+    if route.wants is Wants.HELLO:
+        return friendly(route, question.text)
     if route.kind is Kind.NONE:
         return NOT_ABOUT_THE_CHANNEL
     messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits]]
@@ -63,48 +74,70 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     problems = _problems(reports)
     if route.mode is Mode.RECAP and forest.threads:
         return _joined([*recap(phrasing, forest, reports)], problems)
+    if hits and route.wants is Wants.COUNT:
+        return _joined([counted_messages(phrasing, reports)], problems)
     if hits:
-        return _joined([*_quotes(phrasing, hits)], problems)
+        return _joined([*_quotes(phrasing, hits, guess=guess)], problems)
     return _joined([" ".join([nothing_found(phrasing, reports), *problems])])
 
 
-def _quotes(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
+def friendly(route: Route, text: str) -> str:
+    """A word back to a greeting or a thank you, and for whoever asks for help what can be asked."""
+    if _THANKED.search(text):
+        return "You're welcome."
+    return HELP if "asks for help" in route.why else f"Hi! {HELP}"
+
+
+def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
     route = phrasing.route
     shown = hits[:SHOWN] if route.mode is Mode.TOPIC else hits
     best = [hit for hit in shown if _is_asked_for(phrasing, hit)]
     if not best:
         # "I found nothing by Ann" must be true even if somebody else said it better.
-        best = worth_quoting([hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)])
+        best = [hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)][:SHOWN]
     if not best:
         yield from _listed(phrasing, shown, _others_lead(phrasing, shown[0]))
+    elif route.wants is Wants.WHO and route.mode is not Mode.TOPIC:
+        yield from _listed(phrasing, best[:1], _lead(phrasing, best[0].message, guess=guess))
     elif route.wants is Wants.WHO and route.saying:
-        yield from _by_person(phrasing, _surest(route, best))
+        yield from _by_person(phrasing, _surest(route, best), guess=guess)
     elif route.wants is Wants.WHETHER:
         sure = _surest(route, best)
-        yes = "Yes" if _is_about(route, sure[0]) else "Perhaps"
+        yes = "Perhaps" if guess or not _is_about(route, sure[0]) else "Yes"
         who, when = lower_you(phrasing.who(sure[0].message)), phrasing.when(sure[0].message)
-        yield from _listed(phrasing, sure, f"{yes}: {who}, {when}: ")
+        yield from _listed(phrasing, sure, f"{yes}: {_other_time(route)}{who}, {when}: ")
     else:
-        first = best[0].message
-        yield from _listed(phrasing, best, f"{phrasing.who(first)} said, {phrasing.when(first)}: ")
+        yield from _listed(phrasing, best, _lead(phrasing, best[0].message, guess=guess))
+
+
+def _lead(phrasing: Phrasing, message: Message, *, guess: bool) -> str:
+    who, when, other = phrasing.who(message), phrasing.when(message), _other_time(phrasing.route)
+    if guess:
+        return f"Perhaps: {other}{lower_you(who)}, {when}: "
+    return f"{other.capitalize()}{lower_you(who) if other else who} said, {when}: "
+
+
+def _other_time(route: Route) -> str:
+    """What to say if the time in the question is not when it was said."""
+    return f"nothing was said {during(route.dropped)}, but " if route.dropped else ""
 
 
 def _listed(phrasing: Phrasing, hits: Sequence[Hit], lead: str) -> Iterator[str]:
     """The first quote after its lead, the others as a list."""
     yield lead + phrasing.quote(hits[0].message, FIRST_CHARS)
     for hit in hits[1:MOST_QUOTES]:
-        yield phrasing.bullet(hit.message, FURTHER_CHARS)
+        yield phrasing.bullet(hit.message, FURTHER_CHARS, "(since corrected) " if hit.replaced else "")
     if len(hits) > MOST_QUOTES:
         yield f"... {counted(len(hits) - MOST_QUOTES, 'more message')}"
 
 
-def _by_person(phrasing: Phrasing, hits: Sequence[Hit]) -> Iterator[str]:
+def _by_person(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
     """Who did: each person once, with their best hit."""
     best: dict[int, Hit] = {}
     for hit in hits:
         best.setdefault(hit.message.author_id, hit)
     did = " did" if phrasing.route.saying else ""
-    sure = "" if _is_about(phrasing.route, hits[0]) else "Perhaps "
+    sure = "Perhaps " if guess or not _is_about(phrasing.route, hits[0]) else ""
     for at, hit in enumerate(list(best.values())[:MOST_QUOTES]):
         message = hit.message
         if at:

@@ -8,21 +8,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from channelmem.telling.quote import Phrasing, counted, listed
+from channelmem.telling.quote import Phrasing, counted, during, listed, name
 from channelmem.types import Source, SourceReport
+
+
+MOST_COUNTED = 100
+"""Counting reads no more messages than this."""
 
 
 def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
     asked = [source for source in reports if not source.problem]
     if reports and not asked:
         return "I couldn't look it up."
+    if phrasing.route.stranger:
+        return _no_such_person(phrasing, asked)
     seen = [_seen(source, phrasing) for source in _distinct(asked)]
     if not seen:
         # A search by person or time that found nothing says nothing about other people or times.
         narrowed = [phrasing.by()] if phrasing.route.speakers else []
-        narrowed += ["from that time"] if phrasing.route.window.start is not None else []
-        return f"I have no messages {' '.join(narrowed) or 'here yet'}."
+        narrowed += [_from_then(phrasing)] if phrasing.route.window.start is not None else []
+        return f"I found no messages {' '.join(narrowed)}." if narrowed else "I have no messages here yet."
     return f"I have {', and '.join(seen)}; {_nobody(phrasing)}."
+
+
+def counted_messages(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
+    """How many messages there are; reading stops at a limit, and the sentence says so."""
+    count = max((report.count for report in reports), default=0)
+    by = f" {phrasing.by()}" if phrasing.route.speakers else ""
+    when = f" {_from_then(phrasing)}" if phrasing.route.window.start is not None else ""
+    return f"I count {'at least ' if count > MOST_COUNTED else ''}{counted(min(count, MOST_COUNTED), 'message')}{by}{when}."
+
+
+def _no_such_person(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
+    oldest = min((one.oldest_ts for one in reports if one.oldest_ts is not None), default=None)
+    since = "" if oldest is None else f" (since {clock_time(oldest, phrasing)})"
+    return f"Nobody called {name(phrasing.route.stranger)} has written here{since}."
+
+
+def _from_then(phrasing: Phrasing) -> str:
+    words = phrasing.route.time_words
+    return f"from {during(words).removeprefix('on ')}" if words else "from that time"
 
 
 def clock_time(ts: float, phrasing: Phrasing) -> str:
@@ -55,9 +80,13 @@ def _seen(report: SourceReport, phrasing: Phrasing) -> str:
 
 
 def _nobody(phrasing: Phrasing) -> str:
-    speakers = [phrasing.speaker(person) for person in phrasing.route.speakers]
-    if not phrasing.route.topic:
-        who = f"{listed(speakers)} said nothing" if speakers else "nobody said anything"
-        return f"{who} in that time" if phrasing.route.window.start is not None else who
+    route = phrasing.route
+    speakers = [phrasing.speaker(person) for person in route.speakers]
+    narrowed = route.binds and route.window.start is not None
+    then = f" {during(route.time_words)}" if narrowed and route.time_words else " in that time" if narrowed else ""
+    if not route.binds:
+        return "nothing in them answers that"
+    if not route.topic:
+        return f"{f'{listed(speakers)} said nothing' if speakers else 'nobody said anything'}{then}"
     who = f"{listed(speakers)} did not mention" if speakers else "nobody mentioned"
-    return f"{who} {phrasing.topic()}"
+    return f"{who} {phrasing.topic()}{then}"

@@ -66,7 +66,7 @@ SIMILAR: Final = 0.30
 """Cosines from which a hit is called highly relevant, or relevant."""
 STRONG_EVIDENCE: Final = 0.75
 EVIDENCE: Final = 0.50
-_BESIDE_THE_BEST: Final = 0.6
+_DAY: Final = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:the )?\d{1,2}(?:st|nd|rd|th)")
 _PRONOUNS: Final = frozenset({"you", "i", "me", "we", "nobody"})
 
 JumpUrl = Callable[[Message], str]
@@ -217,11 +217,10 @@ def relevance(hit: Hit) -> str:
     return "[relevant]" if similarity >= SIMILAR or evidence(hit) >= EVIDENCE else ""
 
 
-def worth_quoting(hits: Sequence[Hit]) -> list[Hit]:
-    """The first hit, and those after it that come close to the best: the rest would only blur an answer."""
-    found = [evidence(hit) for hit in hits]
-    least = _BESIDE_THE_BEST * max(found, default=0.0)
-    return [hit for at, hit in enumerate(hits) if not at or found[at] >= least]
+def during(words: str) -> str:
+    """The asker's own words for a time, inside a sentence: "on saturday", "this morning"."""
+    said = safe(cut(flatten(words), 40)).lower()
+    return f"on {said}" if _DAY.fullmatch(said) else said
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ FURTHER_CHARS: Final = 160
 RECAP_CHARS: Final = 90
 MOST_THREADS: Final = 6
 MOST_LINES: Final = 6
+MOST_ABOUT: Final = 8
 LEAST_THREADS: Final = 5
 LEAST_MESSAGES: Final = 20
 """Minimum recap size, if available."""
@@ -33,6 +34,21 @@ def recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
 
 
 def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -> Iterator[str]:
+    """The lines of a recap: what was said about a topic in order of time, or the conversations, newest first."""
+    if phrasing.route.topic:
+        yield from _about(phrasing, forest)
+    else:
+        yield from _everything(phrasing, forest, reports)
+
+
+def _about(phrasing: Phrasing, forest: Forest) -> Iterator[str]:
+    messages = sorted(forest.messages, key=lambda one: (one.ts, one.id))
+    yield f"{counted(len(messages), 'message')} about {phrasing.topic()}:"
+    for message in messages[-MOST_ABOUT:]:
+        yield phrasing.bullet(message, FURTHER_CHARS)
+
+
+def _everything(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -> Iterator[str]:
     shown = forest.threads[:MOST_THREADS]
     threads = len(forest.threads) + forest.more_threads
     messages = len(forest.messages) + forest.more_messages

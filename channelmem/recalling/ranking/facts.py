@@ -52,12 +52,15 @@ _SAYS: Final = {
     Wants.WHO: re.compile(r"\b(?:i|i'm|im|i'll|ill|i've|ive|me|my|mine|we)\b", re.IGNORECASE),
     Wants.LINK: re.compile(r"https?://", re.IGNORECASE),
 }
+_CORRECTING: Final = r"correction|actually|scratch that|instead|changed|moved|postponed|no longer|not anymore"
+CORRECTS: Final = re.compile(rf"\b(?:{_CORRECTING})\b|^\*", re.IGNORECASE)
+"""What people write when something is not as they wrote before."""
 _SETTLES: Final = re.compile(
-    r"\b(?:settled|decided|booked|confirmed|done|deal|agreed|final|going with|it is|locked|correction|actually"
-    r"|scratch that|instead|changed|moved|postponed|update|edit|no longer|not anymore)\b",
+    r"\b(?:settled|decided|booked|confirmed|done|deal|agreed|final|going with|it is|locked|update|edit"
+    rf"|{_CORRECTING})\b",
     re.IGNORECASE,
 )
-"""What people write when something is decided, or not as it was."""
+"""The same, and what they write when something is decided."""
 
 
 @dataclass(frozen=True, slots=True)
