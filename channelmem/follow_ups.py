@@ -1,6 +1,7 @@
 """What each asker asked last in a channel, for ten minutes, so that "and Bob?" can build on it.
 
-In: a question's route and the first message of its answer. Out: an `Asked`. Of the message only its id and time are kept.
+In: a question's route and the first message of its answer. Out: an `Asked`. Of the message only its id and time are
+kept.
 """
 
 from __future__ import annotations

@@ -180,6 +180,8 @@ class Route:
     "When did Ann go to Rome?" may be answered by something Bob wrote at another time."""
     p: float = 1.0
     """How likely it is about this conversation, by its wording. `kind` follows from it until the evidence decides."""
+    forced: bool = False
+    """Whether the adapter said what it is about, so that weak evidence is better than none."""
     if_about: Kind = Kind.CHANNEL
     """Which memory it is about if the evidence says that it is about this conversation after all."""
     time_words: str = ""
@@ -233,6 +235,10 @@ class Evidence:
     """Among how many messages they were found."""
     fits: bool = False
     """Whether the first hit has the kind of thing that is asked for: a time, a number, a link."""
+
+    @property
+    def shares_words(self) -> bool:
+        return self.coverage > 0.0 or self.thread > 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from channelmem.embedding.embed import Embedder, LaneEmbedder, open_embedder
 from channelmem.embedding.model import Model, as_directory, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
-from channelmem.routing.scene import Roster
 from channelmem.routing.route import Scene, route
+from channelmem.routing.scene import Roster
 from channelmem.server.lease import running
 from channelmem.settings import Settings
 from channelmem.store.connection import command

@@ -30,9 +30,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from channelmem.policy import Policy
+from channelmem.recalling.ranking.facts import FactWeights
 from channelmem.recalling.ranking.line import stems
 from channelmem.recalling.ranking.rank import SHIPPED, Weights
-from channelmem.recalling.ranking.facts import FactWeights
 from channelmem.recalling.ranking.speaker import SpeakerWeights
 from channelmem.recalling.recall import Recall
 from channelmem.server.lease import connect_url

@@ -4,9 +4,9 @@
     python -m scripts.eval_scenes --data DIR/scenes      others of the same kind (skipped if they are not there)
     python -m scripts.eval_scenes --misses               with every miss: what was wanted, what was answered, and why
 
-Right: a gold message is among the first three quotes and the required words are there; an honest no that quotes nothing;
-a question that is none of our business left alone. A guess ("Perhaps") about something that nobody said counts as partly
-right, a correction that is missed as wrong.
+Right: a gold message is among the first three quotes and the required words are there; an honest no that quotes
+nothing; a question that is none of our business left alone. A guess ("Perhaps") about something that nobody said counts
+as partly right, a correction that is missed as wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Judged:
     fault: str = ""
 
 
-def judge(want: Expected, answer: Answer, shown: Sequence[str]) -> tuple[str, str]:
+def judge(  # noqa: PLR0911  (one return per verdict)
+    want: Expected, answer: Answer, shown: Sequence[str]
+) -> tuple[str, str]:
     """Verdict and fault."""
     none = answer.route.kind is Kind.NONE
     if want.kind in QUIET:
@@ -74,11 +76,13 @@ def _quiet(want: Expected, answer: Answer, shown: Sequence[str], *, none: bool) 
     return ("partly", "guess") if answer.text.startswith(GUESS) else ("wrong", "false quote")
 
 
-async def judged(scenes: Iterable[Scene], force: Kind | None = None) -> AsyncIterator[Judged]:
+async def judged(scenes: Iterable[Scene], force: Kind | None = None, **settings: float) -> AsyncIterator[Judged]:
     """Every question of the scenes, in a channel of its own that is deleted afterwards."""
     clock = [0.0]
     with tempfile.TemporaryDirectory() as folder:
-        async with Memory.open(Settings(data_dir=Path(folder), _env_file=None), clock=lambda: clock[0]) as memory:
+        async with Memory.open(
+            Settings(data_dir=Path(folder), _env_file=None, **settings), clock=lambda: clock[0]
+        ) as memory:
             for number, scene in enumerate(scenes, 1):
                 async for turn, answer, said in replay(memory, scene, (1, number), clock, force):
                     shown = tuple(quoted(answer.text, said.values()))
@@ -120,7 +124,9 @@ def show_miss(row: Judged, texts: dict[str, str]) -> None:
     print(f"\n[{row.verdict}: {row.fault}] {row.turn.id} ({row.turn.group}) {row.turn.author}: {row.turn.text}")
     print(f"   want {want.kind}: " + " | ".join(texts[gold] for gold in want.gold[:3]))
     print("   got  " + row.answer.text.replace("\n", "\n        "))
-    print(f"   {route.kind}/{route.mode} topic={route.topic!r} who={[one.name for one in route.speakers]} p={route.p:.2f}")
+    print(
+        f"   {route.kind}/{route.mode} topic={route.topic!r} who={[one.name for one in route.speakers]} p={route.p:.2f}"
+    )
     print(f"   sure={row.answer.sure:.2f} {row.answer.evidence} why={route.why}")
 
 

@@ -10,7 +10,7 @@ import json
 import random
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,8 @@ class _Writer:
             self.asked = None
             return
         found = _LINE.fullmatch(line)
-        assert found and not self.asked, f"{self.scene.name}: cannot read {line!r}"
+        assert found, f"{self.scene.name}: cannot read {line!r}"
+        assert not self.asked, f"{self.scene.name}: nothing is expected of the question before {line!r}"
         turn = self._turn(found)
         if found["asks"]:
             self.asked = turn
@@ -186,12 +187,15 @@ def _expecting(turn: Turn, text: str, labels: dict[str, str]) -> Turn:
         tuple(found["stale"]),
         tuple(found["also"]),
     )
-    return Turn(*[getattr(turn, name) for name in Turn.__slots__[:-1]], expected=expected)
+    return replace(turn, expected=expected)
 
 
 def routing_rows(folder: Path, *, every: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """The questions of each scene as rows of a routing file: is it about this conversation? Rows that a follow-up or a
-    reply alone makes clear are left out unless `every` is set, and so are those where wording cannot tell ("either")."""
+    """The questions of each scene as rows of a routing file: is it about this conversation?
+
+    Unless `every` is set, rows are left out that only a follow-up or a reply makes clear, and those where wording
+    cannot tell ("either").
+    """
     found: dict[str, list[dict[str, Any]]] = {}
     for scene in read_scenes(folder):
         found[scene.name] = [

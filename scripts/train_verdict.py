@@ -4,9 +4,9 @@
     python -m scripts.train_verdict --data DIR other scenes are measured too, with the weights that are shipped
     python -m scripts.train_verdict --write    also prints the weights for channelmem/recalling/verdict.py
 
-Training data: tests/data/scenes. A row is a question with the evidence for its best hits; it counts as answerable if one
-of the first hits is what a member would call right. The wording's probability in a row comes from weights that never saw
-its scene (scripts/train_about.py), because that is how it will be for a new question.
+Training data: tests/data/scenes. A row is a question with the evidence for its best hits; it counts as answerable if
+one of the first hits is what a member would call right. The wording's probability in a row comes from weights that
+never saw its scene (scripts/train_about.py), because that is how it will be for a new question.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from channelmem.recalling import recall, verdict
 from channelmem.types import Mode
 from scripts import train_about
 from scripts.eval_scenes import OWN, QUIET, Judged, judged
-from scripts.scenes import read_scenes
+from scripts.scenes import read_scenes, routing_rows
 
 Floats = NDArray[np.float64]
+STRENGTHS = {True: 10.0, False: 1.0}
+"""The inverse strength of regularisation: for somebody's own words, and for anybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Row:
 async def rows_of(folder: Path) -> list[Judged]:
     """Every question with its best hits, whatever the decision would have been."""
     with patch.object(recall, "judge", lambda *_args, **_kwargs: verdict.Verdict.QUOTE):
-        return [row async for row in judged(read_scenes(folder))]
+        return [row async for row in judged(read_scenes(folder), semantic_threshold=0.0)]
 
 
 def unseen_p(scenes: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -55,7 +57,7 @@ def unseen_p(scenes: Sequence[str]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for scene in scenes:
         fitted = train_about.fit([rows for name, rows in training.items() if name != f"scene {scene}"])
-        rows = train_about.routing_rows(OWN, every=True)[scene]
+        rows = routing_rows(OWN, every=True)[scene]
         found[scene] = dict(zip((row["q"] for row in rows), fitted.p(train_about.load(rows).grams), strict=True))
     return found
 
@@ -68,21 +70,35 @@ def with_features(row: Judged, p: float) -> Row:
     return Row(row, route.p, seen, want.kind not in QUIET and row.verdict == "right")
 
 
-def compared(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row.judged.answer.route.mode is Mode.TOPIC and row.seen]
+def compared(rows: Sequence[Row], *, somebody: bool) -> list[int]:
+    """The places of the rows that are decided by evidence, of one of the two kinds."""
+    return [
+        place
+        for place, row in enumerate(rows)
+        if row.seen
+        and row.judged.answer.route.mode is Mode.TOPIC
+        and verdict.of_somebody(row.judged.answer.route) is somebody
+    ]
 
 
-def fit(rows: Sequence[Row]) -> LogisticRegression:
-    some = compared(rows)
-    model = LogisticRegression(C=1.0, max_iter=2_000)
-    return model.fit(np.array([row.seen for row in some]), np.array([row.answers for row in some]))
+Models = dict[bool, LogisticRegression]
 
 
-def sure(model: LogisticRegression, rows: Sequence[Row]) -> Floats:
+def fit(rows: Sequence[Row]) -> Models:
+    """One model for somebody's own words, one for anybody's."""
+    models: Models = {}
+    for somebody, strength in STRENGTHS.items():
+        some = [rows[place] for place in compared(rows, somebody=somebody)]
+        model = LogisticRegression(C=strength, max_iter=2_000)
+        models[somebody] = model.fit(np.array([row.seen for row in some]), np.array([row.answers for row in some]))
+    return models
+
+
+def sure(models: Models, rows: Sequence[Row]) -> Floats:
     found = np.array([row.p for row in rows])
-    places = [i for i, row in enumerate(rows) if row.judged.answer.route.mode is Mode.TOPIC and row.seen]
-    if places:
-        found[places] = model.predict_proba(np.array([rows[i].seen for i in places]))[:, 1]
+    for somebody, model in models.items():
+        if places := compared(rows, somebody=somebody):
+            found[places] = model.predict_proba(np.array([rows[place].seen for place in places]))[:, 1]
     return found
 
 
@@ -122,8 +138,9 @@ def main() -> None:
         others = [with_features(row, row.answer.route.p) for row in asyncio.run(rows_of(options.data))]
         _report(str(options.data), others, sure(shipped, others))
     if options.write:
-        print("_BIAS: Final =", round(float(shipped.intercept_[0]), 2))
-        print("_WEIGHTS: Final =", tuple(round(float(weight), 2) for weight in shipped.coef_[0]))
+        for somebody, model in shipped.items():
+            weights = tuple(round(float(weight), 2) for weight in model.coef_[0])
+            print("_OF_SOMEBODY" if somebody else "_OF_ANYBODY", round(float(model.intercept_[0]), 2), weights)
 
 
 def _report(name: str, rows: Sequence[Row], values: Floats) -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channelmem.routing.tokens import read
 from channelmem.times.dates import is_date
 from channelmem.times.expressions import FIGURE, RULES, Rule
 from channelmem.times.spans import Clue, Moment
 from channelmem.times.when import find
-from channelmem.routing.tokens import read
 
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday
 HOUR, DAY = 3_600, 86_400

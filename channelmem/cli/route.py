@@ -20,11 +20,11 @@ from rich.table import Table
 
 from channelmem.cli.show import to_json
 from channelmem.errors import ChannelmemError
-from channelmem.routing.scene import Roster
 from channelmem.routing.route import Scene
 from channelmem.routing.route import route as decide
-from channelmem.times.spans import zone
+from channelmem.routing.scene import Roster
 from channelmem.settings import Settings, load_settings
+from channelmem.times.spans import zone
 from channelmem.types import Person, Route
 
 app = typer.Typer()

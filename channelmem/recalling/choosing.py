@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.recalling.ranking.facts import CORRECTS, fits
-from channelmem.recalling.ranking.line import asking
+from channelmem.recalling.ranking.line import asking, read_message
 from channelmem.recalling.ranking.rank import (
     Floats,
     Pool,
@@ -126,7 +126,7 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
         best = _anchored(best, scores, near)
     if not (route.binds and route.speakers) and not route.of_questions:
         best = _answers_first(candidates, best)
-    best, replaced = _corrected(candidates, best)
+    best, replaced = _corrected(candidates, best, by_links=not route.speakers)
     kept = distinct(pool.messages, best, lookup.policy.recall_limit)
     hits = tuple(
         replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
@@ -134,9 +134,7 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
     return Choice(hits, _evidence(candidates, kept, cosines, route.wants), _threads(candidates, kept))
 
 
-def _hit(
-    candidates: Candidates, place: int, scores: Scores, cosines: Floats, now: float, source: Source
-) -> Hit:
+def _hit(candidates: Candidates, place: int, scores: Scores, cosines: Floats, now: float, source: Source) -> Hit:
     message, similarity = candidates.pool.messages[place], float(cosines[place])
     return Hit(
         message,
@@ -206,12 +204,13 @@ def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
     return found
 
 
-def _corrected(candidates: Candidates, best: Sequence[int]) -> tuple[list[int], set[int]]:
-    """The order with corrections before what they correct, and which of the first hits were corrected."""
+def _corrected(candidates: Candidates, best: Sequence[int], *, by_links: bool) -> tuple[list[int], set[int]]:
+    """The order with corrections before what they correct, and which of the first hits were corrected. Where the
+    question is about somebody, guessed links (`by_links`) do not count: "actually" begins many of anybody's lines."""
     found: list[int] = []
     replaced: set[int] = set()
     for at, place in enumerate(best):
-        later = _correction(candidates, place) if at < SHOWN else None
+        later = _correction(candidates, place, by_links=by_links) if at < SHOWN else None
         if later is not None and candidates.allowed[later]:
             replaced.add(place)
             found += [] if later in found else [later]
@@ -220,22 +219,33 @@ def _corrected(candidates: Candidates, best: Sequence[int]) -> tuple[list[int], 
     return found, replaced
 
 
-def _correction(candidates: Candidates, place: int) -> int | None:
+def _correction(candidates: Candidates, place: int, *, by_links: bool) -> int | None:
     """The last later message that corrects this one: it replies to it or is by the same person and says so, or it names
     the old value as wrong ("72, not 60")."""
     messages = candidates.pool.messages
     said, values = messages[place], _VALUE.findall(messages[place].content)
-    wrong = re.compile(rf"\b(?:not|instead of|rather than)\W+(?:{'|'.join(map(re.escape, values))})\b") if values else None
+    wrong = (
+        re.compile(rf"\b(?:not|instead of|rather than)\W+(?:{'|'.join(map(re.escape, values))})\b") if values else None
+    )
     found = None
     for at in range(place + 1, len(messages)):
         one = messages[at]
         if one.channel_id != said.channel_id:
             break
-        answers = one.reply_to == said.id or any(parent == said.id and p >= LINK_MIN for parent, p in one.parents)
-        soon = one.author_id == said.author_id and at - place <= SOON
-        if (wrong and wrong.search(one.content)) or ((answers or soon) and CORRECTS.search(one.content)):
+        linked = by_links and any(parent == said.id and chance >= LINK_MIN for parent, chance in one.parents)
+        answers = one.reply_to == said.id or linked
+        soon = by_links and one.author_id == said.author_id and at - place <= SOON
+        says_so = (answers or soon) and CORRECTS.search(one.content) and _alike(one, said)
+        if says_so or (wrong and wrong.search(one.content)):
             found = at
     return found
+
+
+def _alike(one: Message, other: Message) -> bool:
+    """Whether two messages are about the same kind of thing: a number in both, or a word."""
+    if _VALUE.search(one.content) and _VALUE.search(other.content):
+        return True
+    return not read_message(one).stems.isdisjoint(read_message(other).stems)
 
 
 _VALUE: Final = re.compile(r"\d[\d:.,]*\d|\d")
@@ -246,12 +256,16 @@ def _says_something(message: Message) -> bool:
     return len(message.content.split()) > 1 or _SHORT_ANSWER.search(message.content) is not None
 
 
-_SHORT_ANSWER: Final = re.compile(r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me|both|neither|none|done)\b", re.IGNORECASE)
+_SHORT_ANSWER: Final = re.compile(
+    r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me|both|neither|none|done)\b", re.IGNORECASE
+)
 
 
 def _threads(candidates: Candidates, kept: Sequence[int]) -> tuple[Message, ...]:
     first = kept[: 2 * SHOWN]
-    messages = {one.id: one for place in first for one in (candidates.pool.messages[place], *candidates.beside.of(place))}
+    messages = {
+        one.id: one for place in first for one in (candidates.pool.messages[place], *candidates.beside.of(place))
+    }
     return tuple(sorted(messages.values(), key=lambda one: (one.ts, one.id)))
 
 

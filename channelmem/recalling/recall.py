@@ -2,9 +2,9 @@
 
 Enters: a question, its route and its policy. Leaves: a `Recalled`: hits (`latest`, `first`, `topic`) or the window's
 messages (`recap`), how sure it is of them, and a report per source. Sources are tried in the route's order until one is
-sure; if Redis is unreachable, a named branch goes on to the platform's history. Only a topic needs the model: a question
-without one has nothing to compare. A window in which nothing is found is dropped, and its words join the topic: "the
-meeting on Thursday" may be a meeting that was announced on Monday.
+sure; if Redis is unreachable, a named branch goes on to the platform's history. Only a topic needs the model: a
+question without one has nothing to compare. A window in which nothing is found is dropped, and its words join the
+topic: "the meeting on Thursday" may be a meeting that was announced on Monday.
 """
 
 from __future__ import annotations
@@ -27,9 +27,22 @@ from channelmem.recalling.sources.archive import Archive
 from channelmem.recalling.sources.buffer import Buffer
 from channelmem.recalling.sources.history import PlatformHistory
 from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, Topic
-from channelmem.recalling.verdict import GUESS, QUOTE, Verdict, judge, sureness
+from channelmem.recalling.verdict import QUOTE, Verdict, judge, least, sureness
 from channelmem.store.search import Search
-from channelmem.types import Evidence, History, Hit, Kind, Message, Mode, Question, Route, Source, SourceReport, Wants, Window
+from channelmem.types import (
+    Evidence,
+    History,
+    Hit,
+    Kind,
+    Message,
+    Mode,
+    Question,
+    Route,
+    Source,
+    SourceReport,
+    Wants,
+    Window,
+)
 
 RECAP_MESSAGES: Final = 100
 """A recap looks at no more than this many messages of a window, the newest ones."""
@@ -113,7 +126,7 @@ class Recall:
         if route.stranger and route.sources:
             return Recalled(reports=await self._extent(question, route, policy))
         found = await self._travel(question, route, policy)
-        if found.found or not _may_be_topic(route):
+        if (found.found and found.sure >= least(route)) or not _may_be_topic(route):
             return found
         # Nothing in that window: perhaps its words say when the thing is, not when it was said.
         widened = replace(
@@ -121,11 +134,13 @@ class Recall:
             dropped=route.time_words if route.binds else "",
         )  # fmt: skip
         again = await self._travel(question, widened, policy)
-        return replace(again, route=widened) if again.found and again.sure >= GUESS else found
+        return replace(again, route=widened) if again.found and again.sure >= least(widened) else found
 
     async def _extent(self, question: Question, route: Route, policy: Policy) -> tuple[SourceReport, ...]:
         """How far back the memory reaches, for somebody who never wrote in it."""
-        trip = _Trip(Lookup(question, replace(route, mode=Mode.RECAP, topic=""), policy, ranking_query(question, route)))
+        trip = _Trip(
+            Lookup(question, replace(route, mode=Mode.RECAP, topic=""), policy, ranking_query(question, route))
+        )
         await self._from(Source.ARCHIVE, self._sources[Source.ARCHIVE], trip)
         return tuple(trip.reports)
 
@@ -160,7 +175,7 @@ class Recall:
         best = _NOTHING
         for name in trip.lookup.route.sources:
             source = self._sources.get(name)
-            if source is None or (name is Source.HISTORY and best.found and best.sure >= GUESS):
+            if source is None or (name is Source.HISTORY and best.found and best.sure >= least(trip.lookup.route)):
                 continue
             found = await self._from(name, source, trip)
             if found.found and found.sure > best.sure:
@@ -217,7 +232,7 @@ class Recall:
         if emoji_of(lookup.query.topic):
             cosines = np.full_like(cosines, np.nan)  # the model sees every emoji as the same unknown word
         choice = choose(candidates, cosines, lookup, self._clock(), name)
-        return _recalled(choice, lookup.route), gathered.report
+        return _recalled(choice, lookup), gathered.report
 
 
 def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
@@ -231,13 +246,14 @@ def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
     return replace(route, kind=kind), replace(recalled, hits=(), messages=())
 
 
-def _recalled(choice: Choice, route: Route) -> Recalled:
-    if not choice.hits:
+def _recalled(choice: Choice, lookup: Lookup) -> Recalled:
+    route, seen = lookup.route, choice.evidence
+    if seen is None or (not seen.shares_words and seen.similarity < lookup.policy.semantic_threshold):
         return _NOTHING
-    sure = sureness(route, choice.evidence)
+    sure = sureness(route, seen)
     if route.mode is Mode.RECAP:
-        return Recalled(messages=choice.threads, sure=max(sure, route.p), evidence=choice.evidence)
-    return Recalled(choice.hits, sure=sure, evidence=choice.evidence)
+        return Recalled(messages=choice.threads, sure=max(sure, route.p), evidence=seen)
+    return Recalled(choice.hits, sure=sure, evidence=seen)
 
 
 def _compares(route: Route) -> bool:

@@ -65,8 +65,8 @@ def _form(name: str, needs: str, text: str, verbs: str = "") -> Form:
 
 
 _SPEAK = (
-    "say said tell told mention mentioned write wrote written answer answered reply replied ask asked suggest suggested "
-    "post posted promise promised think recommend recommended explain explained"
+    "say said tell told mention mentioned write wrote written answer answered reply replied ask asked suggest "
+    "suggested post posted promise promised think recommend recommended explain explained"
 )
 _HEAR = "hear heard get got receive received learn learned"
 _POSTS = (
@@ -111,7 +111,12 @@ FORMS: tuple[Form, ...] = (
     _form("opinion", "N", f"q_{_NAMED}_(?P<verb>C)"),
     _form("meaning", "D", r"qD_(?P<subject>y)_(?P<verb>C)", "mean"),
     # the last message, messages about, any mention of; do you remember my
-    _form("last", "KLs", r"(?P<subject>)[xj]_(?:x_)?(?P<verb>[KLs])", f"{_POSTS} thing message question answer reply post link"),
+    _form(
+        "last",
+        "KLs",
+        r"(?P<subject>)[xj]_(?:x_)?(?P<verb>[KLs])",
+        f"{_POSTS} thing message question answer reply post link",
+    ),
     _form("messages", "KL", r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)", _POSTS),
     _form("messages", "C", r"(?P<subject>)t_(?P<verb>C)_[pa]"),
     _form("noun", "B", r"(?P<subject>)qB_t_(?:x_)?(?P<verb>[KL])"),
@@ -129,7 +134,18 @@ _THEIR_ANSWER = re.compile(r"q[bB][jl]*(P)[jx]*[KL]")
 _SAID_THERE = re.compile(r"q[jl]*(N)[jlv]*c")
 _LIFE_QUESTION = re.compile(f"[dvD]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDnp]?)".replace("_", _GAP))
 # Forms that are a question by themselves; others may be in a subordinate clause.
-_MAIN = LIFE | {"asked", "perfect", "continuous", "who", "whose", "opinion", "meaning", "heard", "according", "stranger"}
+_MAIN = LIFE | {
+    "asked",
+    "perfect",
+    "continuous",
+    "who",
+    "whose",
+    "opinion",
+    "meaning",
+    "heard",
+    "according",
+    "stranger",
+}
 _EITHER_OF = re.compile(r"[bB]s[jl]*(?P<who>N(?:[&,]+N)*)[jl]*$")
 
 

@@ -29,8 +29,12 @@ _CONTENT = frozenset("xKLCcGHNPZ")
 _SAYS = frozenset("xKLRHZ")
 _SIDE = r"(?:(?:and |so |what (?:did|was|came) (?:\w+ ){0,2}?(?:said |say |write )?)*)"
 _THAT_ONE = r"(?: (?:that|it|this|one|message|thing|him|her|them))?"
-_BEFORE = re.compile(rf"{_SIDE}(?:the )?(?:(?:one|message|thing) )?(?:right |just )?(?:before|previous|earlier){_THAT_ONE}")
-_AFTER = re.compile(rf"{_SIDE}(?:the )?(?:(?:one|message|thing) )?(?:right |just )?(?:after|next|then|afterwards){_THAT_ONE}")
+_BEFORE = re.compile(
+    rf"{_SIDE}(?:the )?(?:(?:one|message|thing) )?(?:right |just )?(?:before|previous|earlier){_THAT_ONE}"
+)
+_AFTER = re.compile(
+    rf"{_SIDE}(?:the )?(?:(?:one|message|thing) )?(?:right |just )?(?:after|next|then|afterwards){_THAT_ONE}"
+)
 _ORDER = 8
 """A question with more words than this has a topic of its own: "who asked about the hut before?"."""
 

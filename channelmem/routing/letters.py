@@ -13,11 +13,11 @@ from operator import attrgetter
 from channelmem.routing.lexicon import AFFAIRS, CODES, TALK_NOUNS, past, word_set
 from channelmem.routing.people import Line, name
 from channelmem.routing.scene import Scene
+from channelmem.routing.tokens import QUOTED, Token
 from channelmem.times import when
 from channelmem.times.dates import MONTHS, WEEKDAYS
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
-from channelmem.routing.tokens import QUOTED, Token
 
 _WORD = attrgetter("word")
 

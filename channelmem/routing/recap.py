@@ -1,7 +1,7 @@
 """Whether a question asks for everything that was going on: "catch me up", "tl;dr", "what happened here?".
 
-Enters: a `Line`. Leaves: a `Recap` with the words that ask for it and where its object begins, or None. "What happened to
-the oven?" asks for one thing and is not a recap.
+Enters: a `Line`. Leaves: a `Recap` with the words that ask for it and where its object begins, or None. "What happened
+to the oven?" asks for one thing and is not a recap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Recap(NamedTuple):
 _SURE = (
     r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
     r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
-    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?(?: (?:important|urgent|big|good))?",
+    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?"
+    r"(?: (?:important|urgent|big|good))?",
     r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
     r"where (?:were|are) we|where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
     r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",

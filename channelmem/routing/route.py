@@ -15,6 +15,7 @@ from channelmem.routing.about import about
 from channelmem.routing.clauses import LIFE, Finding, find
 from channelmem.routing.follow_up import followed, only
 from channelmem.routing.letters import spell
+from channelmem.routing.lexicon import word_set
 from channelmem.routing.people import Line
 from channelmem.routing.recap import Recap, recap
 from channelmem.routing.scene import Asked, Roster, Scene
@@ -29,7 +30,7 @@ from channelmem.types import Kind, Mode, Person, Route, Source, Wants, Window
 __all__ = ["SKIP_FLAG", "Asked", "Roster", "Scene", "route", "should_skip", "sources_of"]
 
 SKIP_FLAG = "🚫"
-ABOUT = 0.5
+ABOUT = 0.6
 """From this probability on, the wording alone says that a question is about this conversation."""
 HOPELESS = 0.02
 """Below this, no evidence could change the decision, so nothing is looked up."""
@@ -43,10 +44,8 @@ _ANYBODY = frozenset("gotH")
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
 _COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
-_TALKS = frozenset(
-    "talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh".split()
-)
-_REMEMBERED = frozenset({"when", "how", "that", "the", "my"})
+_TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
+_REMEMBERED = word_set("when how that the my")
 _I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
 _JUST = re.compile(r"(?<=[NWyeogtsiH])j(?=[VcCBGA])|(?<=[NPWyeogtsiHx])[bv]j(?=[cGx])")
 
@@ -111,13 +110,15 @@ def _none(why: str) -> Route:
 def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     """The route with its kind, by wording alone, and with what to search."""
     if force is not None:
-        routed = replace(routed, p=1.0, if_about=force)
+        routed = replace(routed, p=1.0, if_about=force, forced=True)
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
     if routed.p < HOPELESS:
         return replace(routed, kind=kind, sources=())
     # The recap of a topic gathers all that was said about it, not only the newest.
     older = routed.mode is Mode.RECAP and routed.topic
-    return replace(routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene))
+    return replace(
+        routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene)
+    )
 
 
 def sources_of(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:

@@ -37,7 +37,8 @@ class Roster:
     """The people of a channel. Building takes a few microseconds per name; lookups do not depend on their number."""
 
     __slots__ = (
-        "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "initials", "people", "single_words", "slang",
+        "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "initials", "people", "single_words",
+        "slang",
     )  # fmt: skip
 
     def __init__(self, people: Iterable[Person] = ()) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from channelmem.routing.lexicon import word_set
 from channelmem.types import Mode, Route, Wants
 
 _MENTIONS: Final = re.compile(r"<@!?\d+>")
@@ -75,7 +76,7 @@ def _has_topic(route: Route) -> bool:
     return not _MESSAGES.issuperset(route.topic.lower().split())
 
 
-_MESSAGES: Final = frozenset("many messages message posts lines are there were was in here sent send written wrote got".split())
+_MESSAGES: Final = word_set("many messages message posts lines are there were was in here sent send written wrote got")
 
 
 def _wanted(route: Route, text: str) -> Wants | None:
@@ -84,10 +85,9 @@ def _wanted(route: Route, text: str) -> Wants | None:
     return next((wants for wants, matches in _BY_WORDS if matches(text)), None)
 
 
-_GREETINGS: Final = frozenset(
+_GREETINGS: Final = word_set(
     """hi hey hello hiya yo sup greetings morning afternoon evening night good gm gn there all everyone everybody again
     bot thanks thank thx ty you so much very cheers a lot bye goodbye nice great perfect awesome cool love it ok okay"""
-    .split()
 )
 _HELP: Final = re.compile(
     r"\W*(?:help(?: me)?|what can (?:you|u|this bot) do|how do (?:you|u|i use you) (?:work|this)?|what do you do"

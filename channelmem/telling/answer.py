@@ -64,10 +64,8 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     """
     if question.is_dm and not hits and not forest.threads:
         return NO_CHANNEL
-    if route.wants is Wants.HELLO:
-        return friendly(route, question.text)
     if route.kind is Kind.NONE:
-        return NOT_ABOUT_THE_CHANNEL
+        return friendly(route, question.text) if route.wants is Wants.HELLO else NOT_ABOUT_THE_CHANNEL
     messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits]]
     people = _people(question, messages)
     phrasing = Phrasing(question, route, now, tz, jump_url, people, namesakes(question, route, messages))

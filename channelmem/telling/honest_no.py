@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from channelmem.telling.quote import Phrasing, counted, during, listed, name
 from channelmem.types import Source, SourceReport
 
-
 MOST_COUNTED = 100
 """Counting reads no more messages than this."""
 
@@ -36,7 +35,8 @@ def counted_messages(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str
     count = max((report.count for report in reports), default=0)
     by = f" {phrasing.by()}" if phrasing.route.speakers else ""
     when = f" {_from_then(phrasing)}" if phrasing.route.window.start is not None else ""
-    return f"I count {'at least ' if count > MOST_COUNTED else ''}{counted(min(count, MOST_COUNTED), 'message')}{by}{when}."
+    least = "at least " if count > MOST_COUNTED else ""
+    return f"I count {least}{counted(min(count, MOST_COUNTED), 'message')}{by}{when}."
 
 
 def _no_such_person(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-
 from channelmem.times import almanac, clocks, spans
 from channelmem.times.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
 from channelmem.times.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
@@ -92,6 +91,10 @@ def _future(_match: re.Match[str], moment: Moment) -> Span:
     return Span(moment.now, moment.now, Clue.FUTURE)
 
 
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 class Rule(NamedTuple):
     """A way to say a time. The pattern is tried only if at least one of the words in `needs` is there."""
 
@@ -101,7 +104,7 @@ class Rule(NamedTuple):
 
 
 def _rule(handler: Handler, needs: str, *forms: str) -> Rule:
-    return Rule(frozenset(needs.split()), re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler)
+    return Rule(words(needs), re.compile(rf"(?<!\S)(?:{'|'.join(forms)})(?!\S)"), handler)
 
 
 # In `needs`, means every word that begins with a digit.

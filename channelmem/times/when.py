@@ -13,20 +13,19 @@ from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
-
 from channelmem.times.almanac import FEAST_WORDS
 from channelmem.times.dates import MONTHS, WEEKDAYS
-from channelmem.times.expressions import FIGURE, RULES
+from channelmem.times.expressions import FIGURE, RULES, words
 from channelmem.times.spans import HOUR, Clue, Moment, Span
 
-_TRIGGERS = frozenset(
+_TRIGGERS = words(
     """ago back earlier last past previous today yesterday tomorrow tonight overnight weekend since before after
     until till other recently lately previously once now moment minute minutes second seconds hour hours day
     days week weeks month months year years morning afternoon evening night lunch lunchtime noon midday midnight
     breakfast dinner while joined next later soon formerly time currently ages forever instant present upcoming
     decade some fortnight prior days spring summer autumn fall winter meantime quarter q1 q2 q3 q4 o'clock half
     when late holidays vacation break semester season term exams evenings mornings afternoons nights
-    mondays tuesdays wednesdays thursdays fridays saturdays sundays""".split()
+    mondays tuesdays wednesdays thursdays fridays saturdays sundays"""
 ) | {FIGURE, *WEEKDAYS, *MONTHS, *FEAST_WORDS}
 _NEEDS = tuple(rule.needs for rule in RULES)
 # A question names one time or two; a text with more than this is not a question.

@@ -1,9 +1,9 @@
 """Extra evidence for a line when the question asks for a fact ("when is the match?"), whoever wrote it.
 
-Enters: what `rank` knows about the pool. Leaves: a number per message to add to its score. The formula in `rank` measures
-how much of the topic a line covers; but the line that covers it best is often somebody's question, or a plan that was
-changed since. So what answers such a question counts here, whether a line has the kind of thing that is asked for, and
-how recent it is.
+Enters: what `rank` knows about the pool. Leaves: a number per message to add to its score. The formula in `rank`
+measures how much of the topic a line covers; but the line that covers it best is often somebody's question, or a plan
+that was changed since. So what answers such a question counts here, whether a line has the kind of thing that is asked
+for, and how recent it is.
 
 The weights are fitted by scripts/train_facts.py to the scenes in tests/data, and measured with whole scenes left out.
 """
@@ -46,7 +46,8 @@ _SAYS: Final = {
         re.IGNORECASE,
     ),
     Wants.WHERE: re.compile(
-        r"\b(?:at|in|on|behind|under|next to|by|near|inside|from|shelf|room|drawer|street|hall)\b|https?://", re.IGNORECASE
+        r"\b(?:at|in|on|behind|under|next to|by|near|inside|from|shelf|room|drawer|street|hall)\b|https?://",
+        re.IGNORECASE,
     ),
     Wants.WHY: re.compile(r"\b(?:because|cos|cuz|bc|since|due to|so that|reason)\b", re.IGNORECASE),
     Wants.WHO: re.compile(r"\b(?:i|i'm|im|i'll|ill|i've|ive|me|my|mine|we)\b", re.IGNORECASE),
@@ -67,7 +68,7 @@ _SETTLES: Final = re.compile(
 class FactWeights:
     """What each feature is worth, relative to a fully covered topic, which is 1."""
 
-    cosine: float = 0.4
+    cosine: float = 0.2
     question: float = -0.24
     """It is a question itself."""
     after_question: float = 0.28
@@ -81,7 +82,7 @@ class FactWeights:
     fresh: float = 0.62
 
 
-def columns(  # noqa: PLR0913  (one argument per thing that rank knows already)
+def columns(
     messages: Sequence[Message],
     lines: Sequence[LineFeatures],
     covered: Floats,
@@ -113,7 +114,7 @@ def fits(message: Message, wants: Wants) -> bool:
 
 
 def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
-    """How recent each message is. `now` is None if the question is about a person: what somebody did may be long ago."""
+    """How recent each message is. `now` is None if the question is about a person, who may have done it long ago."""
     if now is None:
         return np.zeros(len(messages))
     fresh: Floats = np.exp(-np.maximum(0.0, now - np.array([one.ts for one in messages])) / FRESH_S)
