@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from channelmem.routing.wants import with_wants
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
 from channelmem.telling.threads import Forest, build
-from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Window
+from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Wants, Window
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 BOT = Person(9, "vivy")
@@ -45,8 +45,10 @@ def answer(
     *,
     forest: Forest | None = None,
     looked: Sequence[SourceReport] = (),
+    guess: bool = False,
 ) -> str:
-    return answer_text(asked(text), with_wants(route, text), hits, forest or Forest(), looked, now=NOW, tz=UTC)
+    wanted = with_wants(route, text)
+    return answer_text(asked(text), wanted, hits, forest or Forest(), looked, now=NOW, tz=UTC, guess=guess)
 
 
 def test_the_asker_hears_you_said() -> None:
@@ -98,15 +100,13 @@ def test_a_name_cannot_put_words_into_another_mouth() -> None:
     assert ": I quit" not in answer(TOPIC, [hit(fake)])
 
 
-def test_further_hits_are_a_list_and_the_rest_is_counted() -> None:
+def test_the_first_three_hits_are_shown() -> None:
     hits = [hit(said(i, "Ann", f"turtle {i}", 60 * i)) for i in range(1, 8)]
     lines = answer(TOPIC, hits, "what was said about turtles?").splitlines()
     assert lines == [
         "Ann said, 1 minute ago: “turtle 1”",
         "- Ann, 2 minutes ago: “turtle 2”",
         "- Ann, 3 minutes ago: “turtle 3”",
-        "- Ann, 4 minutes ago: “turtle 4”",
-        "... 3 more messages",
     ]
 
 
@@ -120,7 +120,7 @@ def test_who_questions_are_answered_with_people_each_once() -> None:
 
 def test_who_is_not_always_who_said() -> None:
     assert answer(TOPIC, [hit(said(1, "Bob", "I feed the turtles"))], "who is feeding the turtles?") == (
-        "Bob, 2 minutes ago: “I feed the turtles”"
+        "Bob said, 2 minutes ago: “I feed the turtles”"
     )
 
 
@@ -221,9 +221,53 @@ def test_a_long_conversation_tells_its_newest_lines() -> None:
     assert lines[-2:] == ["- Ann, 1 minute ago: “line 10”", "... 4 more messages"]
 
 
-def test_faint_hits_are_not_quoted_beside_a_good_one() -> None:
-    hits = [hit(said(1, "Ann", "turtles")), hit(said(2, "Bob", "my cat"), similarity=0.1, text_score=0.3)]
-    assert answer(TOPIC, hits, "what was said about turtles?") == "Ann said, 2 minutes ago: “turtles”"
+def test_a_guess_begins_with_perhaps() -> None:
+    text = answer(TOPIC, [hit(said(1, "Ann", "turtles"))], "what was said about reptiles?", guess=True)
+    assert text == "Perhaps: Ann, 2 minutes ago: “turtles”"
+
+
+def test_a_line_that_was_corrected_says_so() -> None:
+    hits = [hit(said(2, "Ann", "16:30 then", 60)), replace(hit(said(1, "Ann", "at 14:00")), replaced=True)]
+    assert answer(TOPIC, hits, "when is it?").splitlines()[1] == "- (since corrected) Ann, 2 minutes ago: “at 14:00”"
+
+
+def test_a_dropped_time_is_said() -> None:
+    route = replace(TOPIC, dropped="Thursday")
+    text = answer(route, [hit(said(1, "Ann", "turtles on thursday"))], "what did they say about turtles on Thursday?")
+    assert text.startswith("Nothing was said on thursday, but Ann said, 2 minutes ago: “")
+
+
+def test_an_unknown_name_is_named() -> None:
+    seen = [SourceReport(Source.ARCHIVE, 12, NOW - 3_600)]
+    text = answer(replace(LATEST, stranger="Zofia"), text="what did Zofia say?", looked=seen)
+    assert text == "Nobody called Zofia has written here (since 07:00)."
+
+
+def test_a_fact_that_nobody_told_is_not_called_a_mention() -> None:
+    seen = [SourceReport(Source.BUFFER, 12, NOW - 600)]
+    text = answer(Route(Kind.CHANNEL, topic="gate code"), text="what's the gate code?", looked=seen)
+    assert text == "I have the last 12 messages, back to 07:50; nothing in them answers that."
+
+
+def test_a_narrow_no_names_its_time() -> None:
+    seen = [SourceReport(Source.BUFFER, 12, NOW - 600)]
+    route = Route(Kind.CHANNEL, topic="rent", speakers=(ANN,), window=Window(NOW - 600, NOW), time_words="Saturday")
+    text = answer(route, text="what did Ann say on Saturday about rent?", looked=seen)
+    assert text.endswith("Ann did not mention rent on saturday.")
+
+
+def test_messages_are_counted() -> None:
+    route = replace(LATEST, speakers=(ANN,), window=Window(NOW - 600, NOW), time_words="today")
+    seen = [SourceReport(Source.BUFFER, 12, NOW - 600)]
+    text = answer(route, [hit(said(1, "Ann", "hi"))], "how many messages did Ann send today?", looked=seen)
+    assert text == "I count 12 messages by Ann from today."
+
+
+@pytest.mark.parametrize(("text", "said"), [("hi", "Hi! "), ("thanks!", "You're welcome."), ("help", "I remember ")])
+def test_small_talk_gets_a_friendly_word(text: str, said: str) -> None:
+    why = ("asks for help",) if text == "help" else ("a greeting",)
+    route = Route(Kind.NONE, wants=Wants.HELLO, why=why)
+    assert answer_text(asked(text), route, (), Forest(), (), now=NOW, tz=UTC).startswith(said)
 
 
 def test_an_archive_that_goes_no_further_than_the_buffer_is_not_mentioned() -> None:
@@ -288,10 +332,11 @@ def test_an_empty_memory_claims_nothing_about_people() -> None:
 def test_an_empty_search_by_person_or_time_is_not_called_an_empty_memory() -> None:
     looked = [SourceReport(Source.BUFFER)]
     by_ann = Route(Kind.CHANNEL, Mode.LATEST, Window(NOW - 60), (ANN,))
-    assert answer(by_ann, looked=looked) == "I have no messages by Ann from that time."
-    assert answer(Route(Kind.CHANNEL, Mode.LATEST, speakers=(MARK,)), looked=looked) == "I have no messages by you."
+    assert answer(by_ann, looked=looked) == "I found no messages by Ann from that time."
+    assert answer(Route(Kind.CHANNEL, Mode.LATEST, speakers=(MARK,)), looked=looked) == "I found no messages by you."
     assert (
-        answer(Route(Kind.CHANNEL, Mode.RECAP, Window(NOW - 60)), looked=looked) == "I have no messages from that time."
+        answer(Route(Kind.CHANNEL, Mode.RECAP, Window(NOW - 60)), looked=looked)
+        == "I found no messages from that time."
     )
 
 

@@ -6,9 +6,13 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW
 
 from channelmem.follow_ups import FOLLOW_UP_S, FollowUps
-from channelmem.types import Kind, Person, Question, Route, Source
+from channelmem.routing.scene import Asked
+from channelmem.types import Kind, Message, Person, Question, Route, Source
 
 ANN = Route(Kind.CHANNEL, speakers=(Person(5, "Ann"),), sources=(Source.BUFFER,))
+
+
+FIRST = Message(GUILD, CHANNEL, 3, 5, "Ann", "hi", NOW - 60)
 
 
 def ask(asker: int = 7, ts: float = NOW, channel: int = CHANNEL) -> Question:
@@ -17,13 +21,13 @@ def ask(asker: int = 7, ts: float = NOW, channel: int = CHANNEL) -> Question:
 
 def noted() -> FollowUps:
     follow_ups = FollowUps()
-    follow_ups.note(ask(), ANN)
+    follow_ups.note(ask(), ANN, FIRST)
     return follow_ups
 
 
 def test_a_follow_up_leans_on_the_same_askers_last_route_in_the_channel() -> None:
     follow_ups = noted()
-    assert follow_ups.previous(ask(ts=NOW + FOLLOW_UP_S)) == ANN
+    assert follow_ups.previous(ask(ts=NOW + FOLLOW_UP_S)) == Asked(ANN, FIRST.id, FIRST.ts)
     assert follow_ups.previous(ask(asker=8)) is None
     assert follow_ups.previous(ask(channel=CHANNEL + 1)) is None
 
@@ -34,8 +38,8 @@ def test_after_ten_minutes_there_is_nothing_to_lean_on() -> None:
 
 def test_a_question_that_looked_nowhere_is_nothing_to_lean_on() -> None:
     follow_ups = noted()
-    follow_ups.note(ask(), Route(Kind.NONE))
-    assert follow_ups.previous(ask()) == ANN
+    follow_ups.note(ask(), Route(Kind.NONE), None)
+    assert follow_ups.previous(ask()) == Asked(ANN, FIRST.id, FIRST.ts)
 
 
 REMOVALS: list[Callable[[FollowUps], None]] = [

@@ -222,7 +222,7 @@ async def test_members_are_not_told_where_redis_is(
 async def test_a_question_alone_in_its_channel_is_no_message_that_was_looked_at(talk: Talk, text: str) -> None:
     question = talk.question(MARK, text)
     await talk.say(MARK, text, id=question.id, ts=question.ts, addressed=True)
-    assert (await talk.memory.ask(question)).text in {"I have no messages here yet.", "I have no messages by you."}
+    assert (await talk.memory.ask(question)).text in {"I have no messages here yet.", "I found no messages by you."}
 
 
 async def test_one_emoji_is_not_found_by_another(settings: Settings, embedder: Embedder, clock: Clock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.telling.quote import evidence, relevance, worth_quoting
+from channelmem.telling.quote import during, evidence, relevance
 from channelmem.types import Hit, Message
 
 
@@ -33,13 +33,7 @@ def test_a_raw_text_score_beyond_one_counts_as_all_words() -> None:
     assert evidence(hit(0.0, 12.5)) == 1.0
 
 
-def test_the_first_hit_and_those_near_the_best_are_worth_quoting() -> None:
-    first, follow, blur = hit(0.29, 1.0), hit(0.16, 0.84), hit(0.15, 0.32)
-    assert worth_quoting([first, follow, blur]) == [first, follow]
-    assert worth_quoting([blur, first]) == [blur, first]
-    assert worth_quoting([]) == []
-
-
-def test_without_any_measure_all_are_worth_quoting() -> None:
-    newest = [hit(None), hit(None)]
-    assert worth_quoting(newest) == newest
+def test_a_time_is_told_in_the_askers_words() -> None:
+    assert during("Saturday") == "on saturday"
+    assert during("this morning") == "this morning"
+    assert during("on the 10th") == "on the 10th"

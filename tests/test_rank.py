@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from channelmem.recalling.ranking.line import asking
 from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, distinct, order, rank
-from channelmem.types import Message, Window
+from channelmem.types import Message, Wants, Window
 
 FILLER = "nothing of that sort came up around here today"
 
@@ -125,7 +125,7 @@ def test_a_month_of_the_question_is_matched_with_the_date() -> None:
 
 def test_a_when_question_prefers_a_line_with_a_time() -> None:
     plain, timed = line(2, "we took the turtles to the lake"), line(1, "we took the turtles to the lake last week")
-    assert first(pool(timed, plain), RankingQuery("turtles lake", wants_time=True)) == 1
+    assert first(pool(timed, plain), RankingQuery("turtles lake", wants=Wants.WHEN)) == 1
 
 
 def test_the_window_is_a_preference_here() -> None:

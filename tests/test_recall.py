@@ -11,7 +11,8 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 
 from channelmem.ingest.worker import Worker
 from channelmem.policy import Policy
-from channelmem.recalling.recall import Beside, Recall, Recalled, needed, without_names
+from channelmem.recalling.choosing import Beside, without_names
+from channelmem.recalling.recall import Recall, Recalled
 from channelmem.settings import Settings
 from channelmem.store.connection import connect
 from channelmem.store.search import Search
@@ -288,11 +289,6 @@ def test_names_are_taken_out_whole() -> None:
     assert (
         without_names("When did Ann's sister meet Annie in Annapolis?", route) == "When did sister meet in Annapolis?"
     )
-
-
-def test_more_messages_need_more_evidence() -> None:
-    assert needed(0.4, 5) < needed(0.4, 50) < needed(0.4, 5_000)
-    assert needed(0.4, 50) == pytest.approx(0.2)
 
 
 def test_around_a_hit_are_what_it_answers_and_what_answers_it() -> None:

@@ -90,8 +90,8 @@ def test_a_day_that_belongs_to_what_is_planned_is_no_time_to_look_at(text: str) 
 
 def test_catch_me_up_means_since_the_asker_last_spoke() -> None:
     found = ask("catch me up", last_spoke_ts=NOW - 600)
-    assert found.window == Window(NOW - 600, NOW)
-    assert found.sources[0] is Source.BUFFER
+    assert found.missed
+    assert found.sources[0] is Source.ARCHIVE
 
 
 def test_a_long_absence_is_recapped_from_the_archive_first() -> None:

@@ -12,7 +12,7 @@ from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
 
 from channelmem.ingest.worker import Worker
 from channelmem.policy import Policy
-from channelmem.recalling.recall import ranking_query
+from channelmem.recalling.choosing import ranking_query
 from channelmem.recalling.sources.archive import Archive
 from channelmem.recalling.sources.buffer import Buffer
 from channelmem.recalling.sources.history import PlatformHistory

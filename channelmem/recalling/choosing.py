@@ -40,6 +40,8 @@ LINK_MIN: Final = 0.5
 """From this probability on, a message counts as the answer to another."""
 SHOWN: Final = 3
 """How many hits an answer shows first; the evidence is theirs."""
+CLOSE: Final = 0.12
+"""From this cosine on, a line without a word of the topic may still be about it."""
 ANSWERS: Final = 2
 """A hit that is a question is shown behind at most this many answers to it."""
 BESIDE_ANCHOR: Final = 6
@@ -127,11 +129,14 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
     if not (route.binds and route.speakers) and not route.of_questions:
         best = _answers_first(candidates, best)
     best, replaced = _corrected(candidates, best, by_links=not route.speakers)
-    kept = distinct(pool.messages, best, lookup.policy.recall_limit)
+    kept = distinct(
+        pool.messages, _related(candidates, best, scores, cosines, exchange=not route.binds), lookup.policy.recall_limit
+    )
     hits = tuple(
         replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
     )
-    return Choice(hits, _evidence(candidates, kept, cosines, route.wants), _threads(candidates, kept))
+    evidence = _LITERAL if route.literal else _evidence(candidates, kept, cosines, route.wants)
+    return Choice(hits, evidence, _threads(candidates, kept))
 
 
 def _hit(candidates: Candidates, place: int, scores: Scores, cosines: Floats, now: float, source: Source) -> Hit:
@@ -158,6 +163,10 @@ def _evidence(candidates: Candidates, kept: Sequence[int], cosines: Floats, want
         compared=int(allowed.sum()),
         fits=fits(candidates.pool.messages[kept[0]], wants),
     )
+
+
+_LITERAL: Final = Evidence(coverage=1.0, thread=1.0, similarity=1.0)
+"""A message that has the very words that are asked for needs no comparison."""
 
 
 def _near_anchor(messages: Sequence[Message], route: Route) -> Floats | None:
@@ -202,6 +211,24 @@ def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
             found += answers[:ANSWERS]
         found.append(place)
     return found
+
+
+def _related(
+    candidates: Candidates, best: Sequence[int], scores: Scores, cosines: Floats, *, exchange: bool
+) -> list[int]:
+    """The order without lines that have nothing to do with the topic: no word of it, nor of what they answer, and no
+    meaning close to it. The first stays, and for a fact so does its `exchange`, in which the answer may be."""
+    beside = {one.id for one in candidates.beside.of(best[0])} if exchange else set()
+    messages = candidates.pool.messages
+    return [
+        place
+        for at, place in enumerate(best)
+        if at == 0
+        or scores.evidence[place] - 0.5 * max(float(np.nan_to_num(cosines[place])), 0.0) > 0.0
+        or cosines[place] >= CLOSE
+        or messages[place].id in beside
+        or (exchange and place - best[0] in (1, 2))
+    ]
 
 
 def _corrected(candidates: Candidates, best: Sequence[int], *, by_links: bool) -> tuple[list[int], set[int]]:

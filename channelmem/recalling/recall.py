@@ -27,7 +27,7 @@ from channelmem.recalling.sources.archive import Archive
 from channelmem.recalling.sources.buffer import Buffer
 from channelmem.recalling.sources.history import PlatformHistory
 from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, Topic
-from channelmem.recalling.verdict import QUOTE, Verdict, judge, least, sureness
+from channelmem.recalling.verdict import QUOTE, Verdict, close, judge, least, sureness
 from channelmem.store.search import Search
 from channelmem.types import (
     Evidence,
@@ -248,9 +248,12 @@ def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
 
 def _recalled(choice: Choice, lookup: Lookup) -> Recalled:
     route, seen = lookup.route, choice.evidence
-    if seen is None or (not seen.shares_words and seen.similarity < lookup.policy.semantic_threshold):
+    if seen is None or (not seen.shares_words and close(seen) < lookup.policy.semantic_threshold):
         return _NOTHING
     sure = sureness(route, seen)
+    if route.binds and close(seen) >= lookup.policy.semantic_threshold:
+        # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
+        sure = max(sure, least(route))
     if route.mode is Mode.RECAP:
         return Recalled(messages=choice.threads, sure=max(sure, route.p), evidence=seen)
     return Recalled(choice.hits, sure=sure, evidence=seen)
@@ -282,7 +285,7 @@ def _left_at(spoke: Sequence[float], now: float) -> float:
         if until - ts >= AWAY_S:
             return ts
         until = ts
-    return float("-inf")
+    return spoke[-1] if spoke else float("-inf")  # here all along: only what came after their last words
 
 
 def _without_the_question(report: SourceReport, question: Question) -> SourceReport:

@@ -30,6 +30,10 @@ STRANGER: Final = 0.3
 """The same for the words of somebody nobody knows here: an unknown name makes a question look like the world's."""
 
 
+CROWD_COSINE: Final = 0.03
+"""By how much the best cosine rises per e-fold of messages compared."""
+
+
 class Verdict(StrEnum):
     QUOTE = "quote"
     GUESS = "guess"
@@ -44,9 +48,9 @@ class _Fitted(NamedTuple):
 
 
 # For somebody's own words: their thread, the cosine, the wording.
-_OF_SOMEBODY: Final = _Fitted(-1.03, (2.85, 2.43, 1.06))
-# For anybody's: words, cosine, words that nobody used, the cosine of a line of the right kind, a saying verb, the wording.
-_OF_ANYBODY: Final = _Fitted(0.45, (1.42, 1.35, -1.05, 2.01, -0.76, 0.72))
+_OF_SOMEBODY: Final = _Fitted(-1.16, (2.98, 2.03, 1.05))
+# For anybody's: words, cosine, words that nobody used, the cosine of a fitting line, a saying verb, the wording.
+_OF_ANYBODY: Final = _Fitted(0.37, (1.23, 1.54, -1.17, 2.04, -0.73, 0.69))
 
 
 def of_somebody(route: Route) -> bool:
@@ -59,9 +63,14 @@ def features(route: Route, seen: Evidence) -> tuple[float, ...]:
     # A likely wording is no evidence; an unlikely one needs more of it.
     doubt = min(math.log(max(route.p, 1e-3) / max(1.0 - route.p, 1e-3)), 0.0)
     if of_somebody(route):
-        return seen.thread, seen.similarity, doubt
-    fitting = seen.similarity if seen.fits else 0.0
-    return seen.coverage, seen.similarity, seen.missing, fitting, float(route.binds), doubt
+        return seen.thread, close(seen), doubt
+    fitting = close(seen) if seen.fits else 0.0
+    return seen.coverage, close(seen), seen.missing, fitting, float(route.binds), doubt
+
+
+def close(seen: Evidence) -> float:
+    """The similarity as it would be among 50 messages: the best of many cosines is high by chance."""
+    return seen.similarity - CROWD_COSINE * math.log(max(1, seen.compared) / 50)
 
 
 def sureness(route: Route, seen: Evidence | None) -> float:

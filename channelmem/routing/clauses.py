@@ -27,7 +27,7 @@ LIFE = frozenset({"past", "present", "named"})
 
 
 # Forms that need a word of order: "my last question", but not "my exam question".
-_ORDERED = frozenset({"own", "last"})
+_ORDERED = frozenset({"own last", "last"})
 ORDER = word_set("last latest previous recent newest first prior final")
 
 
@@ -97,7 +97,8 @@ FORMS: tuple[Form, ...] = (
     _form("passive", "c", r"^[l,.]*(?P<subject>)tx{1,2}_(?P<verb>c)"),
     _form("raised", "Cc", r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])", "come came"),
     # my last question, Ann's message, a link from Ann, the argument between Ann and Bob, quote Ann
-    _form("own", "uU", r"(?P<subject>[uU])_[xj]_(?P<verb>[KL])"),
+    _form("own last", "uU", r"(?P<subject>[uU])_[xj]_(?P<verb>[KL])"),
+    _form("own", "uU", r"(?:(?<=^R)|(?<=yR)|(?<=qB))(?P<subject>[uU])_(?P<verb>[KL])"),
     _form("owned", "P", r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGHC])"),
     _form("sent", "f", f"(?P<verb>[KL])_f_{_SUBJECT}"),
     _form("sent", "N", f"(?P<verb>x)_[fp]_{_NAMED}", "news word sign trace"),
@@ -146,6 +147,7 @@ _MAIN = LIFE | {
     "according",
     "stranger",
 }
+_PUT = re.compile(r"[KL](N)[jl]*[xcC]")  # "can somebody find the link Ann put here"
 _EITHER_OF = re.compile(r"[bB]s[jl]*(?P<who>N(?:[&,]+N)*)[jl]*$")
 
 
@@ -190,6 +192,9 @@ def _about_whom(line: Line, finding: Finding) -> Finding:
 def _names(letters: str) -> tuple[int, int]:
     """Where the first known people are, unless somebody else is the subject before them."""
     match = _NAMED_FIRST.search(letters)
-    if match is None or not {"o", "W", "g"}.isdisjoint(letters[: match.start()]):
+    if match is None:
         return (0, 0)
-    return match.span()
+    if {"o", "W", "g"}.isdisjoint(letters[: match.start()]):
+        return match.span()
+    put = _PUT.search(letters)
+    return put.span(1) if put else (0, 0)

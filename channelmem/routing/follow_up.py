@@ -15,7 +15,7 @@ from channelmem.routing.people import Line
 from channelmem.routing.scene import Asked, Scene
 from channelmem.types import Kind, Mode, Person, Route, Window
 
-FOLLOWS_ODDS = 2.0
+FOLLOWS_ODDS = 1.5
 """How much the odds rise, in logits, that words which only make sense after the last question are about the same
 conversation: what was asked for a second ago is a reason, but "tell me a joke about it" is still a task."""
 _LEAD = re.compile(r"[jl.,]*(?P<lead>&[jl]*(?:[qh]a)?|[qh]a|)[jt]*")
@@ -50,7 +50,7 @@ def followed(line: Line, route: Route, scene: Scene) -> Route:
         return beside
     if changed := _changed(line, route, previous.route):
         return _anchored(changed, previous)
-    if leans(line):
+    if leans(line) or (not route.topic and refers(line)):
         return _anchored(_to_what_it_replies(line, _filled(route, previous.route)), previous)
     return route
 
@@ -68,7 +68,12 @@ def leans(line: Line) -> bool:
     letters = line.letters
     if letters.startswith("&"):
         return True
-    return (not _REFERS.isdisjoint(line.words) and not line.persons) or _CONTENT.isdisjoint(letters)
+    return (refers(line) and not line.persons) or _CONTENT.isdisjoint(letters)
+
+
+def refers(line: Line) -> bool:
+    """Whether it has a word for something said before."""
+    return not _REFERS.isdisjoint(line.words)
 
 
 def _anchored(route: Route, previous: Asked) -> Route:

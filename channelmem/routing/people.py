@@ -138,7 +138,8 @@ def _goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:
     if i + 1 >= len(codes) or codes[i + 1] != "x" or tokens[i].possessive:
         return False
     after = tokens[i + 1].word
-    if tokens[i].text[:1].isupper() and tokens[i + 1].text[:1].isupper() and after not in TIMES:
+    both = tokens[i].text.istitle() and tokens[i + 1].text.istitle() and after not in TIMES
+    if both and any(token.text.islower() for token in tokens):  # in a text of capitals they say nothing
         return True
     then = next((k for k in range(i + 2, len(codes)) if codes[k] != "j"), i)
     verb = codes[then] == "C" or tokens[then].word == "born"

@@ -26,8 +26,7 @@ class Recap(NamedTuple):
 _SURE = (
     r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
     r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
-    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?"
-    r"(?: (?:important|urgent|big|good))?",
+    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?(?: important| urgent| big)?",
     r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
     r"where (?:were|are) we|where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
     r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",

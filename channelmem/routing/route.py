@@ -45,6 +45,10 @@ _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
 _COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
+_SAID_VERBS = word_set("say said saying write wrote type typed")
+_NOT_WORDS = word_set(
+    "that this it so just again else here there then first last all exactly too even the a an any some"
+)
 _REMEMBERED = word_set("when how that the my")
 _I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
 _JUST = re.compile(r"(?<=[NWyeogtsiH])j(?=[VcCBGA])|(?<=[NPWyeogtsiHx])[bv]j(?=[cGx])")
@@ -114,8 +118,8 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
     if routed.p < HOPELESS:
         return replace(routed, kind=kind, sources=())
-    # The recap of a topic gathers all that was said about it, not only the newest.
-    older = routed.mode is Mode.RECAP and routed.topic
+    # The recap of a topic gathers all that was said about it, and an absence may be longer than the buffer.
+    older = routed.mode is Mode.RECAP and (routed.topic or routed.missed)
     return replace(
         routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene)
     )
@@ -124,9 +128,7 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
 def sources_of(kind: Kind, window: Window, scene: Scene) -> tuple[Source, ...]:
     """The sources to try, in order. If the window reaches beyond the buffer, the archive comes first for any kind."""
     wide = window.start is not None and window.start < scene.now - scene.horizon_s
-    if kind is Kind.MEMORY or (wide and scene.last_spoke_ts == window.start):
-        return _ARCHIVE_FIRST
-    return _BUFFER_FIRST
+    return _ARCHIVE_FIRST if kind is Kind.MEMORY or wide else _BUFFER_FIRST
 
 
 def read_line(line: Line) -> _Read:
@@ -171,6 +173,8 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
     window, kind, why, words = _time(line, said, scene)
     speakers = _speakers(line, said.finding, scene)
     what = topic(line, said.finding, said.recap, scene.asker.name)
+    literal = _literal(line, said.finding, what)
+    what = what or " ".join(literal)
     return Route(
         kind=kind,
         if_about=kind,
@@ -182,10 +186,20 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
         why=(likely.why, *_form(said), why, *[f"words of {person.name}" for person in speakers]),
         to_bot=scene.bot in speakers or ("you" in line.words and scene.asker in speakers),
         p=likely.p,
-        literal=tuple(token.text for token in line.tokens if token.word == QUOTED),
+        literal=literal,
         stranger=_stranger(line, said.finding),
         missed=said.recap is not None and window == _ANY_TIME and not what and not speakers,
     )
+
+
+def _literal(line: Line, finding: Finding | None, what: str) -> tuple[str, ...]:
+    """The exact words that are asked for: quoted ones, or what is left behind "said" if none of it makes a topic."""
+    quotes = tuple(token.text for token in line.tokens if token.word == QUOTED)
+    if quotes or what or finding is None or finding.verb_word not in _SAID_VERBS:
+        return quotes
+    places = range(finding.verb[1], len(line.letters))
+    words = [line.tokens[i].text for i in places if line.letters[i] in "ltj" and line.words[i] not in _NOT_WORDS]
+    return (" ".join(words),) if words else ()
 
 
 def _form(said: _Read) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ _BY_WORDS: Final = (
 )
 
 
-def with_wants(route: Route, text: str, *, of_words: bool) -> Route:
+def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
     """The route with what the text asks for. A follow-up such as "and Bob?" inherits the previous `saying`.
 
     `of_words`: whether its clause asks for what somebody said, and not for what they did.
@@ -89,6 +89,7 @@ _GREETINGS: Final = word_set(
     """hi hey hello hiya yo sup greetings morning afternoon evening night good gm gn there all everyone everybody again
     bot thanks thank thx ty you so much very cheers a lot bye goodbye nice great perfect awesome cool love it ok okay"""
 )
+_THANKS: Final = re.compile(r"\W*(?:thanks|thank you|thx|ty|cheers)\b[^?]{0,60}$", re.IGNORECASE)
 _HELP: Final = re.compile(
     r"\W*(?:help(?: me)?|what can (?:you|u|this bot) do|how do (?:you|u|i use you) (?:work|this)?|what do you do"
     r"|how does this (?:bot )?work|commands)\W*",
@@ -100,4 +101,6 @@ def small_talk(words: Sequence[str], text: str) -> str:
     """Why it needs a friendly word instead of an answer; "" if it is a question."""
     if _HELP.fullmatch(_MENTIONS.sub("", text)):
         return "asks for help"
+    if "?" not in text and _THANKS.match(text):
+        return "a greeting"
     return "" if not _GREETINGS.issuperset(words) or len(words) > 8 else "a greeting"
