@@ -236,10 +236,6 @@ class Evidence:
     fits: bool = False
     """Whether the first hit has the kind of thing that is asked for: a time, a number, a link."""
 
-    @property
-    def shares_words(self) -> bool:
-        return self.coverage > 0.0 or self.thread > 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Thread:

@@ -76,13 +76,16 @@ def _quiet(want: Expected, answer: Answer, shown: Sequence[str], *, none: bool) 
     return ("partly", "guess") if answer.text.startswith(GUESS) else ("wrong", "false quote")
 
 
-async def judged(scenes: Iterable[Scene], force: Kind | None = None, **settings: float) -> AsyncIterator[Judged]:
+async def judged(
+    scenes: Iterable[Scene], force: Kind | None = None, threshold: float | None = None
+) -> AsyncIterator[Judged]:
     """Every question of the scenes, in a channel of its own that is deleted afterwards."""
     clock = [0.0]
     with tempfile.TemporaryDirectory() as folder:
-        async with Memory.open(
-            Settings(data_dir=Path(folder), _env_file=None, **settings), clock=lambda: clock[0]
-        ) as memory:
+        settings = Settings(data_dir=Path(folder), _env_file=None)
+        if threshold is not None:
+            settings = settings.model_copy(update={"semantic_threshold": threshold})
+        async with Memory.open(settings, clock=lambda: clock[0]) as memory:
             for number, scene in enumerate(scenes, 1):
                 async for turn, answer, said in replay(memory, scene, (1, number), clock, force):
                     shown = tuple(quoted(answer.text, said.values()))

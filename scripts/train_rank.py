@@ -30,14 +30,15 @@ from rich.progress import track
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from channelmem.embedding.embed import Embedder, open_embedder
+from channelmem.linking.linker import Networks
 from channelmem.recalling.ranking.line import STOP
 from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, rank
 from channelmem.recalling.ranking.speaker import SpeakerWeights
 from channelmem.recalling.sources.pool import linked
 from channelmem.settings import Settings
 from channelmem.types import Message
-from scripts.calibrate import links_without
 from scripts.eval_links import FILES
+from scripts.eval_links import channels as annotated_channels
 from scripts.replay import Row, Talk, read, talks
 
 BUFFER, OLDEST, AGAIN, LEAST_WORDS, LEAST_LINES = 50, 44, 2, 7, 3
@@ -262,6 +263,18 @@ def show(label: str, results: Iterable[tuple[Example, bool]], ubuntu: frozenset[
     for name, kinds in hits.items():
         figures = "  ".join(f"{kind} {100 * np.mean(kinds[kind]):.1f}" for kind in ("all", "kw", "kw+ctx", "ctx"))
         print(f"{label:>18}  {name:>20}  {figures}  n {len(kinds['all'])}")
+
+
+def links_without(data: Path) -> dict[str, Networks]:
+    """For each channel, linker networks trained without it."""
+    # Imported here because it loads torch, which nothing else in this script needs.
+    from scripts.train_links import Recipe, lessons, train  # noqa: PLC0415
+
+    rows = annotated_channels(data / "irc_messages.jsonl")
+    return {
+        name: train(lessons(other for label, other in rows.items() if label != name), Recipe())
+        for name in track(rows, "training without each channel")
+    }
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ class Row:
 async def rows_of(folder: Path) -> list[Judged]:
     """Every question with its best hits, whatever the decision would have been."""
     with patch.object(recall, "judge", lambda *_args, **_kwargs: verdict.Verdict.QUOTE):
-        return [row async for row in judged(read_scenes(folder), semantic_threshold=0.0)]
+        return [row async for row in judged(read_scenes(folder), threshold=-1.0)]
 
 
 def unseen_p(scenes: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -14,7 +14,8 @@ GROUND = {"types", "errors", "settings", "durations", "policy", "extras"}
 STAGES: dict[str, set[str]] = {
     "server": set(),
     "embedding": set(),
-    "routing": set(),
+    "times": set(),
+    "routing": {"times"},
     "linking": set(),
     "store": {"server"},
     "ingest": {"store", "embedding"},
@@ -29,7 +30,7 @@ ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}}
 # Commands that show one stage on its own.
 WINDOWS = {
     "cli/redis.py": {"server"},
-    "cli/route.py": {"routing"},
+    "cli/route.py": {"routing", "times"},
     "cli/doctor.py": {"ops"},
     "cli/inspect.py": {"ops"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},

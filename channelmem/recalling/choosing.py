@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.facts import CORRECTS, fits
+from channelmem.recalling.ranking.facts import CORRECTS, KINDS, fits
 from channelmem.recalling.ranking.line import asking, read_message
 from channelmem.recalling.ranking.rank import (
     Floats,
@@ -129,9 +129,8 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
     if not (route.binds and route.speakers) and not route.of_questions:
         best = _answers_first(candidates, best)
     best, replaced = _corrected(candidates, best, by_links=not route.speakers)
-    kept = distinct(
-        pool.messages, _related(candidates, best, scores, cosines, exchange=not route.binds), lookup.policy.recall_limit
-    )
+    best = _related(candidates, best, scores, cosines, exchange=not route.binds)
+    kept = distinct(pool.messages, best, lookup.policy.recall_limit)
     hits = tuple(
         replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
     )
@@ -161,7 +160,7 @@ def _evidence(candidates: Candidates, kept: Sequence[int], cosines: Floats, want
         similarity=float(np.nan_to_num(cosines[first], nan=0.0).max()),
         missing=float(share[~present[allowed].any(axis=0)].sum()) if len(share) else 1.0,
         compared=int(allowed.sum()),
-        fits=fits(candidates.pool.messages[kept[0]], wants),
+        fits=wants in KINDS and fits(candidates.pool.messages[kept[0]], wants),
     )
 
 

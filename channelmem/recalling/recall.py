@@ -248,7 +248,7 @@ def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
 
 def _recalled(choice: Choice, lookup: Lookup) -> Recalled:
     route, seen = lookup.route, choice.evidence
-    if seen is None or (not seen.shares_words and close(seen) < lookup.policy.semantic_threshold):
+    if seen is None or (not (seen.coverage or seen.thread) and close(seen) < lookup.policy.semantic_threshold):
         return _NOTHING
     sure = sureness(route, seen)
     if route.binds and close(seen) >= lookup.policy.semantic_threshold:

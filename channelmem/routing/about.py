@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from channelmem.routing.clauses import Finding
-from channelmem.routing.lexicon import shape
+from channelmem.routing.letters import shape
 from channelmem.routing.people import Line
 from channelmem.routing.recap import Recap
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import compress
 from operator import attrgetter
 
-from channelmem.routing.lexicon import AFFAIRS, CODES, TALK_NOUNS, past, word_set
+from channelmem.routing.lexicon import AFFAIRS, CODES, NO_ING, NO_PAST, TALK_NOUNS, past, word_set
 from channelmem.routing.people import Line, name
 from channelmem.routing.scene import Scene
 from channelmem.routing.tokens import QUOTED, Token
@@ -229,3 +229,18 @@ _TAKES_OBJECT = word_set(
     shared ask asked reply replied respond responded answer answered mean meant suggest suggested explain
     explained decide decided"""
 )
+
+
+def shape(words: list[str], letters: str) -> str:
+    """The letters of a line, with V for an unlisted past form, A for an unlisted form in -ing and T for a noun about
+    talk: even a question in unforeseen words has its grammar."""
+    return "".join([_grammar(word) if letter == "x" else letter for word, letter in zip(words, letters, strict=True)])
+
+
+@lru_cache(maxsize=16_384)
+def _grammar(word: str) -> str:
+    if word in TALK_NOUNS:
+        return "T"
+    if past(word) and word not in NO_PAST:
+        return "V"
+    return "A" if word.endswith("ing") and len(word) > 4 and word not in NO_ING else "x"

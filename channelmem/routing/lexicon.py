@@ -2,8 +2,7 @@
 
 Leaves: `CODES` (word -> letter) and `AMBIGUOUS` (words that are also names). A question becomes a string of these
 letters, and the patterns in `clauses` are ordinary regular expressions over that string: grammar instead of lists of
-sentences. `shape` goes one step further: V for an unlisted past form, A for an unlisted form in -ing and T for a noun
-about talk, so that even a question in unforeseen words has its grammar.
+sentences.
 
     q what, which, when ...  h how  o who
     d did  D do, does  b is, are  B was, were  n been  v has, have  m can, will ...
@@ -15,8 +14,6 @@ about talk, so that even a question in unforeseen words has its grammar.
 """
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 _REGULAR = """
     mention talk discuss ask suggest recommend propose announce argue complain explain claim react debate rant warn
@@ -152,12 +149,12 @@ _IRREGULAR = word_set(
     spilt spoilt spoke spun spread threw tore done gone seen taken given broken eaten drunk chosen stolen thrown
     forgotten known shown written driven fallen beaten betrayed cost did had leaked pinned backed beat bailed"""
 )
-_NO_PAST = word_set(
+NO_PAST = word_set(
     """need speed feed seed weed indeed hundred bed red shed wed breed greed bleed exceed proceed succeed embed sacred
     naked wicked called named based supposed used related advanced united limited married allowed tired bored red
     gifted talented recommended led-strip media-based crowded complicated good-natured biped tweed deed freed"""
 )
-_NO_ING = word_set(
+NO_ING = word_set(
     """thing king ring morning evening spring string wing sting sling ping during nothing something anything
     everything building wedding ceiling sibling darling interesting boring wing viking beijing duckling
     pudding clothing"""
@@ -189,20 +186,6 @@ AFFAIRS = word_set(
 )
 
 
-def shape(words: list[str], letters: str) -> str:
-    """The letters of a line with the grammar of its unlisted words."""
-    return "".join([_letter(word) if letter == "x" else letter for word, letter in zip(words, letters, strict=True)])
-
-
 def past(word: str) -> bool:
     """Whether an unlisted word looks like a verb in the past tense."""
     return word in _IRREGULAR or (word.endswith("ed") and len(word) > 4)
-
-
-@lru_cache(maxsize=16_384)
-def _letter(word: str) -> str:
-    if word in TALK_NOUNS:
-        return "T"
-    if past(word) and word not in _NO_PAST:
-        return "V"
-    return "A" if word.endswith("ing") and len(word) > 4 and word not in _NO_ING else "x"

@@ -91,7 +91,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("no question")
     said = read_line(line)
     routed = _routed(line, said, scene)
-    if not said.just:
+    if not said.just and (scene.previous is not None or scene.reply_to is not None):
         routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
     routed = with_wants(routed, text, of_words=of_words)

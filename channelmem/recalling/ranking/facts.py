@@ -53,6 +53,8 @@ _SAYS: Final = {
     Wants.WHO: re.compile(r"\b(?:i|i'm|im|i'll|ill|i've|ive|me|my|mine|we)\b", re.IGNORECASE),
     Wants.LINK: re.compile(r"https?://", re.IGNORECASE),
 }
+KINDS: Final = frozenset(_SAYS)
+"""What a question may want that a line visibly has or has not."""
 _CORRECTING: Final = r"correction|actually|scratch that|instead|changed|moved|postponed|no longer|not anymore"
 CORRECTS: Final = re.compile(rf"\b(?:{_CORRECTING})\b|^\*", re.IGNORECASE)
 """What people write when something is not as they wrote before."""
