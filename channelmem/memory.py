@@ -64,7 +64,7 @@ class Memory:
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
         settings = store.buckets.settings
         self._store, self._default_policy = store, Policy.of_settings(settings)
-        self._history = past = FilteredHistory(history, store, self.policy) if history else None
+        self._history = past = FilteredHistory(history, store.decisions, self.policy) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         self._search = search = Search(store.buckets)
         self._linkers = ChannelLinkers(self._newest)
@@ -266,18 +266,12 @@ class Memory:
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts a person out and removes everything of theirs; invisible when this returns."""
         await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
-        if self._history:
-            self._history.hide(author_id, guild_id)
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
-        if self._history:
-            self._history.hide(author_id, guild_id)
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         await self._store.consent.opt_in(author_id, guild_id)
-        if self._history:
-            self._history.show(author_id, guild_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     redis_timeout_s: float = Field(2.0, gt=0, description="Timeout of one Redis command, in seconds.")
     data_dir: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("channelmem"),
-        description="Directory for the embedded server's data.",
+        description="Directory for the embedded server's data and the local copy of opt-outs.",
     )
     cache_dir: Path = Field(
         default_factory=lambda: platformdirs.user_cache_path("channelmem"),

@@ -30,7 +30,7 @@ class Platform:
 
 @pytest.fixture
 def history(store: Store) -> FilteredHistory:
-    return FilteredHistory(Platform(), store, lambda _guild_id, _channel_id: POLICY)
+    return FilteredHistory(Platform(), store.decisions, lambda _guild_id, _channel_id: POLICY)
 
 
 async def test_fetched_messages_are_cut_as_the_policy_says(history: FilteredHistory) -> None:

@@ -11,22 +11,28 @@ from typing import Any
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import room
 from channelmem.store.sweep import Sweeper
-from channelmem.types import ChannelStatus
+from channelmem.types import ChannelStatus, Window
 
 
 class ChannelState:
-    def __init__(self, buckets: Buckets, sweeper: Sweeper) -> None:
-        self._buckets, self._sweeper = buckets, sweeper
+    def __init__(self, buckets: Buckets, sweeper: Sweeper, decisions: Decisions) -> None:
+        self._buckets, self._sweeper, self._decisions = buckets, sweeper, decisions
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
-        """Stores nothing new of this channel until `resume`."""
-        await self._write(guild_id, "HSET", f"{room(guild_id, channel_id)}:paused", "1")
+        """Stores and shows nothing new of this channel until `resume`."""
+        now = self._buckets.clock()
+        await self._decisions.close(guild_id, channel_id, Window(start=now))
+        # A second pause does not shorten the first.
+        await self._write(guild_id, "HSETNX", f"{room(guild_id, channel_id)}:paused", repr(now))
+        await self._decisions.sync()
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
         await self._write(guild_id, "HDEL", f"{room(guild_id, channel_id)}:paused")
+        await self._decisions.sync()
 
     async def set_archive(
         self, guild_id: int, channel_id: int, wanted: bool | None, policy: Policy | None = None

@@ -7,11 +7,12 @@ goes to Redis directly and raises RedisUnavailableError when Redis cannot be rea
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from typing import Any
 
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.decisions import Decisions
 from channelmem.store.documents import from_row
 from channelmem.store.schema import FIELDS
 from channelmem.store.sweep import Sweeper
@@ -22,32 +23,25 @@ EXPORT_PAGE = 100
 
 
 class Consent:
-    def __init__(self, buckets: Buckets, sweeper: Sweeper) -> None:
-        self._buckets, self._sweeper = buckets, sweeper
+    def __init__(self, buckets: Buckets, sweeper: Sweeper, decisions: Decisions) -> None:
+        self._buckets, self._sweeper, self._decisions = buckets, sweeper, decisions
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         """Stops storing and showing an author, everywhere or in one guild."""
+        await self._decisions.hide(author_id, guild_id)
         await self._write(guild_id, "SADD", "optout", _member(author_id, guild_id))
+        await self._decisions.sync()
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         """Undoes an opt-out. Finishes a running removal first; otherwise it would take new messages too."""
         await self._sweeper.forget_now(author_id)
         await self._write(guild_id, "SREM", "optout", _member(author_id, guild_id))
+        await self._decisions.sync()
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
         return any(await answered(self._buckets.redis.smismember(keys.one("optout"), names)))
-
-    async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
-        """Which of these authors must not be shown in the guild."""
-        if not author_ids:
-            return set()
-        ids = list(author_ids)
-        names = [*map(str, ids), *[f"{guild_id}:{one}" for one in ids]]
-        key = self._buckets.guild_keys(guild_id).one("optout")
-        out = await answered(self._buckets.redis.smismember(key, names))
-        return {one for one, everywhere, here in zip(ids, out, out[len(ids) :], strict=False) if everywhere or here}
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts an author out, which hides them at once, and removes everything of theirs in the background."""

@@ -26,7 +26,7 @@ KEYS = {
     # per bucket
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
-    "policy": "policy",  # HASH   <room>:paused, <room>:archive -> 0 or 1
+    "policy": "policy",  # HASH   <room>:paused, <room>:cleared -> since when, until when; <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
     "drains": "drains",  # SET    drain keys with work left

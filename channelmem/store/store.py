@@ -23,11 +23,12 @@ from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.channel_state import ChannelState
 from channelmem.store.connection import answered
 from channelmem.store.consent import Consent
+from channelmem.store.decisions import Decisions
 from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.sweep import Sweeper
-from channelmem.types import Message, Outcome
+from channelmem.types import Message, Outcome, Window
 
 TOMBSTONE_MS = 15 * 60 * 1000
 """How long a delete blocks late edits, duplicates and back-fill of the same message."""
@@ -47,8 +48,9 @@ class Store:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         self._sweeper = Sweeper(buckets)
-        self.consent = Consent(buckets, self._sweeper)
-        self.channels = ChannelState(buckets, self._sweeper)
+        self.decisions = Decisions(buckets)
+        self.consent = Consent(buckets, self._sweeper, self.decisions)
+        self.channels = ChannelState(buckets, self._sweeper, self.decisions)
 
     @classmethod
     async def open(
@@ -122,12 +124,17 @@ class Store:
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
         """Removes all messages of a channel at once."""
-        return await self._clear(guild_id, channel_id, TOMBSTONE_MS)
+        return await self._clear(guild_id, channel_id, self.buckets.clock(), TOMBSTONE_MS)
 
     async def clear(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> int:
-        """The same for a channel that lives on; back-fill does not bring back what was sent before."""
+        """The same for a channel that lives on; nothing sent before is stored or shown again, from any source."""
         limits = (policy or self.buckets.policy).limits
-        return await self._clear(guild_id, channel_id, int(limits.archive_s * 1000))
+        # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
+        now = self.buckets.clock()
+        await self.decisions.close(guild_id, channel_id, Window(end=now))
+        removed = await self._clear(guild_id, channel_id, now, int(limits.archive_s * 1000), 1)
+        await self.decisions.sync()
+        return removed
 
     async def delete_guild(self, guild_id: int) -> int:
         """Removes all channels of a guild at once."""
@@ -155,9 +162,8 @@ class Store:
         flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
-    async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
-        # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
-        values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)
+    async def _clear(self, guild_id: int, channel_id: int, at: float, floor_ms: int, lives_on: int = 0) -> int:
+        values = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, lives_on)
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:

@@ -185,9 +185,11 @@ local function vanish(guild, channel)
   return count
 end
 
-local function clear(guild, channel, at, floor_ms)
+local function clear(guild, channel, at, floor_ms, lives_on)
   redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- everything in it is older than the floor
   raise_floor(FLOOR .. channel, at, floor_ms)
+  -- For good: whoever fetches the channel's past from the platform must not show what was cleared.
+  if lives_on == '1' then redis.call('HSET', POLICY, channel .. ':cleared', at) end
   return vanish(guild, channel)
 end
 

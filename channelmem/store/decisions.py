@@ -1,0 +1,135 @@
+"""Decisions: whose words must not be shown, and of when. In: a channel and authors. Out: which messages may be shown.
+
+Redis holds what people and managers decided; questions to stored messages obey it inside their scripts. Messages that
+come from elsewhere, such as the platform's history, are checked here. While Redis is unreachable, the copy on disk
+answers (decisions_copy.py); without a copy this raises RedisUnavailableError, and nothing may be shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from cachetools import LRUCache
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import answered
+from channelmem.store.decisions_copy import DecisionsCopy, Recorded
+from channelmem.store.keys import room
+from channelmem.types import Message, Window
+
+SYNC_S = 20.0
+"""Other processes take decisions too; the copy of this one learns of them within this time."""
+CLEARED = 2_000
+
+
+class Decisions:
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._copy = DecisionsCopy(buckets.settings)
+        self._syncing = asyncio.Lock()
+        """One change of the copy at a time."""
+        self._cleared: LRUCache[str, Window] = LRUCache(CLEARED)
+        """Rooms cleared by this process: the clear itself may still be queued."""
+
+    async def allowed(self, guild_id: int, channel_id: int, messages: Collection[Message]) -> list[Message]:
+        """The messages of a channel that may be shown, in one round trip."""
+        if not messages:
+            return []
+        place = room(guild_id, channel_id)
+        people = list(dict.fromkeys(name for one in messages for name in _names(guild_id, one.author_id)))
+        try:
+            recorded = await self._read(guild_id, place, people)
+        except RedisUnavailableError:
+            copied = await asyncio.to_thread(self._copy.of, [place, *people])
+            if copied is None:
+                raise
+            recorded = copied
+        if place in self._cleared:
+            recorded.windows[place] = (*recorded.windows.get(place, ()), self._cleared[place])
+        return [one for one in messages if _is_allowed(one, recorded)]
+
+    async def _read(self, guild_id: int, place: str, people: list[str]) -> Recorded:
+        keys = self._buckets.guild_keys(guild_id)
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            pipe.smismember(keys.one("optout"), people)
+            pipe.hmget(keys.one("policy"), [f"{place}:paused", f"{place}:cleared"])
+            out, state = await answered(pipe.execute())
+        hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
+        return Recorded(hidden, {place: _windows(*state)})
+
+    # --- the copy ---
+
+    async def hide(self, author_id: int, guild_id: int | None) -> None:
+        """Called before Redis hears of an opt-out: it holds even if Redis fails right after."""
+        async with self._syncing:
+            await asyncio.to_thread(self._copy.restrict, hidden=_names(guild_id, author_id)[-1])
+
+    async def close(self, guild_id: int, channel_id: int, window: Window) -> None:
+        """The same for a channel that is paused or cleared."""
+        place = room(guild_id, channel_id)
+        if window.start is None:
+            self._cleared[place] = window
+        async with self._syncing:
+            await asyncio.to_thread(self._copy.restrict, room=place, window=window)
+
+    async def sync(self) -> None:
+        """Copies everything from Redis; keeps the copy as it is while Redis is unreachable."""
+        async with self._syncing:
+            with contextlib.suppress(RedisUnavailableError):
+                recorded = await self._read_all()
+                for place, window in self._cleared.items():
+                    recorded.windows[place] = (*recorded.windows.get(place, ()), window)
+                await asyncio.to_thread(self._copy.replace, recorded)
+
+    async def keep_synced(self) -> None:
+        while True:
+            await self.sync()
+            await asyncio.sleep(SYNC_S)
+
+    async def _read_all(self) -> Recorded:
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            for bucket in self._buckets.all:
+                pipe.smembers(self._buckets.keys(bucket).one("optout"))
+                pipe.hgetall(self._buckets.keys(bucket).one("policy"))
+            replies: list[Any] = await answered(pipe.execute())
+        recorded = Recorded({name.decode() for out in replies[::2] for name in out})
+        for state in replies[1::2]:
+            places = {field.decode().partition(":")[0] for field in state}
+            found = {one: _windows(*(state.get(f"{one}:{kind}".encode()) for kind in STATES)) for one in places}
+            recorded.windows |= {place: windows for place, windows in found.items() if windows}
+        return recorded
+
+
+STATES = ("paused", "cleared")
+
+
+def _names(guild_id: int | None, author_id: int) -> list[str]:
+    """A person everywhere, and in the guild if there is one."""
+    return [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
+
+
+def _windows(paused: bytes | None, cleared: bytes | None) -> tuple[Window, ...]:
+    """When nothing of a channel may be shown: since it was paused, and until it was cleared."""
+    since = () if paused is None else (Window(start=float(paused)),)
+    until = () if cleared is None else (Window(end=float(cleared)),)
+    return (*since, *until)
+
+
+def _is_allowed(message: Message, recorded: Recorded) -> bool:
+    people = _names(message.guild_id, message.author_id)
+    if not recorded.hidden.isdisjoint(people):
+        return False
+    moments = (message.ts, message.revision) if message.revision else (message.ts,)
+    return not any(
+        window.contains(moment)
+        for window in _of(recorded, (room(message.guild_id, message.channel_id), *people))
+        for moment in moments
+    )
+
+
+def _of(recorded: Recorded, names: Iterable[str]) -> Iterable[Window]:
+    return (window for name in names for window in recorded.windows.get(name, ()))
