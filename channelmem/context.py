@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.recalling.recall import Recall
+from channelmem.recalling.recall import MEMORY_OFF, Recall
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
 from channelmem.telling import references
@@ -42,6 +42,8 @@ class ContextBuilder:
         self._search, self._recall, self._history = search, recall, history
 
     async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
+        if not policy.enabled:
+            return assemble(Parts(question.ts, question.bot, question), policy.context_max_tokens)
         ambient, answer = await asyncio.gather(self._ambient(question, policy), self._current(question, answer, policy))
         fetch = references.layered(
             ambient,
@@ -71,6 +73,8 @@ class ContextBuilder:
 
         Raises RedisUnavailableError if it could not search.
         """
+        if not policy.enabled:
+            return MEMORY_OFF
         question = replace(request.question, text=request.query)
         route = _route_of(request, scene)
         if route is None:

@@ -23,6 +23,8 @@ class FilteredHistory(History):
         self._history, self._decisions, self._policy_of = history, decisions, policy_of
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        if not self._policy_of(question.guild_id, question.channel_id).enabled:
+            return Past()
         past = await self._history.fetch(question, limit, max_age_s)
         try:
             shown = await self._decisions.allowed(question.guild_id, question.channel_id, past.messages)
@@ -32,7 +34,7 @@ class FilteredHistory(History):
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
         message = await self._history.fetch_message(channel_id, message_id)
-        if message is None:
+        if message is None or not self._policy_of(message.guild_id, channel_id).enabled:
             return None
         try:
             shown = await self._decisions.allowed(message.guild_id, channel_id, [message])

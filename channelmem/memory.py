@@ -132,6 +132,7 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Routes a question, recalls what it asks for and answers with quotes, or says honestly that it found none."""
         started = time.perf_counter()
+        question = self._without_closed(question)
         policy = self.policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
@@ -195,6 +196,12 @@ class Memory:
         except RedisUnavailableError:
             return []
 
+    def _without_closed(self, question: Question) -> Question:
+        """A question reaches no other channel whose memory is off."""
+        others = question.readable_channel_ids
+        kept = tuple(channel for channel in others if self.policy(question.guild_id, channel).enabled)
+        return question if kept == others else replace(question, readable_channel_ids=kept)
+
     def _jump_url(self, message: Message) -> str:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
 
@@ -211,11 +218,13 @@ class Memory:
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        return await self._context.context(question, answer, self.policy(question.guild_id, question.channel_id))
+        question, policy = self._without_closed(question), self.policy(question.guild_id, question.channel_id)
+        return await self._context.context(question, answer, policy)
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        question = request.question
+        question = self._without_closed(request.question)
+        request = replace(request, question=question)
         policy = self.policy(question.guild_id, question.channel_id)
         people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):

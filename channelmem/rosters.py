@@ -71,7 +71,9 @@ class Rosters:
                 people.hear(message)
 
     async def of(self, question: Question, policy: Policy) -> KnownPeople:
-        """The people of the question's channel, mostly from this process's own memory."""
+        """The people of the question's channel, mostly from this process's own memory; nobody where memory is off."""
+        if not policy.enabled:
+            return KnownPeople()
         place = (question.guild_id, question.channel_id)
         people = self._channels.get(place)
         if people is not None and time.monotonic() - people.read_at < REFRESH_S:

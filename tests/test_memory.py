@@ -253,13 +253,14 @@ class Shelf(History):
     """A platform's history with fixed contents."""
 
     def __init__(self, messages: Sequence[Message] = (), problem: str = "") -> None:
-        self.past, self.fetches = Past(tuple(messages), problem), 0
+        self.past, self.fetches, self.singles = Past(tuple(messages), problem), 0, 0
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         self.fetches += 1
         return self.past
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        self.singles += 1
         return next((one for one in self.past.messages if one.id == message_id), None)
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:

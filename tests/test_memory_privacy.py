@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Clock, FakeEmbedder, OwnServer, make_settings
-from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, Shelf, Talk
+from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 
-from channelmem import Memory, Message, Settings
+from channelmem import ContextRequest, Memory, Message, Outcome, Past, Settings
 from channelmem.filtered_history import UNDECIDED
+from channelmem.policy import Policy
+from channelmem.recalling.recall import MEMORY_OFF
 
 VAULT = "the vault code is 4711"
 ASKED = "who mentioned the vault code?"
@@ -75,3 +78,97 @@ async def test_a_copy_from_before_the_restart_lets_questions_go_on_without_redis
     own_server.kill()
     async with opened(frail, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, _):
         assert "4711" in (await talk.ask(MARK, ASKED)).text
+
+
+# --- clear, pause and off, for every source ---
+
+
+async def everything(talk: Talk, asked: str, reply_to: int) -> str:
+    """All that an answer, a language model and its tool would be told."""
+    question = talk.question(MARK, asked, reply_to=reply_to)
+    answer = await talk.memory.ask(question)
+    looked = await talk.memory.look(ContextRequest(question, query="vault code"))
+    newest = await talk.memory.look(ContextRequest(question))
+    return "\n".join((answer.text, await talk.memory.context(question, answer), looked, newest))
+
+
+async def test_what_was_cleared_is_not_fetched_from_the_platforms_history(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    async with opened(settings, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, shelf):
+        assert "4711" in await everything(talk, ASKED, 1)
+        await talk.memory.clear(GUILD, CHANNEL)
+        assert "4711" not in await everything(talk, ASKED, 1)
+        clock.now += 60
+        shelf.past = Past((*shelf.past.messages, said(clock, 2, "the vault code is new", ago_s=30)))
+        told = await everything(talk, ASKED, 1)
+        assert "4711" not in told
+        assert "the vault code is new" in told
+
+
+async def test_a_clear_that_waits_for_redis_already_holds_for_the_platforms_history(
+    own_server: OwnServer, frail: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    async with opened(frail, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, _):
+        await talk.memory.opt_out(ANN.id)
+        own_server.kill()
+        await talk.memory.clear(GUILD, CHANNEL)
+        assert not (await talk.ask(MARK, ASKED)).found
+    async with opened(frail, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, _):
+        assert not (await talk.ask(MARK, ASKED)).found
+
+
+async def test_words_said_while_paused_are_quoted_from_no_source(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    old = said(clock, 1, "the vault code is old")
+    async with opened(settings, clock, fake_embedder, old) as (talk, shelf):
+        await talk.memory.pause(GUILD, CHANNEL)
+        clock.now += 60
+        new = said(clock, 2, VAULT, ago_s=30)
+        assert await talk.memory.remember(new) is Outcome.IGNORED
+        shelf.past = Past((old, new))
+        told = await everything(talk, ASKED, 2)
+        assert "4711" not in told
+        assert "the vault code is old" in told, "what was known before a pause stays known"
+
+
+async def test_an_edit_made_while_paused_is_not_quoted(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    async with opened(settings, clock, fake_embedder) as (talk, shelf):
+        await talk.memory.pause(GUILD, CHANNEL)
+        shelf.past = Past((said(clock, 1, VAULT, revision=clock() + 5),))
+        assert "4711" not in await everything(talk, ASKED, 1)
+
+
+async def test_with_memory_off_nothing_is_fetched_or_recalled(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(settings, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, shelf):
+        await talk.say(BOB, "the vault code is stored")
+        off = replace(Policy.of_settings(settings), enabled=False)
+        monkeypatch.setattr(talk.memory, "_default_policy", off)
+        told = await everything(talk, ASKED, 1)
+        assert "4711" not in told
+        assert "stored" not in told
+        assert shelf.fetches == 0
+        assert shelf.singles == 0
+        assert MEMORY_OFF in (await talk.ask(MARK, ASKED)).text
+        assert (await talk.ask(MARK, "what did Bob say?")).route.speakers == ()
+
+
+async def test_a_question_reaches_no_other_channel_whose_memory_is_off(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(settings, clock, fake_embedder) as (talk, _):
+        await talk.say(BOB, VAULT, channel_id=OTHER)
+        usual = talk.memory.policy(GUILD, CHANNEL)
+        off = replace(usual, enabled=False)
+        asked = talk.question(MARK, ASKED, readable_channel_ids=(OTHER,))
+        assert "4711" in (await talk.memory.ask(asked)).text
+        monkeypatch.setattr(talk.memory, "policy", lambda _guild, channel: off if channel == OTHER else usual)
+        answer = await talk.memory.ask(asked)
+        assert "4711" not in answer.text
+        assert "4711" not in await talk.memory.context(asked, answer)
+        assert "4711" not in await talk.memory.look(ContextRequest(asked, query="vault code"))

@@ -54,6 +54,7 @@ CROWD_COSINE: Final = 0.03
 """The best of many cosines is high by chance: the threshold rises by this much per e-fold of messages compared."""
 
 UNREACHABLE: Final = "Redis does not answer."
+MEMORY_OFF: Final = "My memory is off in this channel."
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +111,8 @@ class Recall:
             self._sources[Source.HISTORY] = PlatformHistory(history, self._cosines)
 
     async def __call__(self, question: Question, route: Route, policy: Policy) -> Recalled:
+        if not policy.enabled:
+            return _off(route)
         started = time.perf_counter()
         trip = _Trip(Lookup(question, route, policy, ranking_query(question, route)))
         if route.mode is Mode.TOPIC and route.sources:
@@ -217,6 +220,11 @@ class Recall:
             )
             for place, rank, similarity, covered in zip(kept, ranks, similarities, coverage, strict=True)
         )
+
+
+def _off(route: Route) -> Recalled:
+    """For a channel whose memory is off: nothing is searched, and the answer says so."""
+    return Recalled(reports=tuple(SourceReport(name, problem=MEMORY_OFF) for name in route.sources[:1]))
 
 
 def ranking_query(question: Question, route: Route) -> RankingQuery:
