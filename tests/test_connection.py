@@ -19,8 +19,8 @@ from channelmem.store.connection import (
     connect,
     is_full,
     is_temporary,
+    run_in_all,
     run_script,
-    write_even_if_full,
 )
 from channelmem.store.keys import keys_of
 
@@ -109,6 +109,8 @@ async def test_a_small_decision_reaches_a_full_redis(own_server: OwnServer, tmp_
     await redis.config_set("maxmemory", 1)
     with pytest.raises(RedisUnavailableError):
         await answered(command(redis, "SADD", "a", "member"))
-    await write_even_if_full(redis, ["a", "b"], "SADD", "member")
-    assert await redis.smembers("a") == await redis.smembers("b") == {b"member"}
+    both = [keys_of("t", bucket) for bucket in (0, 1)]
+    await run_in_all(redis, "decide", both, ["1.0", "60", "out", "member"])
+    for keys in both:
+        assert await redis.smembers(keys.one("optout")) == {b"member"}
     await redis.aclose()

@@ -105,7 +105,7 @@ async def test_an_opt_in_during_a_removal_waits_for_it_and_keeps_what_comes_afte
     await store.add([bobs(number) for number in range(1, 61)])
     await store.consent.forget(6)
     await store.consent.opt_in(6)
-    assert await store.add([bobs(100)]) == [Outcome.STORED]
+    assert await store.add([bobs(100, ts=NOW + 1)]) == [Outcome.STORED]
     await store.swept()
     assert [one.id for one in await search.newest(ARCHIVE)] == [100]
 
@@ -117,7 +117,7 @@ async def test_a_removal_that_has_ended_takes_nothing_of_who_came_back(store: St
     await store.consent.forget(6)
     read_earlier = await sweeper._jobs(0)
     await store.consent.opt_in(6)
-    await store.add([bobs(2)])
+    await store.add([bobs(2, ts=NOW + 1)])
     for job in read_earlier:
         await sweeper._forget(0, job)
     assert [one.id for one in await search.newest(BUFFER)] == [2]

@@ -10,7 +10,7 @@ from typing import Any
 
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.connection import answered
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import room
@@ -24,15 +24,12 @@ class ChannelState:
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
         """Stores and shows nothing new of this channel until `resume`."""
-        now = self._buckets.clock()
-        await self._decisions.close(guild_id, channel_id, Window(start=now))
-        # A second pause does not shorten the first.
-        await self._write(guild_id, "HSETNX", f"{room(guild_id, channel_id)}:paused", repr(now))
-        await self._decisions.sync()
+        await self._decisions.close(guild_id, channel_id, Window(start=self._buckets.clock()))
+        await self._decide("pause", guild_id, channel_id)
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
-        await self._write(guild_id, "HDEL", f"{room(guild_id, channel_id)}:paused")
-        await self._decisions.sync()
+        """Stores what is said from now on. What was said during the pause stays out."""
+        await self._decide("resume", guild_id, channel_id)
 
     async def set_archive(
         self, guild_id: int, channel_id: int, wanted: bool | None, policy: Policy | None = None
@@ -83,6 +80,6 @@ class ChannelState:
         newest: Any = await answered(self._buckets.redis.zrevrange(order, 0, 0))
         return int(newest[0]) if newest else None
 
-    async def _write(self, guild_id: int, command: str, *values: str) -> None:
-        key = self._buckets.guild_keys(guild_id).one("policy")
-        await write_even_if_full(self._buckets.redis, [key], command, *values)
+    async def _decide(self, kind: str, guild_id: int, channel_id: int) -> None:
+        await self._decisions.write(kind, room(guild_id, channel_id), [self._buckets.bucket(guild_id)])
+        await self._decisions.sync()

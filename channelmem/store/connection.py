@@ -42,9 +42,6 @@ _TEMPORARY_CODE = re.compile(
 )
 _FULL_CODE = re.compile(r"(?:^|-)OOM\b")
 
-# A full Redis lets a script finish if its first write needs no memory, such as unlinking a key that does not exist.
-_WRITE_EVEN_IF_FULL = "redis.call('UNLINK', KEYS[1] .. ':none') return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
-
 
 def connect(url: str, settings: Settings) -> Redis:
     """A client that returns raw replies, bounds every wait and never retries on its own."""
@@ -90,11 +87,11 @@ async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[An
         return await answered(command(redis, "EVAL", source(name), *call))
 
 
-async def write_even_if_full(redis: Redis, keys: Iterable[str], name: str, *values: str) -> None:
-    """Runs one small write command on each key. What people decide takes a few bytes and must hold in a full Redis."""
+async def run_in_all(redis: Redis, name: str, buckets: Iterable[Keys], arguments: Sequence[Any]) -> None:
+    """The same script in many buckets, in one round trip."""
     async with redis.pipeline(transaction=False) as pipe:
-        for key in keys:
-            pipe.execute_command("EVAL", _WRITE_EVEN_IF_FULL, 1, key, name, *values)
+        for keys in buckets:
+            pipe.execute_command("EVAL", source(name), 1, keys.base, *arguments)
         await answered(pipe.execute())
 
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, write_even_if_full
-from channelmem.store.decisions import Decisions
+from channelmem.store.connection import answered
+from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
 from channelmem.store.schema import FIELDS
 from channelmem.store.sweep import Sweeper
@@ -29,13 +29,13 @@ class Consent:
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         """Stops storing and showing an author, everywhere or in one guild."""
         await self._decisions.hide(author_id, guild_id)
-        await self._write(guild_id, "SADD", "optout", _member(author_id, guild_id))
+        await self._decide("out", author_id, guild_id)
         await self._decisions.sync()
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         """Undoes an opt-out. Finishes a running removal first; otherwise it would take new messages too."""
         await self._sweeper.forget_now(author_id)
-        await self._write(guild_id, "SREM", "optout", _member(author_id, guild_id))
+        await self._decide("in", author_id, guild_id)
         await self._decisions.sync()
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
@@ -45,10 +45,10 @@ class Consent:
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts an author out, which hides them at once, and removes everything of theirs in the background."""
-        await self.opt_out(author_id, guild_id)
-        job = f"{'*' if guild_id is None else guild_id}:{author_id}"  # direct messages are guild 0
-        await self._write(guild_id, "SADD", "forgetting", job)
+        await self._decisions.hide(author_id, guild_id)
+        await self._decide("forget", author_id, guild_id)
         self._sweeper.wake()
+        await self._decisions.sync()
 
     async def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of an author, oldest first within each bucket, even after an opt-out."""
@@ -58,11 +58,10 @@ class Consent:
                 for message in await self._load(bucket, names[at : at + EXPORT_PAGE]):
                     yield message
 
-    async def _write(self, guild_id: int | None, command: str, key: str, member: str) -> None:
+    async def _decide(self, kind: str, author_id: int, guild_id: int | None) -> None:
         """In every bucket, or in the guild's."""
         buckets = self._buckets.all if guild_id is None else [self._buckets.bucket(guild_id)]
-        keys = [self._buckets.keys(bucket).one(key) for bucket in buckets]
-        await write_even_if_full(self._buckets.redis, keys, command, member)
+        await self._decisions.write(kind, person(author_id, guild_id), buckets)
 
     async def _authored(self, bucket: int, author_id: int) -> list[list[bytes]]:
         prefix = self._buckets.keys(bucket).one("msg")
@@ -81,8 +80,3 @@ class Consent:
             for name, score, fields in zip(names, replies[::2], replies[1::2], strict=True)
             if score is not None and fields[4] is not None
         ]
-
-
-def _member(author_id: int, guild_id: int | None) -> str:
-    """How the set of opt-outs names an author."""
-    return str(author_id) if guild_id is None else f"{guild_id}:{author_id}"

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, run_in_all
 from channelmem.store.decisions_copy import DecisionsCopy, Recorded
 from channelmem.store.keys import room
 from channelmem.types import Message, Window
@@ -35,6 +35,12 @@ class Decisions:
         self._cleared: LRUCache[str, Window] = LRUCache(CLEARED)
         """Rooms cleared by this process: the clear itself may still be queued."""
 
+    async def write(self, kind: str, name: str, buckets: Iterable[int]) -> None:
+        """One decision (decide.lua), in one round trip; it takes effect even in a full Redis."""
+        keep_s = self._buckets.policy.limits.archive_s  # back-fill reaches no further
+        arguments = [repr(self._buckets.clock()), repr(keep_s), kind, name]
+        await run_in_all(self._buckets.redis, "decide", map(self._buckets.keys, buckets), arguments)
+
     async def allowed(self, guild_id: int, channel_id: int, messages: Collection[Message]) -> list[Message]:
         """The messages of a channel that may be shown, in one round trip."""
         if not messages:
@@ -49,24 +55,28 @@ class Decisions:
                 raise
             recorded = copied
         if place in self._cleared:
-            recorded.windows[place] = (*recorded.windows.get(place, ()), self._cleared[place])
+            _add(recorded, place, [self._cleared[place]])
         return [one for one in messages if _is_allowed(one, recorded)]
 
     async def _read(self, guild_id: int, place: str, people: list[str]) -> Recorded:
         keys = self._buckets.guild_keys(guild_id)
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             pipe.smismember(keys.one("optout"), people)
-            pipe.hmget(keys.one("policy"), [f"{place}:paused", f"{place}:cleared"])
-            out, state = await answered(pipe.execute())
+            pipe.hmget(keys.one("policy"), [f"{place}:{kind}" for kind in STATES])
+            pipe.hmget(keys.one("refused"), [place, *people])
+            out, state, refused = await answered(pipe.execute())
         hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
-        return Recorded(hidden, {place: _windows(*state)})
+        recorded = Recorded(hidden, {place: _windows(*state)})
+        for name, windows in zip((place, *people), refused, strict=True):
+            _add(recorded, name, _parsed(windows or b""))
+        return recorded
 
     # --- the copy ---
 
     async def hide(self, author_id: int, guild_id: int | None) -> None:
         """Called before Redis hears of an opt-out: it holds even if Redis fails right after."""
         async with self._syncing:
-            await asyncio.to_thread(self._copy.restrict, hidden=_names(guild_id, author_id)[-1])
+            await asyncio.to_thread(self._copy.restrict, hidden=person(author_id, guild_id))
 
     async def close(self, guild_id: int, channel_id: int, window: Window) -> None:
         """The same for a channel that is paused or cleared."""
@@ -82,7 +92,7 @@ class Decisions:
             with contextlib.suppress(RedisUnavailableError):
                 recorded = await self._read_all()
                 for place, window in self._cleared.items():
-                    recorded.windows[place] = (*recorded.windows.get(place, ()), window)
+                    _add(recorded, place, [window])
                 await asyncio.to_thread(self._copy.replace, recorded)
 
     async def keep_synced(self) -> None:
@@ -95,21 +105,46 @@ class Decisions:
             for bucket in self._buckets.all:
                 pipe.smembers(self._buckets.keys(bucket).one("optout"))
                 pipe.hgetall(self._buckets.keys(bucket).one("policy"))
+                pipe.hgetall(self._buckets.keys(bucket).one("refused"))
             replies: list[Any] = await answered(pipe.execute())
-        recorded = Recorded({name.decode() for out in replies[::2] for name in out})
-        for state in replies[1::2]:
-            places = {field.decode().partition(":")[0] for field in state}
-            found = {one: _windows(*(state.get(f"{one}:{kind}".encode()) for kind in STATES)) for one in places}
-            recorded.windows |= {place: windows for place, windows in found.items() if windows}
+        recorded = Recorded({name.decode() for out in replies[::3] for name in out})
+        for state in replies[1::3]:
+            for place in {field.decode().partition(":")[0] for field in state}:
+                _add(recorded, place, _windows(*(state.get(f"{place}:{kind}".encode()) for kind in STATES)))
+        for refused in replies[2::3]:
+            for name, windows in refused.items():
+                if name.decode() not in recorded.hidden:  # of whom nothing is shown anyway
+                    _add(recorded, name.decode(), _parsed(windows))
         return recorded
 
 
 STATES = ("paused", "cleared")
 
 
-def _names(guild_id: int | None, author_id: int) -> list[str]:
-    """A person everywhere, and in the guild if there is one."""
-    return [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
+def person(author_id: int, guild_id: int | None) -> str:
+    """How decisions name somebody, everywhere or in one guild."""
+    return str(author_id) if guild_id is None else f"{guild_id}:{author_id}"
+
+
+def _names(guild_id: int, author_id: int) -> list[str]:
+    return [person(author_id, None), person(author_id, guild_id)]
+
+
+def _add(recorded: Recorded, name: str, windows: Iterable[Window]) -> None:
+    """Each window once: a pause is part of the channel's state and of its windows."""
+    known = tuple(dict.fromkeys((*recorded.windows.get(name, ()), *windows)))
+    if known:
+        recorded.windows[name] = known
+
+
+def _parsed(windows: bytes) -> list[Window]:
+    """As `refused.lua` writes them."""
+    ends = (one.partition("/") for one in windows.decode().split())
+    return [Window(_moment(start), _moment(end)) for start, _, end in ends]
+
+
+def _moment(text: str) -> float | None:
+    return None if text in {"-inf", "inf"} else float(text)
 
 
 def _windows(paused: bytes | None, cleared: bytes | None) -> tuple[Window, ...]:

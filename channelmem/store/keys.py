@@ -28,6 +28,7 @@ KEYS = {
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
     "policy": "policy",  # HASH   <room>:paused, <room>:cleared -> since when, until when; <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
+    "refused": "refused",  # HASH   room, <author> or <guild>:<author> -> windows in which nothing may be stored
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector

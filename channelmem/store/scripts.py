@@ -14,7 +14,8 @@ from importlib import resources
 from channelmem.store.keys import lua_names
 
 PARTS = {
-    "apply": ("rules", "attachments"),
+    "apply": ("rules", "attachments", "refused"),
+    "decide": ("refused",),
     "enrich": ("rules", "attachments"),
     "archive": ("rules",),
     "view": ("rules", "read"),

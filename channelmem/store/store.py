@@ -124,15 +124,16 @@ class Store:
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
         """Removes all messages of a channel at once."""
-        return await self._clear(guild_id, channel_id, self.buckets.clock(), TOMBSTONE_MS)
+        return await self._removed([self._clear(guild_id, channel_id, self.buckets.clock(), TOMBSTONE_MS)])
 
     async def clear(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> int:
         """The same for a channel that lives on; nothing sent before is stored or shown again, from any source."""
         limits = (policy or self.buckets.policy).limits
         # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
         now = self.buckets.clock()
+        clear = self._clear(guild_id, channel_id, now, int(limits.archive_s * 1000), lives_on=1)
         await self.decisions.close(guild_id, channel_id, Window(end=now))
-        removed = await self._clear(guild_id, channel_id, now, int(limits.archive_s * 1000), 1)
+        removed = await self._removed([clear])
         await self.decisions.sync()
         return removed
 
@@ -162,9 +163,12 @@ class Store:
         flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
-    async def _clear(self, guild_id: int, channel_id: int, at: float, floor_ms: int, lives_on: int = 0) -> int:
+    def _clear(
+        self, guild_id: int, channel_id: int, at: float, floor_ms: int, lives_on: int = 0
+    ) -> asyncio.Future[Result]:
+        # Not a coroutine, for the same reason as `_put`.
         values = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, lives_on)
-        return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
+        return self._outbox.put(self.buckets.bucket(guild_id), "clear", values)
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
         results = await results_of(done)

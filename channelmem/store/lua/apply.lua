@@ -68,9 +68,26 @@ local function revision_of(channel, id)
   return about and (tonumber(edited(about)) or 0)
 end
 
+local has_refused = redis.call('EXISTS', REFUSED) == 1
+local windows = {} -- name -> when nothing of it may be stored, read once per batch
+local function in_window(name, m)
+  windows[name] = windows[name] or refused_windows(name)
+  for _, window in ipairs(windows[name]) do
+    local from, to = tonumber(window[1]), tonumber(window[2])
+    if m.ts >= from and m.ts <= to or m.rev >= from and m.rev <= to and m.rev > 0 then return true end
+  end
+  return false
+end
+
+-- Whether it was said or edited while its author or channel refused to be stored: back-fill must not bring it.
+local function was_refused(m)
+  if not has_refused then return false end
+  return in_window(m.channel, m) or in_window(m.author, m) or in_window(m.guild .. ':' .. m.author, m)
+end
+
 local function refused(m, room)
   if m.ts < NOW - room.life_s then return true end
-  if opted_out(m.guild, m.author) or room.paused then
+  if opted_out(m.guild, m.author) or room.paused or was_refused(m) then
     -- The new text must not be stored, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
