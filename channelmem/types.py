@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,14 @@ class Attachment:
     """How long a voice message lasts."""
     text: str = ""
     """A description or transcript, empty until known. Search reads it, but answers never quote it: nobody said it."""
+
+
+class Origin(NamedTuple):
+    """A message as it was when something was made of it. It belongs to the same guild."""
+
+    channel_id: int
+    id: int
+    revision: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,13 @@ class Message:
     parents: tuple[tuple[int, float], ...] = ()
     """What it probably answers: (message id, probability), most likely first. Filled in by `remember`."""
     attachments: tuple[Attachment, ...] = ()
+    derived_from: tuple[Origin, ...] = ()
+    """What an answer of the bot quotes: it is stored only while all of that is, and goes with the first of it. Stored,
+    but not read back."""
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.channel_id, self.id, self.revision)
 
     @property
     def searchable(self) -> str:
@@ -225,6 +240,12 @@ class Answer:
     ms: Timing = Timing()
     tried: tuple[SourceReport, ...] = ()
     found: bool = False
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The messages it quotes."""
+        quoted = (*(hit.message for hit in self.hits), *(one for thread in self.threads for one in thread.messages))
+        return tuple(dict.fromkeys(message.origin for message in quoted))
 
 
 class Outcome(StrEnum):

@@ -30,6 +30,7 @@ class Consent:
         """Stops storing and showing an author, everywhere or in one guild."""
         await self._decisions.hide(author_id, guild_id)
         await self._decide("out", author_id, guild_id)
+        self._sweeper.wake()
         await self._decisions.sync()
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:

@@ -24,6 +24,7 @@ from channelmem.store.channel_state import ChannelState
 from channelmem.store.connection import answered
 from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
+from channelmem.store.derived import Derived
 from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event, Outbox, Result, results_of
@@ -48,7 +49,7 @@ class Store:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         self._sweeper = Sweeper(buckets)
-        self.decisions = Decisions(buckets)
+        self.decisions, self.derived = Decisions(buckets), Derived(buckets)
         self.consent = Consent(buckets, self._sweeper, self.decisions)
         self.channels = ChannelState(buckets, self._sweeper, self.decisions)
 

@@ -116,7 +116,7 @@ end
 
 local grown = {} -- guilds whose list has a new channel
 
-local function write(m, room)
+local function write(m, room, sources)
   local key = MSG .. m.channel .. ':' .. m.id
   -- A leftover or an older revision goes entirely: none of its fields may survive, least of all its vector.
   redis.call('DEL', key)
@@ -127,6 +127,7 @@ local function write(m, room)
   end
   redis.call('HSET', key, unpack(doc))
   redis.call('PEXPIRE', key, ttl_ms(m.ts, m.id, room.life_s))
+  if next(sources) then tie('answer/' .. m.channel .. ':' .. m.id, key, sources) end
   redis.call('SADD', WAIT .. m.channel, m.id)
   redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', revision(m.about))
   if not room.listed then
@@ -137,7 +138,14 @@ local function write(m, room)
   remember_person(m, room)
 end
 
-local function add(guild, channel, id, author, text, ts, flag, about, person, limits)
+-- What the bot's answer was made of: nothing for most messages. A later revision was made of the same, whatever it says.
+local function own_sources(m, given, limits)
+  local before = m.flag == 'own' and redis.call('HGET', MSG .. m.channel .. ':' .. m.id, 'from')
+  if not given and not before then return {} end
+  return sources_of(m.guild, (given or '') .. ' ' .. (before or ''), limits)
+end
+
+local function add(guild, channel, id, author, text, ts, flag, about, person, limits, given)
   local m = {
     guild = guild, channel = channel, id = id, author = author, text = text, flag = flag, about = about,
     person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(edited(about)) or 0,
@@ -149,9 +157,15 @@ local function add(guild, channel, id, author, text, ts, flag, about, person, li
     if known and m.rev <= known then return 1 end
     redis.call('ZADD', CHAN .. channel, ts, id)
     keep_descriptions(m)
+    take_along(channel, { id }) -- it quotes words that the message no longer has
   end
   if prune(m, room) then return 0 end
-  write(m, room)
+  local sources = own_sources(m, given, room.limits)
+  if not sources then
+    discard(channel, { id })
+    return 0
+  end
+  write(m, room, sources)
   return 1
 end
 
@@ -172,7 +186,7 @@ local function delete(_, channel, ...)
   for _, id in ipairs(ids) do
     if redis.call('ZSCORE', CHAN .. channel, id) then seen = seen + 1 end
   end
-  discard(channel, ids)
+  discard(channel, ids, 'gone')
   for _, id in ipairs(ids) do redis.call('SET', GONE .. channel .. ':' .. id, 'inf', 'PX', TOMBSTONE_MS) end
   return seen
 end
@@ -199,6 +213,7 @@ local function vanish(guild, channel)
   local key = DRAIN .. channel .. ':' .. redis.call('HINCRBY', EPOCHS, channel, 1)
   redis.call('RENAME', CHAN .. channel, key)
   redis.call('SADD', DRAINS, key)
+  take_all_along(channel)
   return count
 end
 

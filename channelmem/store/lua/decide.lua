@@ -42,12 +42,26 @@ local function finish(start)
   keep(name, windows)
 end
 
+-- What was made of somebody's words goes at once, in every guild or in one.
+local function unmake_of(why)
+  local guild, author = string.match(name, '^(%d+):(%d+)$')
+  local names = {}
+  for _, one in ipairs(redis.call('ZRANGE', QUOTING .. (author or name), 0, -1)) do
+    if not guild or string.match(one, '/(%d+)c') == guild then
+      names[one] = true
+      redis.call('ZREM', QUOTING .. (author or name), one)
+    end
+  end
+  unmake(names, why)
+end
+
 local kinds = {}
 
 function kinds.out()
   local new = redis.call('SADD', OPTOUT, name) == 1
   -- Somebody who opted out before windows were kept did so at an unknown time.
   if new or #refused_windows(name) > 0 then begin(since) else begin('-inf') end
+  unmake_of()
 end
 
 -- What was said before is to be forgotten too.
@@ -55,6 +69,7 @@ function kinds.forget()
   redis.call('SADD', OPTOUT, name)
   redis.call('SADD', FORGETTING, string.find(name, ':') and name or '*:' .. name)
   begin('-inf')
+  unmake_of('gone')
 end
 
 kinds['in'] = function()
