@@ -22,6 +22,9 @@ class BotContext(Protocol):
     metrics: Metrics
     shard_count: int
 
+    def get_partial_messageable(self, id: int, /) -> discord.PartialMessageable:  # noqa: A002  (discord.py's name)
+        """Any channel, known to this process or not."""
+
     @property
     def me(self) -> discord.ClientUser:
         """The bot's own account; known after login."""

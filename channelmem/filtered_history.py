@@ -2,7 +2,8 @@
 
 What people and managers decided applies to fetched messages as well as stored ones: nothing by people who opted out,
 nothing from before a clear or since a pause, and nothing at all of a channel whose memory is off. If these decisions
-can't be looked up, nothing is shown.
+can't be looked up, nothing is shown. Nor are the bot's own answers: they may quote what is gone by now, and only stored
+ones say what they were made of.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ class FilteredHistory(History):
             return Past()
         past = await self._history.fetch(question, limit, max_age_s)
         try:
-            shown = await self._decisions.allowed(question.guild_id, question.channel_id, past.messages)
+            others = [one for one in past.messages if not one.own]
+            shown = await self._decisions.allowed(question.guild_id, question.channel_id, others)
         except RedisUnavailableError:
             return Past(problem=UNDECIDED)
         return replace(past, messages=tuple(map(self._cut, shown)))
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
         message = await self._history.fetch_message(channel_id, message_id)
-        if message is None or not self._policy_of(message.guild_id, channel_id).enabled:
+        if message is None or message.own or not self._policy_of(message.guild_id, channel_id).enabled:
             return None
         try:
             shown = await self._decisions.allowed(message.guild_id, channel_id, [message])

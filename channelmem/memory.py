@@ -25,7 +25,7 @@ from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
 from channelmem.opening import Clock, opened
-from channelmem.policy import Policy
+from channelmem.policy import Policy, within_reach
 from channelmem.recalling.recall import Recall
 from channelmem.rosters import KnownPeople, Rosters
 from channelmem.routing.route import Scene, route
@@ -44,6 +44,7 @@ from channelmem.types import (
     History,
     Kind,
     Message,
+    Origin,
     Outcome,
     Person,
     Question,
@@ -132,7 +133,7 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Routes a question, recalls what it asks for and answers with quotes, or says honestly that it found none."""
         started = time.perf_counter()
-        question = self._without_closed(question)
+        question = within_reach(question, self.policy)
         policy = self.policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
@@ -196,12 +197,6 @@ class Memory:
         except RedisUnavailableError:
             return []
 
-    def _without_closed(self, question: Question) -> Question:
-        """A question reaches no other channel whose memory is off."""
-        others = question.readable_channel_ids
-        kept = tuple(channel for channel in others if self.policy(question.guild_id, channel).enabled)
-        return question if kept == others else replace(question, readable_channel_ids=kept)
-
     def _jump_url(self, message: Message) -> str:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
 
@@ -218,18 +213,29 @@ class Memory:
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        question, policy = self._without_closed(question), self.policy(question.guild_id, question.channel_id)
-        return await self._context.context(question, answer, policy)
+        policy = self.policy(question.guild_id, question.channel_id)
+        return await self._context.context(within_reach(question, self.policy), answer, policy)
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        question = self._without_closed(request.question)
+        question = within_reach(request.question, self.policy)
         request = replace(request, question=question)
         policy = self.policy(question.guild_id, question.channel_id)
         people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):
             people = await self._rosters.from_history(question, policy)
         return await self._context.look(request, self._scene(question, people, policy), policy)
+
+    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+        """What a language model was shown because of a question; with `Answer.origins`, its answer is made of this."""
+        return self._context.shown(guild_id, channel_id, question_id)
+
+    async def to_redact(self) -> list[tuple[int, int, int]]:
+        """Guild, channel and id of the bot's answers of the last day that quote what was deleted or forgotten since."""
+        return await self._store.derived.to_redact()
+
+    async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
+        await self._store.derived.redacted(guild_id, channel_id, message_id)
 
     # --- changes ---
 
@@ -342,6 +348,3 @@ class Memory:
     async def lag_s(self) -> float:
         """How long the oldest of them has waited."""
         return await self._store.lag_s()
-
-
-__all__ = ["Memory"]

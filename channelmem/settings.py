@@ -131,6 +131,10 @@ class Settings(BaseSettings):
     )
     backfill: bool = Field(True, description="Fetch missed messages on start, join and reconnect.")
     backfill_messages: int = Field(200, ge=0, le=10_000, description="Missed messages to fetch per channel, at most.")
+    redact_answers: bool = Field(
+        True,
+        description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten.",
+    )
     join_notice: bool = Field(True, description="Post a short privacy notice after joining a guild.")
     cooldown_user_s: float = Field(2, ge=0, description="Minimum seconds between two questions by one person.")
     cooldown_channel_s: float = Field(0.5, ge=0, description="Minimum seconds between two questions in one channel.")

@@ -11,7 +11,7 @@ import pytest
 from conftest import Clock, FakeEmbedder, OwnServer, make_settings
 from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 
-from channelmem import ContextRequest, Memory, Message, Outcome, Past, Settings
+from channelmem import ContextRequest, Memory, Message, Outcome, Past, Person, Settings
 from channelmem.filtered_history import UNDECIDED
 from channelmem.policy import Policy
 from channelmem.recalling.recall import MEMORY_OFF
@@ -172,3 +172,49 @@ async def test_a_question_reaches_no_other_channel_whose_memory_is_off(
         assert "4711" not in answer.text
         assert "4711" not in await talk.memory.context(asked, answer)
         assert "4711" not in await talk.memory.look(ContextRequest(asked, query="vault code"))
+
+
+# --- the bot's own answers ---
+
+
+async def test_what_a_language_model_is_shown_because_of_a_question_is_noted_by_id(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    async with opened(settings, clock, fake_embedder) as (talk, _):
+        near = await talk.say(ANN, "good morning")
+        replied, found = await talk.say(ANN, "is it safe?"), await talk.say(BOB, VAULT)
+        question = talk.question(MARK, "what does that mean?", reply_to=replied.id)
+        place = (GUILD, CHANNEL, question.id)
+        assert talk.memory.shown(*place) == frozenset()
+        answer = replace(await talk.memory.ask(question), hits=(), threads=())
+        assert "good morning" in await talk.memory.context(question, answer)
+        assert replied.origin in talk.memory.shown(*place)
+        assert near.origin not in talk.memory.shown(*place), "an answer does not go with all that was near it"
+        await talk.memory.look(ContextRequest(question, query="vault code"))
+        assert {replied.origin, found.origin} <= talk.memory.shown(*place)
+
+
+async def test_an_answer_of_the_bot_is_not_fetched_from_the_platform(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    """Its sources are unknown there, and may be gone."""
+    own = said(clock, 1, f"Bob said: {VAULT}", author_id=99, author="Bot", own=True)
+    async with opened(settings, clock, fake_embedder, own) as (talk, _):
+        assert "4711" not in await everything(talk, "what did you say about the vault code?", 1)
+
+
+async def test_words_are_gone_from_own_answers_in_context_and_tool_too(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    async with opened(settings, clock, fake_embedder) as (talk, _):
+        secret = await talk.say(BOB, VAULT)
+        answer = await talk.ask(MARK, ASKED)
+        bot = Person(99, "Bot")
+        own = await talk.say(bot, answer.text, ago_s=5, own=True, derived_from=answer.origins)
+        again = await talk.ask(MARK, "what did you just say?")
+        assert [hit.message.id for hit in again.hits] == [own.id]
+        await talk.say(bot, again.text, ago_s=1, own=True, derived_from=again.origins)
+        await talk.memory.delete(GUILD, CHANNEL, [secret.id])
+        assert "4711" not in await everything(talk, "what did you just say?", own.id)
+        late = talk.message(bot, again.text, ago_s=0, own=True, derived_from=again.origins)
+        assert await talk.memory.remember(late) is Outcome.IGNORED

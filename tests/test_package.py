@@ -45,6 +45,7 @@ def test_the_package_exports_these_names_and_no_other() -> None:
             "Memory",
             "Message",
             "Mode",
+            "Origin",
             "Outcome",
             "Past",
             "Person",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Outcome, Question, Route
+from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Origin, Outcome, Question, Route
 
 
 def _open_gate() -> asyncio.Event:
@@ -125,6 +125,12 @@ class Recorder:
         self.questions.append(question)
         await self.may_answer.wait()
         return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
+
+    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+        return frozenset()
+
+    async def to_redact(self) -> list[tuple[int, int, int]]:
+        return []
 
     async def pending(self) -> int:
         return 0
