@@ -165,8 +165,7 @@ async def test_more_decisions_than_a_copy_holds_leave_no_copy(
     copy = DecisionsCopy(settings)
     copy.replace(Recorded({"5"}, {"1c2": (Window(end=3.0),)}))
     assert DecisionsCopy(settings).of(["5", "1c2"]) == Recorded({"5"}, {"1c2": (Window(end=3.0),)})
-    copy.replace(Recorded({"5", "6", "7"}))
-    assert copy.of(["5"]) is None
+    DecisionsCopy(settings).replace(Recorded({"5", "6", "7"}))
     assert DecisionsCopy(settings).of(["5"]) is None
 
 
@@ -177,3 +176,22 @@ async def test_a_folder_that_cant_be_written_to_leaves_no_copy_and_stops_nobody(
     copy = DecisionsCopy(make_settings(redis_url, tmp_path / "file" / "folder"))
     copy.replace(Recorded({"6"}))
     assert copy.of(["6"]) is None
+
+
+async def test_the_copy_is_written_only_when_something_changed_and_again_if_that_failed(
+    store: Store, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Recorded] = []
+    replace = DecisionsCopy.replace
+
+    def counting(copy: DecisionsCopy, recorded: Recorded) -> bool:
+        written.append(recorded)
+        return len(written) > 1 and replace(copy, recorded)
+
+    monkeypatch.setattr(DecisionsCopy, "replace", counting)
+    for _ in range(4):
+        await store.decisions.sync()
+    assert len(written) == 2
+    await store.consent.opt_out(6)
+    assert written[2:] == [Recorded({"6"})]
+    assert await shown(away(settings, clock)) == [1]

@@ -32,6 +32,8 @@ class Decisions:
         self._copy = DecisionsCopy(buckets.settings)
         self._syncing = asyncio.Lock()
         """One change of the copy at a time."""
+        self._copied: Recorded | None = None
+        """What the copy holds, if Redis held the same: mostly nothing has changed since the last look."""
         self._cleared: LRUCache[str, Window] = LRUCache(CLEARED)
         """Rooms cleared by this process: the clear itself may still be queued."""
 
@@ -76,6 +78,7 @@ class Decisions:
     async def hide(self, author_id: int, guild_id: int | None) -> None:
         """Called before Redis hears of an opt-out: it holds even if Redis fails right after."""
         async with self._syncing:
+            self._copied = None
             await asyncio.to_thread(self._copy.restrict, hidden=person(author_id, guild_id))
 
     async def close(self, guild_id: int, channel_id: int, window: Window) -> None:
@@ -84,6 +87,7 @@ class Decisions:
         if window.start is None:
             self._cleared[place] = window
         async with self._syncing:
+            self._copied = None
             await asyncio.to_thread(self._copy.restrict, room=place, window=window)
 
     async def sync(self) -> None:
@@ -93,7 +97,8 @@ class Decisions:
                 recorded = await self._read_all()
                 for place, window in self._cleared.items():
                     _add(recorded, place, [window])
-                await asyncio.to_thread(self._copy.replace, recorded)
+                if recorded != self._copied and await asyncio.to_thread(self._copy.replace, recorded):
+                    self._copied = recorded
 
     async def keep_synced(self) -> None:
         while True:

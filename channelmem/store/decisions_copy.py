@@ -61,16 +61,15 @@ class DecisionsCopy:
         windows = {name: known.windows[key] for name, key in keyed.items() if key in known.windows}
         return Recorded({name for name, key in keyed.items() if key in known.hidden}, windows)
 
-    def replace(self, recorded: Recorded) -> None:
-        """Keeps everything that is recorded, instead of what was kept before."""
+    def replace(self, recorded: Recorded) -> bool:
+        """Keeps everything that is recorded, instead of what was kept before; False if that has to be tried again."""
+        if not self._load_secret():
+            return False
         if len(recorded.hidden) + len(recorded.windows) > MOST:
             log.warning("Too many opt-outs for a local copy; without Redis, nothing of the platform's history is shown")
-            self._forget()
-            return
-        if not self._load_secret():
-            return
+            return self._forget()
         windows = {self._key(name): windows for name, windows in recorded.windows.items()}
-        self._keep(Recorded({self._key(name) for name in recorded.hidden}, windows))
+        return self._keep(Recorded({self._key(name) for name in recorded.hidden}, windows))
 
     def restrict(self, *, hidden: str = "", room: str = "", window: Window | None = None) -> None:
         """Adds one decision before Redis hears of it; nothing if there is no copy to add it to."""
@@ -82,21 +81,23 @@ class DecisionsCopy:
             windows[self._key(room)] = (*windows.get(self._key(room), ()), window)
         self._keep(Recorded(people, windows))
 
-    def _keep(self, known: Recorded) -> None:
-        if self._loaded and known == self._known:
-            return
+    def _keep(self, known: Recorded) -> bool:
         self._known, self._loaded = known, True
         try:
             self._write(known)
         except OSError as error:
             log.warning("Can't keep a local copy of opt-outs in %s: %s", self._folder, error.strerror or error)
+            return False
+        return True
 
-    def _forget(self) -> None:
+    def _forget(self) -> bool:
         self._known, self._loaded = None, True
         try:
             self._path().unlink(missing_ok=True)
         except OSError as error:
             log.warning("Can't remove the local copy of opt-outs in %s: %s", self._folder, error.strerror or error)
+            return False
+        return True
 
     def _key(self, name: str) -> str:
         return hmac.new(self._secret, name.encode(), "sha256").hexdigest()[:32]
