@@ -16,7 +16,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents
-from waiting import until_true
+from waiting import until
 
 from channelmem.settings import Settings
 from channelmem.store.connection import connect
@@ -281,15 +281,18 @@ async def test_it_ends_no_later_than_the_first_of_its_sources(store: Store, redi
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_it_expires_with_its_source(redis: Redis, settings: Settings, kind: str) -> None:
-    brief = settings.model_copy(update={"archive_days": 1.5 / 86_400, "max_age_minutes": 1.5 / 60})
+    brief = settings.model_copy(update={"archive_days": 3 / 86_400, "max_age_minutes": 3 / 60})
     store = await open_store(redis, brief, time.time)
     said = message(1, ts=time.time())
     await store.add([said])
-    await asyncio.sleep(0.2)  # the answer is younger than what it quotes
     assert await make(store, kind, 100, [said.origin])
-    await until_true(lambda: time.time() > said.ts + 1.5)
-    assert not await is_shown(store, kind, 100)
+    await until(lambda: is_gone(store, kind, 100))
+    assert time.time() > said.ts + 2.9
     await store.close()
+
+
+async def is_gone(store: Store, kind: str, number: int) -> bool:
+    return not await is_shown(store, kind, number)
 
 
 @pytest.mark.parametrize("kind", KINDS)
