@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import discord
 
 from bot.context import BotContext
+from bot.messages.channels import MESSAGE_CHANNELS
 from bot.messages.convert import question_text, replied_to, to_person
 from bot.messages.members import fetch_members
-from bot.messages.permissions import MESSAGE_CHANNELS, readable_channel_ids
+from bot.messages.permissions import readable_channel_ids
 from channelmem.types import Kind, Person, Question
 
 ISOLATE = "🚫"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import discord
 
 from bot.context import BotContext
+from bot.messages.channels import MessageChannel
 from bot.messages.convert import is_command, to_message
 from bot.messages.members import fetch_members
-from bot.messages.permissions import MessageChannel
 from channelmem.types import Message
 
 PAGE_SIZE = 100

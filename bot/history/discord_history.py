@@ -14,9 +14,10 @@ import aiohttp
 import discord
 
 from bot.history.recent import RecentMessages
+from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
 from bot.messages.convert import is_command, to_message
 from bot.messages.members import fetch_members
-from bot.messages.permissions import MESSAGE_CHANNELS, MessageChannel, can_read
+from bot.messages.permissions import can_read
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Question
 

@@ -25,6 +25,7 @@ from .server import PATIENCE_S, Loopback, point_at
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINES = (
+    "bot.messages.channels.TIMEOUT_S",
     "bot.messages.members.TIMEOUT_S",
     "bot.history.discord_history.TIMEOUT_S",
     "bot.listening.cog.UNTIL_STORED_S",
