@@ -21,6 +21,7 @@ from bot.history.discord_history import DiscordHistory
 from bot.listening.cog import Listening
 from bot.ops.metrics import Metrics
 from bot.ops.status_server import StatusServer
+from bot.privacy.channel_cog import ChannelPrivacy
 from bot.privacy.cog import Privacy
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.llm.opening import open_responder
@@ -87,7 +88,8 @@ class Bot(commands.AutoShardedBot):
         return self.user
 
     async def setup_hook(self) -> None:
-        for cog in (self._listening, self._asking, Privacy(self, self.traces), Backfill(self, self.gaps)):
+        privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
+        for cog in (self._listening, self._asking, *privacy, Backfill(self, self.gaps)):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:

@@ -163,7 +163,7 @@ async def test_a_channel_can_be_paused_resumed_cleared_and_looked_at(scene: Scen
     server = scene.server
 
     async def manage(command: str) -> str:
-        return await server.answered(await server.slash(scene.general, server.world.owner, f"memory {command}"))
+        return await server.answered(await server.slash(scene.general, server.world.owner, f"memory-channel {command}"))
 
     await server.say(scene.general, scene.mark, "first turtle")
     await server.ask(scene.general, scene.mark, "what did I just say?")

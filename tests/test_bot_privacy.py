@@ -1,10 +1,11 @@
-"""/memory: everybody has a say in what is kept of them, managers in what is kept of their channel; and the notice."""
+"""/memory and /memory-channel: everybody decides about their own words, managers about their channel; the notice."""
 
 from __future__ import annotations
 
 import json
 from typing import cast
 
+import discord
 import pytest
 from loopback.bots import running
 from loopback.recorder import Recorder
@@ -30,6 +31,9 @@ from channelmem.settings import Settings
 from channelmem.types import ChannelStatus
 
 pytest_plugins = ["loopback.fixtures"]
+
+IN_A_SERVER = 0
+"""Discord's number for this context of a command."""
 
 
 @pytest.mark.parametrize(
@@ -70,10 +74,10 @@ async def test_export_hands_over_ones_own_words_as_a_file(scene: Scene, recordin
 @pytest.mark.parametrize(
     ("command", "called", "text"),
     [
-        ("memory pause", "pause", PAUSED),
-        ("memory resume", "resume", RESUMED),
-        ("memory clear", "clear", "I forgot this channel (0 messages)."),
-        ("memory status", "", "I remember this channel (with archive): 0 messages."),
+        ("memory-channel pause", "pause", PAUSED),
+        ("memory-channel resume", "resume", RESUMED),
+        ("memory-channel clear", "clear", "I forgot this channel (0 messages)."),
+        ("memory-channel status", "", "I remember this channel (with archive): 0 messages."),
     ],
 )
 async def test_only_managers_decide_about_the_channel(
@@ -89,11 +93,24 @@ async def test_only_managers_decide_about_the_channel(
     assert recorder.named(called) == ([(scene.guild.id, scene.general.id)] if called else [])
 
 
+async def test_channel_commands_are_offered_only_in_servers_and_to_those_who_may_use_them(
+    scene: Scene, recording: Bot
+) -> None:
+    offered = {command["name"]: command for command in scene.server.world.commands}
+    channel = offered["memory-channel"]
+    assert {one["name"] for one in channel["options"]} == {"pause", "resume", "clear", "status"}
+    assert channel["default_member_permissions"] == str(discord.Permissions(manage_channels=True).value)
+    assert channel["contexts"] == [IN_A_SERVER]
+    mine = offered["memory"]
+    assert {one["name"] for one in mine["options"]} == {"forget", "opt-out", "opt-in", "export"}
+    assert (mine["default_member_permissions"], mine["contexts"]) == (None, None)
+
+
 async def test_a_channel_command_in_a_direct_message_is_explained(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
-    dm = scene.server.world.add_dm(scene.mark)
-    slash = await scene.server.slash(dm, scene.mark, "memory pause")
+    dm = scene.server.world.add_dm(scene.mark)  # a client that has not heard of the new command list
+    slash = await scene.server.slash(dm, scene.mark, "memory-channel pause")
     assert await scene.server.answered(slash) == SERVER_ONLY
 
 
@@ -132,6 +149,7 @@ async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, record
     [notice] = scene.server.sent(opened)
     assert "kept for 7 days" in notice["content"]
     assert "/memory opt-out" in notice["content"]
+    assert "/memory-channel pause" in notice["content"]
     assert scene.server.sent(closed) == []
 
 
