@@ -15,9 +15,10 @@ import discord
 
 from bot.history.recent import RecentMessages
 from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
-from bot.messages.convert import is_command, to_message
+from bot.messages.convert import to_message
 from bot.messages.members import fetch_members
 from bot.messages.permissions import can_read
+from channelmem.commands import is_command
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Question
 
@@ -138,7 +139,8 @@ class DiscordHistory:
         return ""
 
     def _is_relevant(self, message: Message) -> bool:
-        return not message.own and not is_command(message.content, self._settings.command_prefixes)
+        settings = self._settings
+        return not message.own and not is_command(message.content, settings.command_prefixes, settings.command_names)
 
     def _channel(self, channel_id: int) -> MessageChannel | None:
         found = self._client.get_channel(channel_id) if self._client else None
