@@ -289,9 +289,10 @@ class Memory:
     async def resume(self, guild_id: int, channel_id: int) -> None:
         await self._store.channels.resume(guild_id, channel_id)
 
-    async def clear(self, guild_id: int, channel_id: int) -> int:
+    async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
+        """Forgets what was said in a channel up to now, or up to `at` by the clock that dates its messages."""
         drop = partial(self._local.drop_channel, guild_id, channel_id)
-        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id)))
+        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id), at=at))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -176,6 +177,20 @@ async def test_a_channel_can_be_paused_resumed_cleared_and_looked_at(scene: Scen
     assert "third" in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
     assert "I forgot this channel" in await manage("clear")
     assert "third" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+
+
+async def test_after_a_clear_by_a_clock_that_is_ahead_messages_are_still_remembered(
+    scene: Scene, eager: Settings
+) -> None:
+    history = DiscordHistory(eager)
+    ahead = Memory.open(eager, history=history, clock=lambda: time.time() + 3600)
+    async with ahead as memory, running(scene.server, eager, memory, history):
+        await scene.server.say(scene.general, scene.mark, "first turtle")
+        clear = await scene.server.slash(scene.general, scene.server.world.owner, "memory-channel clear")
+        await scene.server.answered(clear)
+        said = await scene.server.say(scene.general, scene.mark, "second turtle")
+        await scene.server.ask(scene.general, scene.mark, "what did I say about turtles?")
+        assert int(said["id"]) in await memory.known(scene.guild.id, scene.general.id, 10)
 
 
 async def test_why_shows_route_clues_hits_and_time(scene: Scene, bot: Bot) -> None:

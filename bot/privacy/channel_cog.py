@@ -64,7 +64,8 @@ class ChannelPrivacy(commands.Cog):
         await interaction.response.defer(ephemeral=True)
         guild_id, channel_id = _place(interaction)
         status = await self.memory.status(guild_id, channel_id)
-        await self.memory.clear(guild_id, channel_id)
+        # By Discord's clock, like the messages: this machine's may be wrong.
+        await self.memory.clear(guild_id, channel_id, interaction.created_at.timestamp())
         log.info("channel cleared", guild_id=guild_id, channel_id=channel_id)
         await interaction.followup.send(texts.cleared(status.messages), ephemeral=True)
 

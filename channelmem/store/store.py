@@ -124,10 +124,15 @@ class Store:
         """Removes all messages of a channel at once."""
         return await self._clear(guild_id, channel_id, TOMBSTONE_MS)
 
-    async def clear(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> int:
-        """The same for a channel that lives on; back-fill does not bring back what was sent before."""
+    async def clear(
+        self, guild_id: int, channel_id: int, policy: Policy | None = None, *, at: float | None = None
+    ) -> int:
+        """The same for a channel that lives on; back-fill does not bring back what was sent before.
+
+        `at` is the moment by the clock that also dates the messages: by a clock that is ahead, later ones would be
+        refused. None: by our own clock."""
         limits = (policy or self.buckets.policy).limits
-        return await self._clear(guild_id, channel_id, int(limits.archive_s * 1000))
+        return await self._clear(guild_id, channel_id, int(limits.archive_s * 1000), at)
 
     async def delete_guild(self, guild_id: int) -> int:
         """Removes all channels of a guild at once."""
@@ -155,9 +160,10 @@ class Store:
         flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
-    async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
+    async def _clear(self, guild_id: int, channel_id: int, floor_ms: int, at: float | None = None) -> int:
         # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
-        values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)
+        floor = self.buckets.clock() if at is None else at
+        values = (guild_id, room(guild_id, channel_id), repr(floor), floor_ms)
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:

@@ -114,7 +114,7 @@ class Recorder:
     async def resume(self, guild_id: int, channel_id: int) -> None:
         self._note("resume", guild_id, channel_id)
 
-    async def clear(self, guild_id: int, channel_id: int) -> int:
+    async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
         self._note("clear", guild_id, channel_id)
         return 0
 
