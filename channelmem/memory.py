@@ -274,10 +274,16 @@ class Memory:
         if self._history:
             self._history.hide(author_id, guild_id)
 
-    async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
-        await self._store.consent.opt_in(author_id, guild_id)
-        if self._history:
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
+        """Undoes an opt-out: at once (None), or in the background when what was forgotten is removed (`returning`)."""
+        left = await self._store.consent.opt_in(author_id, guild_id)
+        if self._history and left is None:
             self._history.show(author_id, guild_id)
+        return left
+
+    async def returning(self, author_id: int) -> int | None:
+        """How many messages are left to remove before an opt-in takes effect; None if none waits."""
+        return await self._store.consent.returning(author_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""

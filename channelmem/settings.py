@@ -138,8 +138,11 @@ class Settings(BaseSettings):
     backfill: bool = Field(True, description="Fetch missed messages on start, join and reconnect.")
     backfill_messages: int = Field(200, ge=0, le=10_000, description="Missed messages to fetch per channel, at most.")
     join_notice: bool = Field(True, description="Post a short privacy notice after joining a guild.")
-    cooldown_user_s: float = Field(2, ge=0, description="Minimum seconds between two questions by one person.")
+    cooldown_user_s: float = Field(
+        2, ge=0, description="Minimum seconds between two questions, or the same command, by one person."
+    )
     cooldown_channel_s: float = Field(0.5, ge=0, description="Minimum seconds between two questions in one channel.")
+    cooldown_export_s: float = Field(60, ge=0, description="Minimum seconds between two exports by one person.")
 
     # --- language model (optional) ---
     llm_model: str | None = Field(

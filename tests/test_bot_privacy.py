@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import cast
 
 import discord
@@ -24,11 +25,12 @@ from bot.privacy.texts import (
     RESUMED,
     SERVER_ONLY,
     describe,
+    returning,
 )
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.types import ChannelStatus
+from channelmem.types import ChannelStatus, Message
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -69,6 +71,99 @@ async def test_export_hands_over_ones_own_words_as_a_file(scene: Scene, recordin
     assert slash.ephemeral
     [line] = slash.files["my-messages.jsonl"].decode().splitlines()
     assert json.loads(line)["content"] == "Schildkröten 🐢"
+
+
+async def test_packing_a_large_export_leaves_the_event_loop_free(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed_by: list[threading.Thread] = []
+
+    def pack(data: bytes) -> bytes:
+        packed_by.append(threading.current_thread())
+        return b"packed"
+
+    monkeypatch.setattr("bot.privacy.export.gzip.compress", pack)
+    said = Message(scene.guild.id, scene.general.id, 1, scene.mark.id, "Mark", "turtles " * 2_000_000, 0.0)
+    recorder.messages[1] = said
+    slash = await scene.server.slash(scene.general, scene.mark, "memory export me")
+    await scene.server.answered(slash)
+    assert slash.files == {"my-messages.jsonl.gz": b"packed"}
+    assert packed_by != [threading.main_thread()]
+
+
+async def test_an_export_can_be_had_once_in_a_while(scene: Scene, recorder: Recorder) -> None:
+    slow = Settings(cooldown_user_s=0, cooldown_export_s=60)
+    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+        first = await scene.server.slash(scene.general, scene.mark, "memory export me")
+        assert await scene.server.answered(first) == NOTHING_STORED
+        second = await scene.server.slash(scene.general, scene.mark, "memory export me")
+        assert await scene.server.answered(second) == "You just used this command. Try again in 60 s."
+        assert second.ephemeral
+        others = await scene.server.slash(scene.general, scene.ann, "memory export me")
+        assert await scene.server.answered(others) == NOTHING_STORED
+
+
+@pytest.mark.parametrize("command", ["memory forget me", "memory opt-out", "memory opt-in", "memory-channel status"])
+async def test_every_command_has_a_cool_down_of_its_own(scene: Scene, recorder: Recorder, command: str) -> None:
+    slow = Settings(cooldown_user_s=60)
+    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+        owner = scene.server.world.owner
+        await scene.server.answered(await scene.server.slash(scene.general, owner, command))
+        again = await scene.server.slash(scene.general, owner, command)
+        assert "Try again in 60 s" in await scene.server.answered(again)
+        pause = await scene.server.slash(scene.general, owner, "memory-channel pause")
+        assert await scene.server.answered(pause) == PAUSED
+
+
+@pytest.fixture
+def frequent_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.privacy.returns.EVERY_S", 0.01)
+
+
+@pytest.mark.usefixtures("frequent_progress")
+async def test_an_opt_in_that_waits_for_a_removal_shows_its_progress(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.left = 20_000
+    slash = await scene.server.slash(scene.general, scene.mark, "memory opt-in")
+    assert await scene.server.answered(slash) == returning(20_000)
+    recorder.left = 100
+    await scene.server.until(lambda: slash.text == returning(100))
+    recorder.left = None
+    await scene.server.until(lambda: slash.text == OPTED_IN)
+    assert len(slash.messages) == 1
+
+
+@pytest.mark.usefixtures("frequent_progress")
+@pytest.mark.parametrize("command", ["memory opt-out", "memory forget me"])
+async def test_who_opts_out_again_is_not_told_that_they_are_back(
+    scene: Scene, recording: Bot, recorder: Recorder, command: str
+) -> None:
+    recorder.left = 20_000
+    slash = await scene.server.slash(scene.general, scene.mark, "memory opt-in")
+    await scene.server.answered(slash)
+    await scene.server.answered(await scene.server.slash(scene.general, scene.mark, command))
+    recorder.left = None
+    await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory export me"))
+    assert slash.text == returning(20_000)
+
+
+@pytest.mark.usefixtures("frequent_progress")
+async def test_progress_waits_for_redis_and_ends_with_the_bot(
+    scene: Scene, quick: Settings, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def away(author_id: int) -> int | None:
+        nonlocal looks
+        looks += 1
+        raise RedisUnavailableError("Redis does not answer")
+
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        monkeypatch.setattr(recorder, "returning", away)
+        recorder.left = 5
+        await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory opt-in"))
+        await scene.server.until(lambda: looks > 1)
 
 
 @pytest.mark.parametrize(

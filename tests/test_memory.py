@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import NOW, Clock, FakeEmbedder, OwnServer, make_settings
 from numpy.typing import NDArray
+from waiting import until
 
 import channelmem
 from channelmem import (
@@ -180,6 +181,11 @@ async def test_forgetting_a_person_hides_and_keeps_out_everything_of_theirs(talk
     assert await talk.memory.remember(talk.message(BOB, "another pelican")) is Outcome.IGNORED
     assert [message async for message in talk.memory.export(BOB.id)] == []
     await talk.memory.opt_in(BOB.id)
+
+    async def is_back() -> bool:
+        return await talk.memory.returning(BOB.id) is None
+
+    await until(is_back)
     await talk.say(BOB, "a third pelican")
 
 

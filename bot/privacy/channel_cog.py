@@ -13,6 +13,7 @@ from discord.ext import commands
 from bot.context import BotContext
 from bot.messages.permissions import is_remembered
 from bot.privacy import texts
+from bot.privacy.cooldowns import CommandCooldowns
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +44,11 @@ class ChannelPrivacy(commands.Cog):
 
     def __init__(self, context: BotContext) -> None:
         self.context, self.memory = context, context.memory
+        self._cooldowns = CommandCooldowns(context.settings)
+
+    async def interaction_check(self, interaction: discord.Interaction) -> bool:
+        self._cooldowns.check(interaction)
+        return True
 
     @channel_.command(name="pause", description="Stop remembering new messages in this channel")
     @app_commands.check(manages_channel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import discord
@@ -12,7 +13,9 @@ from discord.ext import commands
 from bot.asking.traces import Traces
 from bot.context import BotContext
 from bot.privacy import texts
+from bot.privacy.cooldowns import CommandCooldowns
 from bot.privacy.export import fit, to_line
+from bot.privacy.returns import Returns
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +27,14 @@ class Privacy(commands.Cog):
 
     def __init__(self, context: BotContext, traces: Traces) -> None:
         self.context, self.traces, self.memory = context, traces, context.memory
+        self._cooldowns, self._returns = CommandCooldowns(context.settings), Returns(context.memory)
+
+    async def interaction_check(self, interaction: discord.Interaction) -> bool:
+        self._cooldowns.check(interaction)
+        return True
+
+    async def cog_unload(self) -> None:
+        await self._returns.stop_all()
 
     @forget_.command(name="me", description="Make me forget everything you wrote")
     async def forget_me(self, interaction: discord.Interaction) -> None:
@@ -43,12 +54,16 @@ class Privacy(commands.Cog):
     def _forget_cached(self, user_id: int) -> None:
         self.context.history.delete_author(user_id)
         self.traces.drop_person(user_id)
+        self._returns.stop(user_id)
 
     @memory_.command(name="opt-in", description="Let me remember what you write again")
     async def opt_in(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
-        await self.memory.opt_in(interaction.user.id)
-        await interaction.followup.send(texts.OPTED_IN, ephemeral=True)
+        left = await self.memory.opt_in(interaction.user.id)
+        text = texts.OPTED_IN if left is None else texts.returning(left)
+        reply = await interaction.followup.send(text, ephemeral=True, wait=True)
+        if left is not None:
+            self._returns.watch(interaction.user.id, reply)
 
     @export_.command(name="me", description="Get everything I remember of what you wrote, as a file")
     async def export_me(self, interaction: discord.Interaction) -> None:
@@ -57,7 +72,7 @@ class Privacy(commands.Cog):
         if not lines:
             await interaction.followup.send(texts.NOTHING_STORED, ephemeral=True)
             return
-        name, data, remark = fit(lines, interaction.filesize_limit)
+        name, data, remark = await asyncio.to_thread(fit, lines, interaction.filesize_limit)
         file = discord.File(io.BytesIO(data), filename=name)
         await interaction.followup.send(texts.exported(len(lines)) + remark, file=file, ephemeral=True)
 

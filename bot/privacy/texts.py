@@ -17,6 +17,11 @@ OPTED_OUT = (
     "`/memory forget me` deletes that too; `/memory opt-in` undoes this."
 )
 OPTED_IN = "From now on I remember what you write, as I do for everyone."
+RETURNING = (
+    "You're opted in again, but I'm still deleting what you asked me to forget ({left} to go). "
+    "Once that's done, I'll remember what you write."
+)
+COOLING_DOWN = "You just used this command. Try again in {seconds} s."
 PAUSED = "I won't remember anything new in this channel until `/memory-channel resume`. I keep what I already know."
 RESUMED = "I remember this channel again."
 NOTHING_STORED = "I don't have anything you wrote."
@@ -35,6 +40,10 @@ NOTICE = (
 def notice(lifetime_s: float) -> str:
     days = lifetime_s / 86_400
     return NOTICE.format(kept=f"Messages are kept for {days:g} day{'' if days == 1 else 's'}.")
+
+
+def returning(left: int) -> str:
+    return RETURNING.format(left=_messages(left))
 
 
 def exported(count: int) -> str:

@@ -29,6 +29,7 @@ KEYS = {
     "policy": "policy",  # HASH   <room>:paused, <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
+    "returning": "returning",  # SET    <author> or <guild>:<author>: the opt-out ends when their removal is done
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex

@@ -20,6 +20,10 @@ PARTS = {
     "view": ("rules", "read"),
     "find": ("rules", "read"),
     "around": ("rules", "read"),
+    "forget": ("jobs",),
+    "forgotten": ("jobs",),
+    "opt_in": ("jobs",),
+    "returning": ("jobs",),
 }
 """What scripts build on beyond `common`."""
 

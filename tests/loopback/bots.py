@@ -36,7 +36,12 @@ DEADLINES = (
 def unhurried(settings: Settings) -> Settings:
     """Nobody has to wait between two questions, and an answer waits for the embeddings that it needs."""
     return settings.model_copy(
-        update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0, "pending_wait_ms": PATIENCE_S * 1000}
+        update={
+            "cooldown_user_s": 0.0,
+            "cooldown_channel_s": 0.0,
+            "cooldown_export_s": 0.0,
+            "pending_wait_ms": PATIENCE_S * 1000,
+        }
     )
 
 

@@ -1,4 +1,5 @@
--- Finishes a forget job: the author leaves the rosters. ARGV: '<guild or *>:<author>'.
+-- Finishes a forget job: the author leaves the rosters and, if they want that and nothing else of theirs is being
+-- removed, is opted in again. ARGV: '<guild or *>:<author>'.
 -- Another process may have finished it already, and the author may be back by now.
 
 if redis.call('SREM', FORGETTING, ARGV[1]) == 0 then return 0 end
@@ -6,5 +7,11 @@ local guild, author = string.match(ARGV[1], '^([%d*]+):(%d+)$')
 local guilds = guild == '*' and redis.call('SMEMBERS', GUILDS) or { guild }
 for _, one in ipairs(guilds) do
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. one)) do redis.call('HDEL', PEOPLE .. channel, author) end
+end
+if #jobs_of(author) == 0 then
+  for _, member in ipairs(wishes_of(author)) do
+    redis.call('SREM', OPTOUT, member)
+    redis.call('SREM', RETURNING, member)
+  end
 end
 return 1
