@@ -12,7 +12,7 @@ from dataclasses import replace
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.store.store import Store
-from channelmem.types import History, Message, Past, Question
+from channelmem.types import History, Message, Past, Person, Question
 
 
 class FilteredHistory(History):
@@ -45,6 +45,12 @@ class FilteredHistory(History):
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return self._history.jump_url(guild_id, channel_id, message_id)
+
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        find = getattr(self._history, "find_members", None)  # an adapter may have no such method
+        found: tuple[Person, ...] = await find(guild_id, prefix) if find else ()
+        hidden = await self._hidden(guild_id, {person.id for person in found})
+        return tuple(person for person in found if person.id not in hidden)
 
     async def _hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
         try:

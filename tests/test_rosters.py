@@ -6,7 +6,7 @@ from channelmem.policy import Policy
 from channelmem.rosters import Rosters
 from channelmem.settings import Settings
 from channelmem.store.store import Store
-from channelmem.types import Message, Past, Person, Question
+from channelmem.types import History, Message, Past, Person, Question
 
 ZOE = Person(9, "Zoe")
 POLICY = Policy.of_settings(Settings())
@@ -68,7 +68,7 @@ async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> Non
     assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
-class Platform:
+class Platform(History):
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         return Past((message(1, author_id=9, author="Zoe"),))
 

@@ -16,11 +16,11 @@ import discord
 from bot.history.recent import RecentMessages
 from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
 from bot.messages.convert import to_message
-from bot.messages.members import fetch_members
+from bot.messages.members import MemberSearch, fetch_members
 from bot.messages.permissions import can_read
 from channelmem.commands import is_command
 from channelmem.settings import Settings
-from channelmem.types import Message, Past, Question
+from channelmem.types import Message, Past, Person, Question
 
 PAGE_SIZE = 100
 CACHE_S = 5.0
@@ -42,6 +42,7 @@ class DiscordHistory:
         self._clock = clock
         self._client: discord.Client | None = None
         self._cache: dict[int, RecentMessages] = {}
+        self.members = MemberSearch()
 
     def attach(self, client: discord.Client) -> None:
         """Memory needs its history before the client exists, so the client arrives later."""
@@ -66,6 +67,10 @@ class DiscordHistory:
             return None
         return to_message(found, self._me())
 
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        guild = self._client.get_guild(guild_id) if self._client else None
+        return await self.members.find(guild, prefix) if guild else ()
+
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
 
@@ -84,6 +89,7 @@ class DiscordHistory:
 
     def delete_author(self, author_id: int) -> None:
         """Somebody asked to be forgotten."""
+        self.members.clear()
         for recent in self._cache.values():
             recent.delete_author(author_id)
 
