@@ -175,7 +175,7 @@ class Memory:
         return Scene(
             asker=Person(question.asker_id, question.asker),
             bot=question.bot,
-            roster=people.roster,
+            roster=people.roster_of(question.mentions),
             now=question.ts,
             mentions=question.mentions,
             tz=policy.tz.key,

@@ -38,7 +38,8 @@ class QuestionBuilder:
             text=text.replace(ISOLATE, "").strip(),
             ts=message.created_at.timestamp(),
             reply_to=replied_to(message),
-            mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id),
+            # Discord also lists whom the message replies to.
+            mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id and p.id in message.raw_mentions),
             bot=self._bot_person(message.guild),
             is_dm=message.guild is None,
             joined_ts=_joined_ts(author),
