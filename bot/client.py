@@ -22,6 +22,7 @@ from bot.history.discord_history import DiscordHistory
 from bot.listening.cog import Listening
 from bot.ops.metrics import Metrics
 from bot.ops.status_server import StatusServer
+from bot.privacy.channel_cog import ChannelPrivacy
 from bot.privacy.cog import Privacy
 from bot.redacting.cog import Redacting
 from channelmem.errors import ConfigError, RedisUnavailableError
@@ -90,8 +91,9 @@ class Bot(commands.AutoShardedBot):
         return self.user
 
     async def setup_hook(self) -> None:
+        privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
         redacting = Redacting(self, self._listening.until_stored)
-        for cog in (self._listening, self._asking, Privacy(self, self.traces), Backfill(self, self.gaps), redacting):
+        for cog in (self._listening, self._asking, *privacy, Backfill(self, self.gaps), redacting):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:

@@ -10,12 +10,13 @@ from typing import Protocol
 import discord
 
 from bot.history.discord_history import DiscordHistory
+from bot.messages.channels import Fetcher
 from bot.ops.metrics import Metrics
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 
-class BotContext(Protocol):
+class BotContext(Fetcher, Protocol):
     settings: Settings
     memory: Memory
     history: DiscordHistory

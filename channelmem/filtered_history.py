@@ -14,7 +14,7 @@ from dataclasses import replace
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.store.decisions import Decisions
-from channelmem.types import History, Message, Past, Question
+from channelmem.types import History, Message, Past, Person, Question
 
 UNDECIDED = "I can't check who opted out right now, so I don't quote this channel's history."
 
@@ -50,3 +50,12 @@ class FilteredHistory(History):
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return self._history.jump_url(guild_id, channel_id, message_id)
+
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        find = getattr(self._history, "find_members", None)  # an adapter may have no such method
+        found: tuple[Person, ...] = await find(guild_id, prefix) if find else ()
+        try:
+            hidden = await self._decisions.hidden(guild_id, {person.id for person in found})
+        except RedisUnavailableError:
+            return ()
+        return tuple(person for person in found if person.id not in hidden)

@@ -18,7 +18,6 @@ from functools import partial
 from channelmem.context import ContextBuilder
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
-from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
 from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
@@ -31,7 +30,8 @@ from channelmem.rosters import KnownPeople, Rosters
 from channelmem.routing.route import Scene, route
 from channelmem.settings import Settings, load_settings
 from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.search import Query, Search
+from channelmem.store.newest import Newest
+from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.telling.answer import answer_text
 from channelmem.telling.recap import recap_forest
@@ -49,14 +49,11 @@ from channelmem.types import (
     Person,
     Question,
     Route,
-    Source,
     Timing,
 )
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
-LINKED = 50
-"""How many of a channel's newest messages a new one may answer."""
 
 
 class Memory:
@@ -68,7 +65,7 @@ class Memory:
         self._history = past = FilteredHistory(history, store.decisions, self.policy) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         self._search = search = Search(store.buckets)
-        self._linkers = ChannelLinkers(self._newest)
+        self._linkers = ChannelLinkers(Newest(search, self.policy))
         self._rosters = Rosters(store, past, self._linkers.authors)
         self._follow_ups = FollowUps()
         self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups)
@@ -177,7 +174,7 @@ class Memory:
         return Scene(
             asker=Person(question.asker_id, question.asker),
             bot=question.bot,
-            roster=people.roster,
+            roster=people.roster_of(question.mentions),
             now=question.ts,
             mentions=question.mentions,
             tz=policy.tz.key,
@@ -187,15 +184,6 @@ class Memory:
             previous=self._follow_ups.previous(question),
             is_dm=question.is_dm,
         )
-
-    async def _newest(self, guild_id: int, channel_id: int) -> list[Message]:
-        """What a channel's next message may answer; nothing while Redis is unreachable."""
-        limits = self.policy(guild_id, channel_id).limits
-        query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE, limits=limits)
-        try:
-            return await self._search.newest(query)
-        except RedisUnavailableError:
-            return []
 
     def _jump_url(self, message: Message) -> str:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
@@ -285,8 +273,13 @@ class Memory:
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
 
-    async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
-        await self._store.consent.opt_in(author_id, guild_id)
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
+        """Undoes an opt-out: at once (None), or in the background when what was forgotten is removed (`returning`)."""
+        return await self._store.consent.opt_in(author_id, guild_id)
+
+    async def returning(self, author_id: int) -> int | None:
+        """How many messages are left to remove before an opt-in takes effect; None if none waits."""
+        return await self._store.consent.returning(author_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""
@@ -298,9 +291,10 @@ class Memory:
     async def resume(self, guild_id: int, channel_id: int) -> None:
         await self._store.channels.resume(guild_id, channel_id)
 
-    async def clear(self, guild_id: int, channel_id: int) -> int:
+    async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
+        """Forgets what was said in a channel up to now, or up to `at` by the clock that dates its messages."""
         drop = partial(self._local.drop_channel, guild_id, channel_id)
-        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id)))
+        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id), at=at))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))

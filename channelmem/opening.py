@@ -45,6 +45,7 @@ async def opened(
             await asyncio.to_thread(check_server, url, timeout_s=settings.redis_timeout_s)
         store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
         stack.push_async_callback(store.close)
+        await store.decisions.sync()  # from the first moment on, Redis may go away
         await stack.enter_async_context(_beside(store.decisions.keep_synced()))
         if settings.embed_in_process:
             await stack.enter_async_context(_embedding(Worker(store, model)))

@@ -18,6 +18,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, Validation
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from channelmem.commands import NAMES, PREFIXES
 from channelmem.errors import ConfigError
 
 PREFIX = "CHANNELMEM_"
@@ -125,7 +126,12 @@ class Settings(BaseSettings):
     )
     channels_allow: Ids = Field((), description="Remember only these channel ids (comma-separated).")
     channels_block: Ids = Field((), description="Never remember these channel ids (comma-separated).")
-    command_prefixes: str = Field("! / . ? $", description="Messages that start with one of these count as commands.")
+    command_prefixes: str = Field(
+        PREFIXES, description="A message that starts with one of these and the name of a command is not remembered."
+    )
+    command_names: str = Field(
+        NAMES, description="Names of commands, as in !play. A / needs no known name; * does the same for all prefixes."
+    )
     cross_channel: bool = Field(
         False, description="Let questions search other channels that both the asker and the bot can read."
     )
@@ -136,8 +142,11 @@ class Settings(BaseSettings):
         description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten.",
     )
     join_notice: bool = Field(True, description="Post a short privacy notice after joining a guild.")
-    cooldown_user_s: float = Field(2, ge=0, description="Minimum seconds between two questions by one person.")
+    cooldown_user_s: float = Field(
+        2, ge=0, description="Minimum seconds between two questions, or the same command, by one person."
+    )
     cooldown_channel_s: float = Field(0.5, ge=0, description="Minimum seconds between two questions in one channel.")
+    cooldown_export_s: float = Field(60, ge=0, description="Minimum seconds between two exports by one person.")
 
     # --- language model (optional) ---
     llm_model: str | None = Field(

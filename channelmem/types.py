@@ -313,3 +313,8 @@ class History(Protocol):
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         """A link that opens the message; empty if the platform has none."""
+
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        """A few people whose name begins like this, even if they never spoke; optional, and never raises."""
+        del guild_id, prefix
+        return ()

@@ -90,6 +90,7 @@ async def test_what_was_said_before_a_forget_me_stays_out(
         await say_and_wait(memory, scene, SECRET)
         await memory.forget(scene.mark.id)
         await memory.opt_in(scene.mark.id)
+        await memory._store.swept()  # then the opt-in takes effect
         await say_and_wait(memory, scene, "said later")
         await lose_what_is_stored(memory, scene)
     assert await after_a_restart(scene, settings, fake_embedder) == ["said later", "said while the bot was away"]

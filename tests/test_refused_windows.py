@@ -40,6 +40,7 @@ async def refused_for_a_minute(store: Store, clock: Clock, steps: tuple[Step, St
     await begin(store)
     clock.now += 60
     await end(store)
+    await store.swept()  # an opt-in takes effect when what was to be forgotten is gone
     clock.now += 60
 
 

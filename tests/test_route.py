@@ -331,3 +331,8 @@ def test_less_common_ways_to_ask_for_the_talk_are_the_channels(text: str) -> Non
 )
 def test_what_only_sounds_like_the_talk_of_the_channel_is_none(text: str) -> None:
     assert ask(text).kind is Kind.NONE
+
+
+@pytest.mark.parametrize(("text", "kind"), [("!play something", Kind.NONE), ("$AAPL: what did bob say?", Kind.CHANNEL)])
+def test_a_command_is_no_question_and_a_ticker_no_command(text: str, kind: Kind) -> None:
+    assert ask(text).kind is kind

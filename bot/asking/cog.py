@@ -23,8 +23,8 @@ from bot.asking.refusals import DIRECT_MESSAGE, refusal
 from bot.asking.traces import Trace, Traces, explain, trace_of
 from bot.context import BotContext
 from bot.errors import FAILED
+from bot.messages.channels import MESSAGE_CHANNELS, resolve
 from bot.messages.convert import is_addressed
-from bot.messages.permissions import MESSAGE_CHANNELS
 from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.types import Answer, Origin, Question
 
@@ -122,7 +122,7 @@ class Asking(commands.Cog):
     # --- the one way to answer ---
 
     async def answer(self, request: Request) -> None:
-        if refused := self._refusal(request):
+        if refused := await self._refusal(request):
             await request.delivery.send(refused)
             return
         drops = self.traces.drops
@@ -133,10 +133,12 @@ class Asking(commands.Cog):
             await self._deliver(request, answer)
         _log_answer(request.question, answer)
 
-    def _refusal(self, request: Request) -> str:
-        if request.question.is_dm:
+    async def _refusal(self, request: Request) -> str:
+        question = request.question
+        if question.is_dm:
             return "" if self._responder is not None else DIRECT_MESSAGE
-        return refusal(request.question, request.channel, request.asker, self.context.settings)
+        channel = await resolve(self.context, request.channel, question.channel_id) or request.channel
+        return refusal(question, channel, request.asker, self.context.settings)
 
     async def _look_up(self, request: Request) -> Answer:
         await self._until_stored(request.question.channel_id)

@@ -28,7 +28,8 @@ from bot.backfill.pages import PAGE_SIZE, Page, convert, fetch_page
 from bot.backfill.reconcile import Reconciler, StoredRevisions
 from bot.backfill.session_gaps import SessionGaps
 from bot.context import BotContext
-from bot.messages.permissions import MessageChannel, can_read, is_remembered, message_channels
+from bot.messages.channels import MessageChannel
+from bot.messages.permissions import can_read, is_remembered, message_channels
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 
 PARALLEL_CHANNELS = 2

@@ -14,8 +14,9 @@ from discord.ext import commands
 from bot.asking.own_answers import OwnAnswers
 from bot.backfill.session_gaps import SessionGaps
 from bot.context import BotContext
-from bot.messages.convert import is_command, to_message
+from bot.messages.convert import to_message
 from bot.messages.permissions import is_remembered
+from channelmem.commands import is_command
 from channelmem.types import Message, Outcome
 
 UNTIL_STORED_S = 1.0
@@ -36,9 +37,12 @@ class Listening(commands.Cog):
         if not is_remembered(message.channel, self.settings):
             return None
         converted = to_message(message, self.context.me)
-        if converted is None or (not converted.own and is_command(converted.content, self.settings.command_prefixes)):
+        if converted is None or (not converted.own and self._is_command(converted.content)):
             return None
         return converted if converted.content else None
+
+    def _is_command(self, content: str) -> bool:
+        return is_command(content, self.settings.command_prefixes, self.settings.command_names)
 
     @commands.Cog.listener()
     async def on_shard_connect(self, shard_id: int) -> None:

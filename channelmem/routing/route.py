@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from channelmem.commands import is_command
 from channelmem.routing.clauses import Finding
 from channelmem.routing.clues import Judged, judge
 from channelmem.routing.followup import filled, follow, leans, means_that, only
@@ -36,7 +37,6 @@ _ANYBODY = frozenset("gotH")
 # With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
-_COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
 
 
 def should_skip(text: str) -> bool:
@@ -50,7 +50,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return _none("a direct message has no channel around it")
     if force is Kind.NONE or should_skip(text):
         return _none("the 🚫 flag asks for an answer in isolation")
-    if _COMMAND.match(text):
+    if is_command(text):
         return _none("a command")
     tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
     if force is None and ":" in text and has_payload(tokens):

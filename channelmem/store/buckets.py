@@ -103,6 +103,10 @@ class Buckets:
         """The keys of the guild's bucket."""
         return self._keys[self.bucket(guild_id)]
 
+    def moment(self) -> list[str]:
+        """The time of a decision, and how long its refused window is kept: back-fill reaches no further."""
+        return [repr(self.clock()), repr(self.policy.limits.archive_s)]
+
     async def ready(self, bucket: int) -> Bucket:
         """The bucket, created before its first use."""
         if bucket not in self._ready:

@@ -39,8 +39,7 @@ class Decisions:
 
     async def write(self, kind: str, name: str, buckets: Iterable[int]) -> None:
         """One decision (decide.lua), in one round trip; it takes effect even in a full Redis."""
-        keep_s = self._buckets.policy.limits.archive_s  # back-fill reaches no further
-        arguments = [repr(self._buckets.clock()), repr(keep_s), kind, name]
+        arguments = [*self._buckets.moment(), kind, name]
         await run_in_all(self._buckets.redis, "decide", map(self._buckets.keys, buckets), arguments)
 
     async def allowed(self, guild_id: int, channel_id: int, messages: Collection[Message]) -> list[Message]:
@@ -48,17 +47,28 @@ class Decisions:
         if not messages:
             return []
         place = room(guild_id, channel_id)
-        people = list(dict.fromkeys(name for one in messages for name in _names(guild_id, one.author_id)))
+        recorded = await self._recorded(guild_id, place, {one.author_id for one in messages})
+        if place in self._cleared:
+            _add(recorded, place, [self._cleared[place]])
+        return [one for one in messages if _is_allowed(one, recorded)]
+
+    async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
+        """Those of these people who opted out."""
+        if not author_ids:
+            return set()
+        recorded = await self._recorded(guild_id, room(guild_id, 0), author_ids)  # of no room
+        return {one for one in author_ids if not recorded.hidden.isdisjoint(_names(guild_id, one))}
+
+    async def _recorded(self, guild_id: int, place: str, author_ids: Iterable[int]) -> Recorded:
+        """What Redis knows about a room and people, or else the copy."""
+        people = [name for author_id in author_ids for name in _names(guild_id, author_id)]
         try:
-            recorded = await self._read(guild_id, place, people)
+            return await self._read(guild_id, place, people)
         except RedisUnavailableError:
             copied = await asyncio.to_thread(self._copy.of, [place, *people])
             if copied is None:
                 raise
-            recorded = copied
-        if place in self._cleared:
-            _add(recorded, place, [self._cleared[place]])
-        return [one for one in messages if _is_allowed(one, recorded)]
+            return copied
 
     async def _read(self, guild_id: int, place: str, people: list[str]) -> Recorded:
         keys = self._buckets.guild_keys(guild_id)

@@ -36,6 +36,7 @@ KEYS = {
     "refused": "refused",  # HASH   room, <author> or <guild>:<author> -> windows in which nothing may be stored
     "redact": "redact",  # ZSET   <room>:<id> -> ts of answers to be replaced on the platform; expires
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
+    "returning": "returning",  # SET    <author> or <guild>:<author>: the opt-out ends when their removal is done
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex

@@ -16,12 +16,16 @@ from channelmem.store.keys import lua_names
 PARTS = {
     "apply": ("rules", "attachments", "refused", "making"),
     "make": ("rules", "making"),
-    "decide": ("refused",),
+    "decide": ("refused", "deciding"),
     "enrich": ("rules", "attachments"),
     "archive": ("rules",),
     "view": ("rules", "read"),
     "find": ("rules", "read"),
     "around": ("rules", "read"),
+    "forget": ("jobs",),
+    "forgotten": ("jobs", "refused"),
+    "opt_in": ("jobs", "refused"),
+    "returning": ("jobs",),
 }
 """What scripts build on beyond `common` and `derived`."""
 

@@ -127,13 +127,18 @@ class Store:
         """Removes all messages of a channel at once."""
         return await self._removed([self._clear(guild_id, channel_id, self.buckets.clock(), TOMBSTONE_MS)])
 
-    async def clear(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> int:
-        """The same for a channel that lives on; nothing sent before is stored or shown again, from any source."""
+    async def clear(
+        self, guild_id: int, channel_id: int, policy: Policy | None = None, *, at: float | None = None
+    ) -> int:
+        """The same for a channel that lives on; nothing sent before is stored or shown again, from any source.
+
+        `at` is the moment by the clock that also dates the messages: by a clock that is ahead, later ones would be
+        refused. None: by our own clock."""
         limits = (policy or self.buckets.policy).limits
         # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
-        now = self.buckets.clock()
-        clear = self._clear(guild_id, channel_id, now, int(limits.archive_s * 1000), lives_on=1)
-        await self.decisions.close(guild_id, channel_id, Window(end=now))
+        floor = self.buckets.clock() if at is None else at
+        clear = self._clear(guild_id, channel_id, floor, int(limits.archive_s * 1000), lives_on=1)
+        await self.decisions.close(guild_id, channel_id, Window(end=floor))
         removed = await self._removed([clear])
         await self.decisions.sync()
         return removed
