@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     )
     key_prefix: str = Field("cm", pattern=r"^[A-Za-z0-9_.-]+$", description="Prefix of every Redis key.")
     buckets: int = Field(1, ge=1, le=4096, description="Number of index shards; a single Redis needs only one.")
-    redis_timeout_s: float = Field(2.0, gt=0, description="Timeout of one Redis command, in seconds.")
+    redis_timeout_s: float = Field(1.0, gt=0, description="Timeout of one Redis command, in seconds.")
     data_dir: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("channelmem"),
         description="Directory for the embedded server's data.",

@@ -10,7 +10,7 @@ from typing import Any
 
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.connection import answered, reads, write_even_if_full
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import room
 from channelmem.store.sweep import Sweeper
@@ -58,6 +58,7 @@ class ChannelState:
         oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
         return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
 
+    @reads
     async def roster(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> list[RosterEntry]:
         """People known in the channel, the latest speaker first; leaves out those whose messages have all expired."""
         keys = self._buckets.guild_keys(guild_id)

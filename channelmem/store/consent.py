@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.connection import answered, reads, write_even_if_full
 from channelmem.store.documents import from_row
 from channelmem.store.schema import FIELDS
 from channelmem.store.sweep import Sweeper
@@ -39,6 +39,7 @@ class Consent:
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
         return any(await answered(self._buckets.redis.smismember(keys.one("optout"), names)))
 
+    @reads
     async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
         """Which of these authors must not be shown in the guild."""
         if not author_ids:

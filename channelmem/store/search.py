@@ -20,7 +20,7 @@ from redis.exceptions import ResponseError
 
 from channelmem.policy import Limits
 from channelmem.store.buckets import VERSION, Bucket, Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.store.documents import clean, from_row, pack_limits, to_message
 from channelmem.store.keys import padded, room
 from channelmem.store.schema import FIELDS
@@ -114,6 +114,7 @@ class Search:
         self._sorts = True
         """Whether this Redis allows SORT to read documents; the first view finds out."""
 
+    @reads
     async def newest(self, query: Query) -> list[Message]:
         """Newest first; no vector is involved."""
         if self._is_small(query):
@@ -129,6 +130,7 @@ class Search:
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
+    @reads
     async def nearest(self, query: Query) -> SearchResult:
         """By vector, by words, or both, in one round trip."""
         if (view := await self.view(query)) is not None:
@@ -145,6 +147,7 @@ class Search:
             _counts(query, counts),
         )
 
+    @reads
     async def view(self, query: Query) -> BufferView | None:
         """The whole buffer view, in one round trip and without the index; None if it is too large for that."""
         if not self._is_small(query):
@@ -156,6 +159,7 @@ class Search:
         messages = [to_message(query.guild_id, channel, id_, row[1:-1]) for channel, _, id_, row in rows]
         return BufferView(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
 
+    @reads
     async def around(
         self,
         guild_id: int,
