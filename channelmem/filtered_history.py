@@ -12,7 +12,7 @@ from dataclasses import replace
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.store.store import Store
-from channelmem.types import History, Message, Past, Question
+from channelmem.types import LAST_TS, History, Message, Past, Question
 
 
 class FilteredHistory(History):
@@ -29,8 +29,9 @@ class FilteredHistory(History):
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         past = await self._history.fetch(question, limit, max_age_s)
-        hidden = await self._hidden(question.guild_id, {message.author_id for message in past.messages})
-        shown = (self._cut(one) for one in past.messages if one.author_id not in hidden)
+        valid = [one for one in past.messages if 0 <= one.ts <= LAST_TS]  # as for messages to remember
+        hidden = await self._hidden(question.guild_id, {message.author_id for message in valid})
+        shown = (self._cut(one) for one in valid if one.author_id not in hidden)
         return replace(past, messages=tuple(shown))
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:

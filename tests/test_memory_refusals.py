@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
 from refusals import busy, disk_full
-from waiting import LIMIT_S
+from waiting import LIMIT_S, until
 
+from bot.errors import command_sentence
+from channelmem.errors import DecisionDelayedError
 from channelmem.memory import Memory
 from channelmem.recalling.recall import OUTDATED
 from channelmem.settings import Settings
 from channelmem.store import outbox
+from channelmem.store.connection import connect
 from channelmem.store.keys import keys_of, room
 from channelmem.types import Answer, Outcome, Question, Source
 
@@ -97,3 +101,101 @@ async def test_an_index_that_was_rebuilt_for_another_model_is_an_answer_that_say
         await client.hset(meta, mapping={"model": "another", "version": 2})
     answer = await ask(memory, "what did Ann say about turtles last week?")
     assert [one.problem for one in answer.tried if one.source is Source.ARCHIVE] == [OUTDATED]
+
+
+# --- what people decide while Redis cannot take it ---
+
+DECISIONS: dict[str, Callable[[Memory], Awaitable[None]]] = {
+    "an opt-out": lambda memory: memory.opt_out(5),
+    "an opt-out of one guild": lambda memory: memory.opt_out(5, GUILD),
+    "forget me": lambda memory: memory.forget(5),
+    "forget me in one guild": lambda memory: memory.forget(5, GUILD),
+}
+REFUSALS: dict[str, tuple[Callable[[OwnServer], AbstractAsyncContextManager[None]], str]] = {
+    "a full disk": (disk_full, "cannot write to its disk"),
+    "a busy server": (busy, "can't reach my storage"),
+}
+
+
+async def delivered(memory: Memory) -> bool:
+    return not memory._store.buckets.undelivered
+
+
+@pytest.mark.parametrize(("refuse", "why"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("decide", DECISIONS.values(), ids=DECISIONS)
+async def test_a_decision_that_redis_cannot_take_is_told_holds_here_at_once_and_is_delivered(
+    memory: Memory,
+    own_server: OwnServer,
+    decide: Callable[[Memory], Awaitable[None]],
+    refuse: Callable[[OwnServer], AbstractAsyncContextManager[None]],
+    why: str,
+) -> None:
+    async with refuse(own_server):
+        with pytest.raises(DecisionDelayedError, match=why) as told:
+            await decide(memory)
+        assert "save it as soon as I can" in command_sentence(told.value, "1f")
+        assert not (await ask(memory)).found
+        assert await memory.remember(message(9)) is Outcome.IGNORED
+    await until(lambda: delivered(memory))
+    assert await memory._store.consent.opted_out(5, GUILD)
+    assert not (await ask(memory)).found
+    assert await memory.flush(LIMIT_S)
+
+
+async def test_a_delayed_forget_me_removes_everything_in_the_end(memory: Memory, own_server: OwnServer) -> None:
+    async with disk_full(own_server):
+        with pytest.raises(DecisionDelayedError):
+            await memory.forget(5)
+    await until(lambda: delivered(memory))
+    await memory._store.swept()
+    assert [one async for one in memory.export(5)] == []
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+async def test_who_waits_to_be_forgotten_is_in_no_answer(memory: Memory, own_server: OwnServer, text: str) -> None:
+    await memory.remember(message(5, "zebras are fast", author_id=6, author="Cid"))
+    async with disk_full(own_server):
+        with pytest.raises(DecisionDelayedError):
+            await memory.forget(5)
+        answer = await ask(memory, text)
+        assert "turtles are slow" not in answer.text
+        assert "turtles are slow" not in await memory.context(
+            Question(GUILD, CHANNEL, 99, 7, "Bob", text, Clock().now), answer
+        )
+
+
+async def test_an_opt_in_waits_until_the_opt_out_before_it_is_delivered(memory: Memory, own_server: OwnServer) -> None:
+    async with disk_full(own_server):
+        with pytest.raises(DecisionDelayedError):
+            await memory.opt_out(5)
+        with pytest.raises(DecisionDelayedError, match="try again in a minute"):
+            await memory.opt_in(5)
+    await until(lambda: delivered(memory))
+    await memory.opt_in(5)
+    assert (await ask(memory)).found
+
+
+async def test_a_decision_in_many_buckets_is_delivered_to_all(
+    own_server: OwnServer, alone: Settings, clock: Clock
+) -> None:
+    settings = alone.model_copy(update={"buckets": 3})
+    guilds = [number << 22 for number in range(1, 4)]
+    async with Memory.open(settings, clock=clock, embedder=FakeEmbedder()) as memory:
+        await memory.remember_many([message(number, guild_id=guild) for number, guild in enumerate(guilds, 1)])
+        async with disk_full(own_server):
+            with pytest.raises(DecisionDelayedError):
+                await memory.forget(5)
+        await until(lambda: delivered(memory))
+        assert [await memory._store.consent.opted_out(5, guild) for guild in guilds] == [True] * 3
+
+
+async def test_a_decision_that_ends_with_the_process_is_logged(
+    own_server: OwnServer, alone: Settings, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_store(connect(own_server.url, alone), alone, clock)
+    async with disk_full(own_server):
+        with pytest.raises(DecisionDelayedError):
+            await store.consent.opt_out(5)
+        await store.close(wait_s=0.1)
+    assert "1 opt-outs never reached Redis" in caplog.text
+    await store.buckets.redis.aclose()

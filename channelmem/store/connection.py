@@ -45,6 +45,7 @@ _TEMPORARY_CODE = re.compile(
     _BEFORE_CODE + r"(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
 )
 _FULL_CODE = re.compile(_BEFORE_CODE + r"OOM\b")
+_UNWRITABLE_CODE = re.compile(_BEFORE_CODE + r"MISCONF\b")
 
 # A full Redis lets a script finish if its first write needs no memory, such as unlinking a key that does not exist.
 _WRITE_EVEN_IF_FULL = "redis.call('UNLINK', KEYS[1] .. ':none') return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
@@ -117,6 +118,11 @@ async def write_even_if_full(redis: Redis, keys: Iterable[str], name: str, *valu
 def is_temporary(error: BaseException) -> bool:
     """Whether waiting may help: Redis is unreachable, or rejects every write for now (out of memory, a replica)."""
     return isinstance(error, (RedisUnavailableError, *_TEMPORARY)) or bool(_TEMPORARY_CODE.search(str(error)))
+
+
+def is_unwritable(error: BaseException | None) -> bool:
+    """Whether Redis cannot write to its disk, even if a RedisUnavailableError wraps that."""
+    return error is not None and (bool(_UNWRITABLE_CODE.search(str(error))) or is_unwritable(error.__cause__))
 
 
 def is_full(error: BaseException | None) -> bool:

@@ -203,7 +203,16 @@ local function leave(guild, at)
   return count
 end
 
-local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave }
+-- What a person decided while Redis could not take it; `job` is empty unless they want to be forgotten.
+local function optout(member, job)
+  redis.call('UNLINK', OPTOUT .. ':none')
+  redis.call('SADD', OPTOUT, member)
+  if job ~= '' then redis.call('SADD', FORGETTING, job) end
+  optouts = true
+  return 1
+end
+
+local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave, optout = optout }
 local results = { redis.call('EXISTS', META), 0 }
 local at = 3
 while at <= #ARGV do
