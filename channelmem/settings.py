@@ -51,7 +51,12 @@ class Settings(BaseSettings):
         default_factory=lambda: platformdirs.user_cache_path("channelmem"),
         description="Directory for exported models.",
     )
-    embedded_port: int = Field(0, ge=0, le=65535, description="Port of the embedded server; 0 picks a free one.")
+    embedded_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Loopback port of the embedded server; 0 opens one only when `channelmem redis url` asks for it.",
+    )
     embedded_grace_s: float = Field(
         2.0, ge=0, description="Seconds the embedded server keeps running after its last user leaves."
     )
