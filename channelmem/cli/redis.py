@@ -23,6 +23,7 @@ from channelmem.server import lease as server
 from channelmem.server.find import redis_cli
 from channelmem.server.loopback import open_port, port_url
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import json_text, visible
 
 HELP = """Run and inspect the embedded Redis server.
 
@@ -190,7 +191,7 @@ def _port(running: server.Server) -> int:
 
 def _shown(value: object) -> str:
     if isinstance(value, list):
-        return "; ".join(f"{user['pid']} {user['command']}" for user in value) or "none"
+        return visible("; ".join(f"{user['pid']} {user['command']}" for user in value)) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -247,7 +248,7 @@ def _say(client: redis.Redis, words: list[str]) -> int:
     try:
         print(_formatted(_reply(client, words)))
     except redis.RedisError as error:  # rejected, or the server went away while the prompt was open
-        print(f"(error) {error}")
+        print(f"(error) {visible(str(error))}")
         return 1
     return 0
 
@@ -268,7 +269,7 @@ def _formatted(reply: object, indent: str = "") -> str:
     if isinstance(reply, int):
         return f"(integer) {reply}"
     if not isinstance(reply, list):
-        return json.dumps(reply, ensure_ascii=False) if indent else str(reply)
+        return json_text(json.dumps(reply, ensure_ascii=False)) if indent else visible(str(reply))
     if not reply:
         return "(empty array)"
     width = len(str(len(reply)))

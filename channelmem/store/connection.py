@@ -17,7 +17,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.secrets import MALFORMED_URL, check_redis_url
 from channelmem.settings import Settings
 from channelmem.store.circuit import CircuitPool
 from channelmem.store.keys import Keys
@@ -53,14 +54,19 @@ _WRITE_EVEN_IF_FULL = "redis.call('UNLINK', KEYS[1] .. ':none') return redis.cal
 
 def connect(url: str, settings: Settings) -> Redis:
     """A client that returns raw replies, bounds every wait and never retries on its own."""
-    pool = CircuitPool.from_url(
-        url,
-        protocol=2,
-        decode_responses=False,
-        socket_timeout=settings.redis_timeout_s,
-        socket_connect_timeout=settings.redis_timeout_s,
-        retry=Retry(NoBackoff(), 0),
-    )
+    try:
+        check_redis_url(url)
+        pool = CircuitPool.from_url(
+            url,
+            protocol=2,
+            decode_responses=False,
+            socket_timeout=settings.redis_timeout_s,
+            socket_connect_timeout=settings.redis_timeout_s,
+            retry=Retry(NoBackoff(), 0),
+        )
+        pool.make_connection()  # type: ignore[no-untyped-call]  # finds options that do not exist, which would fail the first command otherwise
+    except (ValueError, TypeError, redis_errors.RedisError):
+        raise ConfigError(MALFORMED_URL) from None
     client: Redis = Redis.from_pool(pool)
     return client
 
