@@ -51,7 +51,11 @@ class FilteredHistory(History):
         try:
             hidden = await self._store.consent.hidden(guild_id, author_ids)
         except RedisUnavailableError:
-            return {author for author in author_ids if not self._known.isdisjoint([(guild_id, author), (None, author)])}
+            return {author for author in author_ids if self._is_known(guild_id, author)}
         self._known -= {(guild, author) for author in author_ids if author not in hidden for guild in (guild_id, None)}
         self._known |= {(guild_id, author) for author in hidden}
         return hidden
+
+    def _is_known(self, guild_id: int, author: int) -> bool:
+        decided = self._known | self._store.buckets.undelivered.decided
+        return (guild_id, author) in decided or (None, author) in decided

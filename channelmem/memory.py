@@ -265,15 +265,15 @@ class Memory:
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         """Opts a person out and removes everything of theirs; invisible when this returns, or when it raises
-        DecisionDelayedError: then Redis could not take it yet, and it is delivered later."""
+        DecisionDelayedError: then Redis could not write it yet, and it is delivered later."""
+        await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
-        await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
+        await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
         if self._history:
             self._history.hide(author_id, guild_id)
-        await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
         await self._store.consent.opt_in(author_id, guild_id)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
+from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from refusals import busy, disk_full
 from waiting import LIMIT_S, until
 
 from bot.errors import command_sentence
-from channelmem.errors import DecisionDelayedError
+from channelmem.errors import DecisionDelayedError, RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.recalling.recall import OUTDATED
 from channelmem.settings import Settings
 from channelmem.store import outbox
 from channelmem.store.connection import connect
 from channelmem.store.keys import keys_of, room
-from channelmem.types import Answer, Outcome, Question, Source
+from channelmem.types import Answer, Message, Outcome, Past, Question, Source
 
 QUESTIONS = ["what did Ann say about turtles?", "what did Ann just say?", "catch me up", "what did Ann say yesterday?"]
 BROKEN = {
@@ -30,6 +30,19 @@ BROKEN = {
     "the policy": ("policy", ""),
     "the meta key": ("meta", ""),
 }
+
+
+class Platform:
+    """A history that still has everything."""
+
+    async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        return Past((message(1),))
+
+    async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        return None
+
+    def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return ""
 
 
 @pytest.fixture
@@ -111,27 +124,18 @@ DECISIONS: dict[str, Callable[[Memory], Awaitable[None]]] = {
     "forget me": lambda memory: memory.forget(5),
     "forget me in one guild": lambda memory: memory.forget(5, GUILD),
 }
-REFUSALS: dict[str, tuple[Callable[[OwnServer], AbstractAsyncContextManager[None]], str]] = {
-    "a full disk": (disk_full, "cannot write to its disk"),
-    "a busy server": (busy, "can't reach my storage"),
-}
 
 
 async def delivered(memory: Memory) -> bool:
     return not memory._store.buckets.undelivered
 
 
-@pytest.mark.parametrize(("refuse", "why"), REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("decide", DECISIONS.values(), ids=DECISIONS)
-async def test_a_decision_that_redis_cannot_take_is_told_holds_here_at_once_and_is_delivered(
-    memory: Memory,
-    own_server: OwnServer,
-    decide: Callable[[Memory], Awaitable[None]],
-    refuse: Callable[[OwnServer], AbstractAsyncContextManager[None]],
-    why: str,
+async def test_a_decision_on_a_full_disk_is_told_holds_here_at_once_and_is_delivered(
+    memory: Memory, own_server: OwnServer, decide: Callable[[Memory], Awaitable[None]]
 ) -> None:
-    async with refuse(own_server):
-        with pytest.raises(DecisionDelayedError, match=why) as told:
+    async with disk_full(own_server):
+        with pytest.raises(DecisionDelayedError, match="cannot write to its disk") as told:
             await decide(memory)
         assert "save it as soon as I can" in command_sentence(told.value, "1f")
         assert not (await ask(memory)).found
@@ -140,6 +144,41 @@ async def test_a_decision_that_redis_cannot_take_is_told_holds_here_at_once_and_
     assert await memory._store.consent.opted_out(5, GUILD)
     assert not (await ask(memory)).found
     assert await memory.flush(LIMIT_S)
+
+
+@pytest.mark.parametrize("decide", DECISIONS.values(), ids=DECISIONS)
+async def test_a_decision_that_a_busy_redis_does_not_hear_changes_nothing(
+    memory: Memory, own_server: OwnServer, decide: Callable[[Memory], Awaitable[None]]
+) -> None:
+    async with busy(own_server):
+        with pytest.raises(RedisUnavailableError) as told:
+            await decide(memory)
+        assert "nothing was changed" in command_sentence(told.value, "1f")
+    assert await delivered(memory)
+    assert (await ask(memory)).found
+
+
+async def ask_without_redis(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    async def away(*_arguments: object, **_options: object) -> None:
+        raise redis_errors.ConnectionError("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory._store.buckets.redis.connection_pool, "get_connection", away)
+        return await ask(memory)
+
+
+async def test_a_decision_on_a_full_disk_holds_for_the_history_if_redis_then_goes_away(
+    own_server: OwnServer, alone: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Memory.open(alone, clock=clock, embedder=FakeEmbedder(), history=Platform()) as memory:
+        await memory.remember(message(1))
+        assert "turtles are slow" in (await ask_without_redis(memory, monkeypatch)).text
+        async with disk_full(own_server):
+            with pytest.raises(DecisionDelayedError):
+                await memory.forget(5)
+            assert "turtles are slow" not in (await ask_without_redis(memory, monkeypatch)).text
+        await until(lambda: delivered(memory))
+        assert "turtles are slow" not in (await ask_without_redis(memory, monkeypatch)).text
 
 
 async def test_a_delayed_forget_me_removes_everything_in_the_end(memory: Memory, own_server: OwnServer) -> None:

@@ -2,8 +2,9 @@
 
 An opt-out takes effect with its acknowledgement: nothing new is stored, nothing old is shown. "Forget me" opts out
 first, then the sweeper removes everything in the background; the job is a key, so it survives the process. All of it
-goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached. An opt-out that Redis cannot take
-(unreachable, its disk is full) waits in the outbox and holds in this process at once; DecisionDelayedError says so.
+goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached: then nothing has changed. An
+opt-out that Redis cannot write (its disk or memory is full, which may last) waits in the outbox and holds in this
+process at once; DecisionDelayedError says so.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ class Consent:
             if job:
                 await self._write(guild_id, "SADD", "forgetting", job)
         except RedisUnavailableError as error:
+            if not (why := _why_full(error)):
+                raise
             self._deliver_later(author_id, guild_id, job)
-            raise DecisionDelayedError(DELAYED.format(why=_why(error))) from error
+            raise DecisionDelayedError(DELAYED.format(why=why)) from error
 
     def _deliver_later(self, author_id: int, guild_id: int | None, job: str) -> None:
         """Through the outbox: in order with the author's messages, and again and again until Redis takes it."""
@@ -65,6 +68,7 @@ class Consent:
             raise DecisionDelayedError(STILL_DELAYED)
         await self._sweeper.forget_now(author_id)
         await self._write(guild_id, "SREM", "optout", _member(author_id, guild_id))
+        self._buckets.undelivered.decided.discard((guild_id, author_id))
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
@@ -129,7 +133,8 @@ def _member(author_id: int, guild_id: int | None) -> str:
     return str(author_id) if guild_id is None else f"{guild_id}:{author_id}"
 
 
-def _why(error: RedisUnavailableError) -> str:
+def _why_full(error: RedisUnavailableError) -> str:
+    """Empty for any other reason."""
     if is_unwritable(error):
         return "my storage cannot write to its disk, which is probably full"
-    return "my storage is full" if is_full(error) else "I can't reach my storage"
+    return "my storage is full" if is_full(error) else ""

@@ -1,4 +1,4 @@
-"""Undelivered: opt-outs that Redis could not take yet. In: an author who decided. Out: whether they must be hidden.
+"""Undelivered: opt-outs that Redis could not write yet. In: an author who decided. Out: whether they must be hidden.
 
 The outbox delivers them in order. Until then this process stores and shows nothing of these people; other processes
 learn of it with the delivery.
@@ -13,12 +13,15 @@ class Undelivered:
     def __init__(self) -> None:
         self._left: dict[tuple[int | None, int], set[int]] = {}
         """By guild (None: everywhere) and author, the buckets that do not know yet."""
+        self.decided: set[tuple[int | None, int]] = set()
+        """Everybody who was ever in here and did not opt in again, for moments when Redis cannot be asked."""
 
     def __len__(self) -> int:
         return len(self._left)
 
     def add(self, author_id: int, guild_id: int | None, buckets: Iterable[int]) -> None:
         self._left.setdefault((guild_id, author_id), set()).update(buckets)
+        self.decided.add((guild_id, author_id))
 
     def delivered(self, bucket: int, member: str) -> None:
         """Takes the author as the set of opt-outs names them."""

@@ -203,7 +203,7 @@ local function leave(guild, at)
   return count
 end
 
--- What a person decided while Redis could not take it; `job` is empty unless they want to be forgotten.
+-- What a person decided while Redis could not write it; `job` is empty unless they want to be forgotten.
 local function optout(member, job)
   redis.call('UNLINK', OPTOUT .. ':none')
   redis.call('SADD', OPTOUT, member)
