@@ -45,9 +45,13 @@ def socket_path(root: Path, last: str | None) -> Path:
         return path
     if last and _is_private(Path(last).parent):
         return Path(last)
+    return Path(tempfile.mkdtemp(prefix="channelmem-", dir=_short_base())) / SOCKET
+
+
+def _short_base() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    base = runtime if _is_private(Path(runtime)) and len(runtime) < LONGEST_SOCKET / 2 else "/tmp"  # noqa: S108  (mkdtemp)
-    return Path(tempfile.mkdtemp(prefix="channelmem-", dir=base)) / SOCKET
+    usable = runtime.startswith("/") and len(os.fsencode(runtime)) < LONGEST_SOCKET / 2 and _is_private(Path(runtime))
+    return runtime if usable else "/tmp"  # noqa: S108  (mkdtemp makes a private directory there)
 
 
 def _is_private(folder: Path) -> bool:
