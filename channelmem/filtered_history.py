@@ -14,7 +14,7 @@ from dataclasses import replace
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.store.decisions import Decisions
-from channelmem.types import History, Message, Past, Person, Question
+from channelmem.types import LAST_TS, History, Message, Past, Person, Question
 
 UNDECIDED = "I can't check who opted out right now, so I don't quote this channel's history."
 
@@ -27,8 +27,8 @@ class FilteredHistory(History):
         if not self._policy_of(question.guild_id, question.channel_id).enabled:
             return Past()
         past = await self._history.fetch(question, limit, max_age_s)
+        others = [one for one in past.messages if 0 <= one.ts <= LAST_TS and not one.own]  # as for messages to remember
         try:
-            others = [one for one in past.messages if not one.own]
             shown = await self._decisions.allowed(question.guild_id, question.channel_id, others)
         except RedisUnavailableError:
             return Past(problem=UNDECIDED)

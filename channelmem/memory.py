@@ -267,7 +267,8 @@ class Memory:
     # --- what people decide ---
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
-        """Opts a person out and removes everything of theirs; invisible when this returns."""
+        """Opts a person out and removes everything of theirs; invisible when this returns, or when it raises
+        DecisionDelayedError: then Redis could not write it yet, and it is delivered later."""
         await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:

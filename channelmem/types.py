@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+LAST_TS = 253_402_214_400.0
+"""The last day of the year 9999, where calendars end; later times are milliseconds mistaken for seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -110,6 +113,11 @@ class Question:
     """Other channels of the guild that both asker and bot may read; the question may search them too."""
     kind: Kind | None = None
     """Forces the route's kind; the router still decides everything else."""
+
+    def __post_init__(self) -> None:
+        """A message with an impossible time is ignored, but a question has somebody who waits for its answer."""
+        if not 0 <= self.ts <= LAST_TS:  # NaN compares as False
+            raise ValueError(f"Question.ts is {self.ts!r}; it must be a time in epoch seconds, such as time.time()")
 
 
 class Kind(StrEnum):

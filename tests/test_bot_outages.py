@@ -19,7 +19,7 @@ from loopback.server import PATIENCE_S
 from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
 from bot.history.discord_history import DISCORD_DOWN, DiscordHistory
 from channelmem.memory import Memory
-from channelmem.server.supervisor import free_port
+from channelmem.server.loopback import free_port
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

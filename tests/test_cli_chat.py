@@ -21,8 +21,8 @@ from waiting import until_true
 from channelmem.cli.chat import asked
 from channelmem.cli.chat_history import FILE, MAX_LINES, History
 from channelmem.cli.chat_input import LINE_CHARS
-from channelmem.cli.show import visible
 from channelmem.settings import Settings
+from channelmem.terminal import visible
 
 pytestmark = pytest.mark.timeout(3 * LIMIT_S)
 CODE = "from channelmem.cli import main; main()"

@@ -32,11 +32,14 @@ TEMPORARY = [
     redis_errors.ResponseError("LOADING Redis is loading the dataset in memory"),
     redis_errors.ResponseError("Error running script (call to f_5f6c): @user_script:9: -OOM command not allowed"),
     RedisUnavailableError("Redis does not answer"),
+    redis_errors.ResponseError("Command # 1 (SCARD a) of pipeline caused error: ('BUSY Redis is busy running',)"),
+    redis_errors.ResponseError("Command # 1 (SADD a) of pipeline caused error: MISCONF Errors writing to the AOF"),
 ]
 PERMANENT = [
     redis_errors.ResponseError("value is not a valid float script: 5f6c, on @user_script:163."),
     redis_errors.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
     redis_errors.ResponseError("a message that mentions OOM and LOADING"),
+    redis_errors.ResponseError("Command # 1 (SET BUSY MISCONF) of pipeline caused error: ('WRONGTYPE of a key',)"),
 ]
 
 

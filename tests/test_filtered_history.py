@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import cast
 
@@ -37,6 +38,16 @@ class PlatformWithMembers(Platform):
 @pytest.fixture
 def history(store: Store) -> FilteredHistory:
     return FilteredHistory(PlatformWithMembers(), store.decisions, lambda _guild_id, _channel_id: POLICY)
+
+
+async def test_fetched_messages_with_an_impossible_time_are_left_out(
+    history: FilteredHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetch(self: Platform, question: Question, limit: int, max_age_s: float) -> Past:
+        return Past(tuple(message(number, ts=ts) for number, ts in enumerate([math.nan, math.inf, -1.0, 1e300, NOW])))
+
+    monkeypatch.setattr(Platform, "fetch", fetch)
+    assert [one.ts for one in (await history.fetch(ASKED, 20, 60)).messages] == [NOW]
 
 
 async def test_fetched_messages_are_cut_as_the_policy_says(history: FilteredHistory) -> None:

@@ -22,10 +22,11 @@ from rich.text import Text
 
 from channelmem.cli.chat_history import History
 from channelmem.cli.chat_input import Typed
-from channelmem.cli.show import ModelProgress, explain, visible
+from channelmem.cli.show import ModelProgress, explain
 from channelmem.extras import load
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import visible
 from channelmem.types import Answer, Message, Outcome, Person, Question
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from channelmem.embedding.embed import Embedder
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.recalling.ranking.line import emoji_of
 from channelmem.recalling.ranking.rank import (
@@ -55,6 +55,7 @@ CROWD_COSINE: Final = 0.03
 
 UNREACHABLE: Final = "Redis does not answer."
 MEMORY_OFF: Final = "My memory is off in this channel."
+OUTDATED: Final = "The index belongs to another model; the operator has to restart or reindex."
 
 log = logging.getLogger(__name__)
 
@@ -152,11 +153,11 @@ class Recall:
             return _NOTHING
         try:
             found, report = await self._look(name, source, trip)
-        except RedisUnavailableError as error:
+        except (RedisUnavailableError, IndexMismatchError) as error:
             # Members read the report, so the address of Redis stays in the log.
             log.warning("Answering without memory: %s", error)
-            trip.unreachable = True
-            trip.reports.append(SourceReport(name, problem=UNREACHABLE))
+            trip.unreachable = isinstance(error, RedisUnavailableError)
+            trip.reports.append(SourceReport(name, problem=UNREACHABLE if trip.unreachable else OUTDATED))
             return _NOTHING
         trip.reports.append(_without_the_question(report, trip.lookup.question))
         return found

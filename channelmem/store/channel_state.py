@@ -10,7 +10,7 @@ from typing import Any
 
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import room
@@ -61,6 +61,7 @@ class ChannelState:
         oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
         return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
 
+    @reads
     async def roster(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> list[RosterEntry]:
         """People known in the channel, the latest speaker first; leaves out those whose messages have all expired."""
         keys = self._buckets.guild_keys(guild_id)
@@ -71,6 +72,7 @@ class ChannelState:
         hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
         seen = [parse_person(author, packed) for author, packed in people.items()]
         since = self._buckets.clock() - (policy or self._buckets.policy).limits.archive_s
+        hidden |= {one.person.id for one in seen if self._buckets.undelivered.hides(guild_id, one.person.id)}
         known = [one for one in seen if one.last_ts >= since and one.person.id not in hidden]
         return sorted(known, key=lambda one: one.last_ts, reverse=True)
 

@@ -2,18 +2,23 @@
 
 An opt-out takes effect with its acknowledgement: nothing new is stored, nothing old is shown. "Forget me" opts out
 first, then the sweeper removes everything in the background; the job is a key, so it survives the process. All of it
-goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached.
+goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached: then nothing has changed. An
+opt-out that Redis cannot write (its disk or memory is full, which may last) waits in the outbox and holds in this
+process at once; DecisionDelayedError says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+from channelmem.errors import DecisionDelayedError, RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, is_full, is_unwritable
 from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
+from channelmem.store.outbox import Result, Value
 from channelmem.store.schema import FIELDS
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message
@@ -21,10 +26,19 @@ from channelmem.types import Message
 EXPORT_PAGE = 100
 NO_MORE = b"0"
 
+DELAYED = (
+    "I can't save that yet because {why}. I already leave you out of everything, and I'll save it as soon as I can. "
+    "If I'm restarted before that, please repeat it."
+)
+STILL_DELAYED = "I'm still saving what you asked for earlier. Please try again in a minute."
+
+Put = Callable[[int, str, tuple[Value, ...]], asyncio.Future[Result]]
+"""How an event enters the outbox: bucket, kind, values."""
+
 
 class Consent:
-    def __init__(self, buckets: Buckets, sweeper: Sweeper, decisions: Decisions) -> None:
-        self._buckets, self._sweeper, self._decisions = buckets, sweeper, decisions
+    def __init__(self, buckets: Buckets, sweeper: Sweeper, decisions: Decisions, put: Put) -> None:
+        self._buckets, self._sweeper, self._decisions, self._put = buckets, sweeper, decisions, put
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         """Stops storing and showing an author, everywhere or in one guild."""
@@ -35,14 +49,29 @@ class Consent:
         await self._decide("forget", author_id, guild_id)
 
     async def _decide(self, kind: str, author_id: int, guild_id: int | None) -> None:
-        await self._decisions.hide(author_id, guild_id)
-        await self._decisions.write(kind, person(author_id, guild_id), self._of(guild_id))
-        self._sweeper.wake()
-        await self._decisions.sync()
+        async with self._decisions.hiding(person(author_id, guild_id)):
+            try:
+                await self._decisions.write(kind, person(author_id, guild_id), self._of(guild_id))
+            except RedisUnavailableError as error:
+                if not (why := _why_full(error)):
+                    raise
+                self._deliver_later(kind, author_id, guild_id)
+                raise DecisionDelayedError(DELAYED.format(why=why)) from error
+            self._sweeper.wake()
+
+    def _deliver_later(self, kind: str, author_id: int, guild_id: int | None) -> None:
+        """Through the outbox: in order with the author's messages, and again and again until Redis takes it."""
+        buckets = self._of(guild_id)
+        self._buckets.undelivered.add(author_id, guild_id, buckets)
+        for bucket in buckets:
+            done = self._put(bucket, "optout", (person(author_id, guild_id), kind, *self._buckets.moment()))
+            done.add_done_callback(lambda one: one.cancelled() or one.exception())  # nobody awaits it
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
         """Undoes an opt-out and returns None. While a removal runs, it takes effect when that is done, because the
         removal would take new messages too; then this returns how many messages are left to remove."""
+        if self._buckets.undelivered.concerns(author_id):
+            raise DecisionDelayedError(STILL_DELAYED)
         arguments = [*self._buckets.moment(), author_id, person(author_id, guild_id)]
         left = [await self._buckets.run("opt_in", bucket, arguments) for bucket in self._of(guild_id)]
         self._sweeper.wake()
@@ -98,3 +127,10 @@ def _left(counts: Iterable[int]) -> int | None:
     """The sum over buckets; None if nothing is being waited for in any of them."""
     waiting = [count for count in counts if count >= 0]
     return sum(waiting) if waiting else None
+
+
+def _why_full(error: RedisUnavailableError) -> str:
+    """Empty for any other reason."""
+    if is_unwritable(error):
+        return "my storage cannot write to its disk, which is probably full"
+    return "my storage is full" if is_full(error) else ""

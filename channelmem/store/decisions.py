@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, run_in_all
+from channelmem.store.connection import answered, reads, run_in_all
 from channelmem.store.decisions_copy import DecisionsCopy, Recorded
 from channelmem.store.keys import room
 from channelmem.types import Message, Window
@@ -34,6 +35,8 @@ class Decisions:
         """One change of the copy at a time."""
         self._copied: Recorded | None = None
         """What the copy holds, if Redis held the same: mostly nothing has changed since the last look."""
+        self._hiding: set[str] = set()
+        """People whose opt-out is being written: Redis may not know of it yet."""
         self._cleared: LRUCache[str, Window] = LRUCache(CLEARED)
         """Rooms cleared by this process: the clear itself may still be queued."""
 
@@ -60,16 +63,23 @@ class Decisions:
         return {one for one in author_ids if not recorded.hidden.isdisjoint(_names(guild_id, one))}
 
     async def _recorded(self, guild_id: int, place: str, author_ids: Iterable[int]) -> Recorded:
-        """What Redis knows about a room and people, or else the copy."""
+        """What Redis knows about a room and people, or else the copy; and what Redis could not write yet."""
         people = [name for author_id in author_ids for name in _names(guild_id, author_id)]
         try:
-            return await self._read(guild_id, place, people)
+            recorded = await self._read(guild_id, place, people)
         except RedisUnavailableError:
             copied = await asyncio.to_thread(self._copy.of, [place, *people])
             if copied is None:
                 raise
-            return copied
+            recorded = copied
+        recorded.hidden |= self._buckets.undelivered.names()
+        return recorded
 
+    def _waiting(self) -> set[str]:
+        """People who opted out, as far as Redis may not know."""
+        return self._hiding | self._buckets.undelivered.names()
+
+    @reads
     async def _read(self, guild_id: int, place: str, people: list[str]) -> Recorded:
         keys = self._buckets.guild_keys(guild_id)
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
@@ -85,11 +95,18 @@ class Decisions:
 
     # --- the copy ---
 
-    async def hide(self, author_id: int, guild_id: int | None) -> None:
-        """Called before Redis hears of an opt-out: it holds even if Redis fails right after."""
+    @asynccontextmanager
+    async def hiding(self, name: str) -> AsyncIterator[None]:
+        """Around an opt-out: the copy holds it before Redis hears of it, even if Redis fails right after."""
+        self._hiding.add(name)
         async with self._syncing:
             self._copied = None
-            await asyncio.to_thread(self._copy.restrict, hidden=person(author_id, guild_id))
+            await asyncio.to_thread(self._copy.restrict, hidden=name)
+        try:
+            yield
+        finally:
+            await self.sync()
+            self._hiding.discard(name)
 
     async def close(self, guild_id: int, channel_id: int, window: Window) -> None:
         """The same for a channel that is paused or cleared."""
@@ -104,7 +121,9 @@ class Decisions:
         """Copies everything from Redis; keeps the copy as it is while Redis is unreachable."""
         async with self._syncing:
             with contextlib.suppress(RedisUnavailableError):
+                waiting = self._waiting()  # before Redis is read: it may hear of them right after
                 recorded = await self._read_all()
+                recorded.hidden |= waiting | self._waiting()
                 for place, window in self._cleared.items():
                     _add(recorded, place, [window])
                 if recorded != self._copied and await asyncio.to_thread(self._copy.replace, recorded):
@@ -115,6 +134,7 @@ class Decisions:
             await self.sync()
             await asyncio.sleep(SYNC_S)
 
+    @reads
     async def _read_all(self) -> Recorded:
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for bucket in self._buckets.all:

@@ -14,7 +14,7 @@ from importlib import resources
 from channelmem.store.keys import lua_names
 
 PARTS = {
-    "apply": ("rules", "attachments", "refused", "making"),
+    "apply": ("rules", "attachments", "refused", "deciding", "making"),
     "make": ("rules", "making"),
     "decide": ("refused", "deciding"),
     "enrich": ("rules", "attachments"),

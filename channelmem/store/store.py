@@ -8,6 +8,7 @@ prunes, marks as pending and sets expiry in one atomic step. `consent` holds wha
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -31,6 +32,8 @@ from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
+log = logging.getLogger(__name__)
+
 TOMBSTONE_MS = 15 * 60 * 1000
 """How long a delete blocks late edits, duplicates and back-fill of the same message."""
 DELETE_CHUNK = 200
@@ -50,7 +53,7 @@ class Store:
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         self._sweeper = Sweeper(buckets)
         self.decisions, self.derived = Decisions(buckets), Derived(buckets)
-        self.consent = Consent(buckets, self._sweeper, self.decisions)
+        self.consent = Consent(buckets, self._sweeper, self.decisions, self._outbox.put)
         self.channels = ChannelState(buckets, self._sweeper, self.decisions)
 
     @classmethod
@@ -76,6 +79,8 @@ class Store:
         """Sends what is queued, within a bounded time. The next process resumes unfinished removals."""
         await self._outbox.close(wait_s)
         await self._sweeper.stop()
+        if lost := len(self.buckets.undelivered):
+            log.error("%d opt-outs never reached Redis and end with this process; those people must repeat them", lost)
 
     @property
     def available(self) -> bool:
@@ -99,7 +104,13 @@ class Store:
         `policies` has one for each message, so channels with different limits can share a batch."""
         kept = [self.buckets.policy] * len(messages) if policies is None else policies
         added = [self._put(message, policy.limits) for message, policy in zip(messages, kept, strict=True)]
-        return [_outcome(result) for result in await results_of(added)]
+        results = await results_of(added)
+        return [self._outcome_of(message, result) for message, result in zip(messages, results, strict=True)]
+
+    def _outcome_of(self, message: Message, result: Result) -> Outcome:
+        # It is queued behind the opt-out and will be refused there; until then nobody here may keep a copy.
+        hidden = self.buckets.undelivered.hides(message.guild_id, message.author_id)
+        return Outcome.IGNORED if hidden else _outcome(result)
 
     def _put(self, message: Message, limits: Limits) -> asyncio.Future[Result]:
         # Not a coroutine: the event takes its place in the order when `add` is called, not when it is awaited.
@@ -108,7 +119,7 @@ class Store:
     async def edit(self, message: Message, policy: Policy | None = None) -> Outcome:
         """Like `add`; an edit that leaves no text removes the message until a later revision has text again."""
         if message.content.strip():
-            return _outcome(await self._put(message, (policy or self.buckets.policy).limits))
+            return self._outcome_of(message, await self._put(message, (policy or self.buckets.policy).limits))
         place = room(message.guild_id, message.channel_id)
         values = (message.guild_id, place, padded(message.id), repr(message.revision))
         return _outcome(await self._outbox.put(self.buckets.bucket(message.guild_id), "empty", values))
@@ -190,9 +201,16 @@ class Store:
         meta_there, drains, *results = await self.buckets.run("apply", bucket, arguments)
         if drains:  # even without a removal: the cap may be lower than before
             self._sweeper.wake()
+        self._note_delivered(bucket, events)
         if not meta_there:  # somebody flushed this Redis; it holds just the events of this batch
             await _created(self.buckets.heal(bucket))
         return results
+
+    def _note_delivered(self, bucket: int, events: Sequence[Event]) -> None:
+        """Redis hides these people from now on, and the sweeper removes what they want forgotten."""
+        for event in [event for event in events if event.kind == "optout"]:
+            self.buckets.undelivered.delivered(bucket, str(event.values[0]))
+            self._sweeper.wake()
 
     # --- vectors ---
 

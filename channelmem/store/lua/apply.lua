@@ -237,7 +237,16 @@ local function leave(guild, at)
   return count
 end
 
-local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave }
+-- What a person decided (deciding.lua) while Redis could not write it; `at` is when, `keep_s` how long windows are kept.
+local function optout(member, kind, at, keep_s)
+  redis.call('UNLINK', OPTOUT .. ':none')
+  local oldest = tonumber(at) - tonumber(keep_s)
+  if kind == 'forget' then decide_forget(member, oldest) else decide_out(member, at, oldest) end
+  optouts, has_refused, windows = true, true, {}
+  return 1
+end
+
+local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave, optout = optout }
 local results = { redis.call('EXISTS', META), 0 }
 local at = 3
 while at <= #ARGV do
