@@ -11,10 +11,10 @@ RUN /venv/bin/pip install --constraint constraints.txt '.[discord,llm]'
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
 
 FROM python:3.12-slim
-RUN useradd --create-home --uid 10001 channelmem
+RUN useradd --create-home --uid 10001 channelmem && install --directory --owner=channelmem --mode=0700 /data
 COPY --from=build /venv /venv
 COPY --from=build --chown=channelmem /model /model
-ENV PATH=/venv/bin:$PATH CHANNELMEM_CACHE_DIR=/model CHANNELMEM_METRICS_PORT=9464 PYTHONUNBUFFERED=1
+ENV PATH=/venv/bin:$PATH CHANNELMEM_CACHE_DIR=/model CHANNELMEM_DATA_DIR=/data CHANNELMEM_METRICS_PORT=9464 PYTHONUNBUFFERED=1
 USER channelmem
 WORKDIR /home/channelmem
 # The bot's own /healthz: well while Discord is connected, with or without Redis. http.client, since it heeds no proxy.

@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check format bench lock up down clean
+.PHONY: help install demo chat bot test test-all check audit format bench lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -57,6 +57,9 @@ check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: $(READY)  ## look up the locked releases in the database of vulnerabilities
+	$(BIN)/python -m scripts.audit
 
 format: $(READY)  ## let ruff fix what it can
 	$(BIN)/ruff check --fix .

@@ -13,6 +13,7 @@ import yarl
 from discord.ext import commands
 
 from bot.asking.cog import Asking
+from bot.asking.own_answers import OwnAnswers
 from bot.asking.traces import Traces
 from bot.backfill.cog import Backfill
 from bot.backfill.session_gaps import SessionGaps
@@ -21,7 +22,9 @@ from bot.history.discord_history import DiscordHistory
 from bot.listening.cog import Listening
 from bot.ops.metrics import Metrics
 from bot.ops.status_server import StatusServer
+from bot.privacy.channel_cog import ChannelPrivacy
 from bot.privacy.cog import Privacy
+from bot.redacting.cog import Redacting
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Responder
@@ -76,8 +79,9 @@ class Bot(commands.AutoShardedBot):
             max_messages=None,
         )
         history.attach(self)
-        self._listening = Listening(self, self.gaps)
-        self._asking = Asking(self, self.traces, self._listening.until_stored, responder)
+        own_answers = OwnAnswers()
+        self._listening = Listening(self, self.gaps, own_answers)
+        self._asking = Asking(self, self.traces, own_answers, self._listening.until_stored, responder)
         self._status_server = StatusServer(self.metrics, self.health, self._refresh_metrics)
 
     @property
@@ -87,7 +91,9 @@ class Bot(commands.AutoShardedBot):
         return self.user
 
     async def setup_hook(self) -> None:
-        for cog in (self._listening, self._asking, Privacy(self, self.traces), Backfill(self, self.gaps)):
+        privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
+        redacting = Redacting(self, self._listening.until_stored)
+        for cog in (self._listening, self._asking, *privacy, Backfill(self, self.gaps), redacting):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:

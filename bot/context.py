@@ -10,17 +10,21 @@ from typing import Protocol
 import discord
 
 from bot.history.discord_history import DiscordHistory
+from bot.messages.channels import Fetcher
 from bot.ops.metrics import Metrics
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 
-class BotContext(Protocol):
+class BotContext(Fetcher, Protocol):
     settings: Settings
     memory: Memory
     history: DiscordHistory
     metrics: Metrics
     shard_count: int
+
+    def get_partial_messageable(self, id: int, /) -> discord.PartialMessageable:  # noqa: A002  (discord.py's name)
+        """Any channel, known to this process or not."""
 
     @property
     def me(self) -> discord.ClientUser:

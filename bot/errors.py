@@ -7,7 +7,7 @@ import discord
 import structlog
 from discord import app_commands
 
-from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.errors import ChannelmemError, DecisionDelayedError, RedisUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ def command_sentence(error: Exception, request_id: str) -> str:
     cause = error.original if isinstance(error, app_commands.CommandInvokeError) else error
     if isinstance(cause, app_commands.CheckFailure):
         return str(cause)
-    if isinstance(cause, RedisUnavailableError):
+    if isinstance(cause, RedisUnavailableError) and not isinstance(cause, DecisionDelayedError):
         return MEMORY_UNREACHABLE
     if isinstance(cause, ChannelmemError):
         return str(cause)

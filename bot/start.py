@@ -8,15 +8,18 @@ import sys
 from bot.client import run
 from bot.errors import STARTUP_ERRORS, startup_sentence
 from bot.ops.log_setup import configure_logging
-from channelmem.settings import load_settings
+from channelmem.settings import hide, load_settings
+from channelmem.terminal import visible
 
 
 def main() -> int:
+    settings = None
     try:
         settings = load_settings()
         configure_logging(settings)
         asyncio.run(run(settings))
     except STARTUP_ERRORS as error:
-        sys.stderr.write(f"{startup_sentence(error)}\n")
+        sentence = startup_sentence(error)  # errors of libraries may quote a secret
+        sys.stderr.write(f"{visible(hide(sentence, settings) if settings else sentence)}\n")
         return 1
     return 0

@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from cachetools import LRUCache
+
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.recalling.recall import Recall
+from channelmem.recalling.recall import MEMORY_OFF, Recall
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
 from channelmem.telling import references
@@ -21,9 +23,11 @@ from channelmem.types import (
     Answer,
     ContextRequest,
     History,
+    Hit,
     Kind,
     Message,
     Mode,
+    Origin,
     Person,
     Question,
     Route,
@@ -34,14 +38,30 @@ from channelmem.types import (
 )
 
 CHAIN = 20
+SHOWN = 500
+"""Questions whose messages are noted, until the answer to them is stored."""
 MOST_LOOKED = 100
 
 
 class ContextBuilder:
     def __init__(self, search: Search, recall: Recall, history: History | None) -> None:
         self._search, self._recall, self._history = search, recall, history
+        self._shown: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
+
+    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+        """The messages a language model was shown because of a question, here or by its tool. Ambient ones do not
+        count: an answer mostly says nothing of them, and must not go with every message that was near it."""
+        return self._shown.get((guild_id, channel_id, question_id), frozenset())
+
+    def _note(self, question: Question, *groups: Iterable[Message]) -> None:
+        """Ids only: texts must not stay in this process."""
+        told = {message.origin for group in groups for message in group}
+        place = (question.guild_id, question.channel_id, question.id)
+        self._shown[place] = self.shown(*place) | told
 
     async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
+        if not policy.enabled:
+            return assemble(Parts(question.ts, question.bot, question), policy.context_max_tokens)
         ambient, answer = await asyncio.gather(self._ambient(question, policy), self._current(question, answer, policy))
         fetch = references.layered(
             ambient,
@@ -51,6 +71,8 @@ class ContextBuilder:
         chain = await references.reply_chain(question, fetch, CHAIN)
         shown = await references.collect(question, fetch, policy.context_references)
         taken = {message.id for message in (*chain, *shown)} | {question.id}
+        linked = await references.linked(ambient, question, fetch)
+        self._note(question, _told(answer), chain, shown, linked.values())
         parts = Parts(
             now=question.ts,
             bot=question.bot,
@@ -60,7 +82,7 @@ class ContextBuilder:
             forest=_recapped(answer, taken) or _forest(ambient, taken, policy),
             references=shown,
             chain=chain,
-            linked=await references.linked(ambient, question, fetch),
+            linked=linked,
             tz=policy.tz,
             hit_chars=policy.hit_chars,
         )
@@ -71,6 +93,8 @@ class ContextBuilder:
 
         Raises RedisUnavailableError if it could not search.
         """
+        if not policy.enabled:
+            return MEMORY_OFF
         question = replace(request.question, text=request.query)
         route = _route_of(request, scene)
         if route is None:
@@ -84,6 +108,7 @@ class ContextBuilder:
         if not hits and not messages:
             _admit(recalled.reports)
             return "No relevant recent messages found in this channel."
+        self._note(question, _messages(hits), messages)
         # The model chose the limit; ambient threads may be switched off.
         forest = build(messages, max_threads=policy.context_threads or request.limit, max_messages=request.limit)
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
@@ -147,9 +172,13 @@ def _forest(messages: Sequence[Message], taken: set[int], policy: Policy) -> For
     return build(messages, exclude=taken, max_threads=policy.context_threads, max_messages=policy.context_messages)
 
 
-def _told(answer: Answer) -> Iterator[Message]:
-    for hit in answer.hits:
+def _messages(hits: Iterable[Hit]) -> Iterator[Message]:
+    for hit in hits:
         yield from (hit.message, *hit.around)
+
+
+def _told(answer: Answer) -> Iterator[Message]:
+    yield from _messages(answer.hits)
     for thread in answer.threads:
         yield from thread.messages
 

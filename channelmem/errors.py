@@ -4,6 +4,7 @@ ChannelmemError
 ├── ConfigError            a setting is missing or invalid
 ├── ServerError            the embedded Redis cannot be found, started or reached
 ├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
+│   └── DecisionDelayedError   an opt-out or "forget me" is kept here until Redis can write it
 ├── RedisUnsuitableError   Redis lacks the search module, is too old, or is a cluster
 ├── IndexMismatchError     the index was built for another model, dimension or bucket count
 └── ModelError             the embedding model cannot be found, exported or loaded
@@ -24,6 +25,10 @@ class ServerError(ChannelmemError):
 
 class RedisUnavailableError(ChannelmemError):
     pass
+
+
+class DecisionDelayedError(RedisUnavailableError):
+    """Its message is for the person who decided, too."""
 
 
 class RedisUnsuitableError(ChannelmemError):

@@ -1,43 +1,48 @@
-"""The platform's history without people who opted out. In and out: the same as `History`.
+"""The platform's history as far as it may be shown. In and out: the same as `History`.
 
-An opt-out applies to fetched messages as well as stored ones. While Redis is unreachable no opt-out can be looked up;
-people known to have opted out, or who did so through this process, stay hidden.
+What people and managers decided applies to fetched messages as well as stored ones: nothing by people who opted out,
+nothing from before a clear or since a pause, and nothing at all of a channel whose memory is off. If these decisions
+can't be looked up, nothing is shown. Nor are the bot's own answers: they may quote what is gone by now, and only stored
+ones say what they were made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.store.store import Store
-from channelmem.types import History, Message, Past, Question
+from channelmem.store.decisions import Decisions
+from channelmem.types import LAST_TS, History, Message, Past, Person, Question
+
+UNDECIDED = "I can't check who opted out right now, so I don't quote this channel's history."
 
 
 class FilteredHistory(History):
-    def __init__(self, history: History, store: Store, policy_of: Callable[[int, int], Policy]) -> None:
-        self._history, self._store, self._policy_of = history, store, policy_of
-        self._known: set[tuple[int | None, int]] = set()
-        """Guild (None: everywhere) and author."""
-
-    def hide(self, author_id: int, guild_id: int | None) -> None:
-        self._known.add((guild_id, author_id))
-
-    def show(self, author_id: int, guild_id: int | None) -> None:
-        self._known.discard((guild_id, author_id))
+    def __init__(self, history: History, decisions: Decisions, policy_of: Callable[[int, int], Policy]) -> None:
+        self._history, self._decisions, self._policy_of = history, decisions, policy_of
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        if not self._policy_of(question.guild_id, question.channel_id).enabled:
+            return Past()
         past = await self._history.fetch(question, limit, max_age_s)
-        hidden = await self._hidden(question.guild_id, {message.author_id for message in past.messages})
-        shown = (self._cut(one) for one in past.messages if one.author_id not in hidden)
-        return replace(past, messages=tuple(shown))
+        others = [one for one in past.messages if 0 <= one.ts <= LAST_TS and not one.own]  # as for messages to remember
+        try:
+            shown = await self._decisions.allowed(question.guild_id, question.channel_id, others)
+        except RedisUnavailableError:
+            return Past(problem=UNDECIDED)
+        return replace(past, messages=tuple(map(self._cut, shown)))
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
         message = await self._history.fetch_message(channel_id, message_id)
-        if message is None or await self._hidden(message.guild_id, {message.author_id}):
+        if message is None or message.own or not self._policy_of(message.guild_id, channel_id).enabled:
             return None
-        return self._cut(message)
+        try:
+            shown = await self._decisions.allowed(message.guild_id, channel_id, [message])
+        except RedisUnavailableError:
+            return None
+        return self._cut(message) if shown else None
 
     def _cut(self, message: Message) -> Message:
         chars = self._policy_of(message.guild_id, message.channel_id).history_content_chars
@@ -46,11 +51,11 @@ class FilteredHistory(History):
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return self._history.jump_url(guild_id, channel_id, message_id)
 
-    async def _hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        find = getattr(self._history, "find_members", None)  # an adapter may have no such method
+        found: tuple[Person, ...] = await find(guild_id, prefix) if find else ()
         try:
-            hidden = await self._store.consent.hidden(guild_id, author_ids)
+            hidden = await self._decisions.hidden(guild_id, {person.id for person in found})
         except RedisUnavailableError:
-            return {author for author in author_ids if not self._known.isdisjoint([(guild_id, author), (None, author)])}
-        self._known -= {(guild, author) for author in author_ids if author not in hidden for guild in (guild_id, None)}
-        self._known |= {(guild_id, author) for author in hidden}
-        return hidden
+            return ()
+        return tuple(person for person in found if person.id not in hidden)

@@ -18,20 +18,20 @@ from functools import partial
 from channelmem.context import ContextBuilder
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
-from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
 from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
 from channelmem.opening import Clock, opened
-from channelmem.policy import Policy
+from channelmem.policy import Policy, within_reach
 from channelmem.recalling.recall import Recall, decide
 from channelmem.rosters import KnownPeople, Rosters
 from channelmem.routing.route import Scene, route
 from channelmem.settings import Settings, load_settings
 from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.search import Query, Search
+from channelmem.store.newest import Newest
+from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.telling.answer import answer_text
 from channelmem.telling.recap import recap_forest
@@ -44,18 +44,16 @@ from channelmem.types import (
     History,
     Kind,
     Message,
+    Origin,
     Outcome,
     Person,
     Question,
     Route,
-    Source,
     Timing,
 )
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
-LINKED = 50
-"""How many of a channel's newest messages a new one may answer."""
 
 
 class Memory:
@@ -64,10 +62,10 @@ class Memory:
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
         settings = store.buckets.settings
         self._store, self._default_policy = store, Policy.of_settings(settings)
-        self._history = past = FilteredHistory(history, store, self.policy) if history else None
+        self._history = past = FilteredHistory(history, store.decisions, self.policy) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         self._search = search = Search(store.buckets)
-        self._linkers = ChannelLinkers(self._newest)
+        self._linkers = ChannelLinkers(Newest(search, self.policy))
         self._rosters = Rosters(store, past, self._linkers.authors)
         self._follow_ups = FollowUps()
         self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups)
@@ -132,6 +130,7 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
+        question = within_reach(question, self.policy)
         policy = self.policy(question.guild_id, question.channel_id)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
@@ -179,7 +178,7 @@ class Memory:
         return Scene(
             asker=Person(question.asker_id, question.asker),
             bot=question.bot,
-            roster=people.roster,
+            roster=people.roster_of(question.mentions),
             now=question.ts,
             mentions=question.mentions,
             tz=policy.tz.key,
@@ -190,15 +189,6 @@ class Memory:
             reply_to=question.reply_to,
             is_dm=question.is_dm,
         )
-
-    async def _newest(self, guild_id: int, channel_id: int) -> list[Message]:
-        """What a channel's next message may answer; nothing while Redis is unreachable."""
-        limits = self.policy(guild_id, channel_id).limits
-        query = Query(guild_id, (channel_id,), limit=LINKED, flagged=True, source=Source.ARCHIVE, limits=limits)
-        try:
-            return await self._search.newest(query)
-        except RedisUnavailableError:
-            return []
 
     def _jump_url(self, message: Message) -> str:
         return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
@@ -216,16 +206,29 @@ class Memory:
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        return await self._context.context(question, answer, self.policy(question.guild_id, question.channel_id))
+        policy = self.policy(question.guild_id, question.channel_id)
+        return await self._context.context(within_reach(question, self.policy), answer, policy)
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        question = request.question
+        question = within_reach(request.question, self.policy)
+        request = replace(request, question=question)
         policy = self.policy(question.guild_id, question.channel_id)
         people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):
             people = await self._rosters.from_history(question, policy)
         return await self._context.look(request, self._scene(question, people, policy), policy)
+
+    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+        """What a language model was shown because of a question; with `Answer.origins`, its answer is made of this."""
+        return self._context.shown(guild_id, channel_id, question_id)
+
+    async def to_redact(self) -> list[tuple[int, int, int]]:
+        """Guild, channel and id of the bot's answers of the last day that quote what was deleted or forgotten since."""
+        return await self._store.derived.to_redact()
+
+    async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
+        await self._store.derived.redacted(guild_id, channel_id, message_id)
 
     # --- changes ---
 
@@ -269,20 +272,20 @@ class Memory:
     # --- what people decide ---
 
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
-        """Opts a person out and removes everything of theirs; invisible when this returns."""
+        """Opts a person out and removes everything of theirs; invisible when this returns, or when it raises
+        DecisionDelayedError: then Redis could not write it yet, and it is delivered later."""
         await removed(partial(self._local.drop_author, author_id), self._store.consent.forget(author_id, guild_id))
-        if self._history:
-            self._history.hide(author_id, guild_id)
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
-        if self._history:
-            self._history.hide(author_id, guild_id)
 
-    async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
-        await self._store.consent.opt_in(author_id, guild_id)
-        if self._history:
-            self._history.show(author_id, guild_id)
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
+        """Undoes an opt-out: at once (None), or in the background when what was forgotten is removed (`returning`)."""
+        return await self._store.consent.opt_in(author_id, guild_id)
+
+    async def returning(self, author_id: int) -> int | None:
+        """How many messages are left to remove before an opt-in takes effect; None if none waits."""
+        return await self._store.consent.returning(author_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""
@@ -294,9 +297,10 @@ class Memory:
     async def resume(self, guild_id: int, channel_id: int) -> None:
         await self._store.channels.resume(guild_id, channel_id)
 
-    async def clear(self, guild_id: int, channel_id: int) -> int:
+    async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
+        """Forgets what was said in a channel up to now, or up to `at` by the clock that dates its messages."""
         drop = partial(self._local.drop_channel, guild_id, channel_id)
-        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id)))
+        return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id), at=at))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))
@@ -344,6 +348,3 @@ class Memory:
     async def lag_s(self) -> float:
         """How long the oldest of them has waited."""
         return await self._store.lag_s()
-
-
-__all__ = ["Memory"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from channelmem.embedding.embed import Embedder, open_embedder
@@ -18,6 +18,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
 from channelmem.store.store import Store
 from channelmem.telling import tokens
@@ -44,6 +45,8 @@ async def opened(
             await asyncio.to_thread(check_server, url, timeout_s=settings.redis_timeout_s)
         store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
         stack.push_async_callback(store.close)
+        await store.decisions.sync()  # from the first moment on, Redis may go away
+        await stack.enter_async_context(_beside(store.decisions.keep_synced()))
         if settings.embed_in_process:
             await stack.enter_async_context(_embedding(Worker(store, model)))
         yield store, model
@@ -70,6 +73,15 @@ async def _open_store(buckets: Buckets) -> Store:
         await buckets.open()
         store.sweep()
     return store
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work, name="channelmem decisions")
+    try:
+        yield
+    finally:
+        await cancel_all([task])
 
 
 @asynccontextmanager

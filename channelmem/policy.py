@@ -6,11 +6,13 @@ keeps what belongs to the process (connections, the model, queues); no stage bel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from channelmem.settings import Settings
+from channelmem.types import Question
 
 
 class Limits(NamedTuple):
@@ -73,3 +75,10 @@ class Policy:
             hit_chars=settings.hit_chars,
             cross_channel=settings.cross_channel,
         )
+
+
+def within_reach(question: Question, policy_of: Callable[[int, int], Policy]) -> Question:
+    """The question without other channels whose memory is off."""
+    others = question.readable_channel_ids
+    kept = tuple(channel for channel in others if policy_of(question.guild_id, channel).enabled)
+    return question if kept == others else replace(question, readable_channel_ids=kept)

@@ -7,14 +7,14 @@ be read again from Redis or from the platform's history, so a restart loses noth
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.routing.scene import Roster
+from channelmem.routing.scene import Roster, name_words
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Person, Question
@@ -48,6 +48,20 @@ class KnownPeople:
             self.made = Roster(self.seen.values())
         return self.made
 
+    def roster_of(self, mentioned: Sequence[Person]) -> Roster:
+        """The roster for a question with mentions: who is mentioned is meant, and nobody else of that name."""
+        meant = {person.id: person for person in mentioned}
+        namesakes = {one.id for person in mentioned for one in self._called(person.name)} - meant.keys()
+        if not namesakes and meant.keys() <= self.seen.keys():
+            return self.roster
+        others = [one for one in self.seen.values() if one.id not in meant and one.id not in namesakes]
+        return Roster([*others, *meant.values()])
+
+    def _called(self, name: str) -> tuple[Person, ...]:
+        words = name_words(name)
+        people, length = self.roster.find(words, 0) if words else ((), 0)
+        return people if length >= len(words) else ()  # otherwise it is only the beginning of the name
+
     def hear(self, message: Message) -> None:
         person = Person(message.author_id, message.author, message.aliases)
         if self.seen.get(person.id) != person:
@@ -71,7 +85,9 @@ class Rosters:
                 people.hear(message)
 
     async def of(self, question: Question, policy: Policy) -> KnownPeople:
-        """The people of the question's channel, mostly from this process's own memory."""
+        """The people of the question's channel, mostly from this process's own memory; nobody where memory is off."""
+        if not policy.enabled:
+            return KnownPeople()
         place = (question.guild_id, question.channel_id)
         people = self._channels.get(place)
         if people is not None and time.monotonic() - people.read_at < REFRESH_S:

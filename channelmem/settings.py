@@ -18,7 +18,9 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, Validation
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from channelmem.commands import NAMES, PREFIXES
 from channelmem.errors import ConfigError
+from channelmem.secrets import check_redis_url, check_token, masked, passwords
 
 PREFIX = "CHANNELMEM_"
 Ids = Annotated[tuple[int, ...], NoDecode]
@@ -31,7 +33,12 @@ def _plain(name: str) -> AliasChoices:
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix=PREFIX,
+        env_file=".env",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,  # pydantic would quote secrets
     )
 
     # --- Redis ---
@@ -42,16 +49,21 @@ class Settings(BaseSettings):
     )
     key_prefix: str = Field("cm", pattern=r"^[A-Za-z0-9_.-]+$", description="Prefix of every Redis key.")
     buckets: int = Field(1, ge=1, le=4096, description="Number of index shards; a single Redis needs only one.")
-    redis_timeout_s: float = Field(2.0, gt=0, description="Timeout of one Redis command, in seconds.")
+    redis_timeout_s: float = Field(1.0, gt=0, description="Timeout of one Redis command, in seconds.")
     data_dir: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("channelmem"),
-        description="Directory for the embedded server's data.",
+        description="Directory for the embedded server's data and the local copy of opt-outs.",
     )
     cache_dir: Path = Field(
         default_factory=lambda: platformdirs.user_cache_path("channelmem"),
         description="Directory for exported models.",
     )
-    embedded_port: int = Field(0, ge=0, le=65535, description="Port of the embedded server; 0 picks a free one.")
+    embedded_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Loopback port of the embedded server; 0 opens one only when `channelmem redis url` asks for it.",
+    )
     embedded_grace_s: float = Field(
         2.0, ge=0, description="Seconds the embedded server keeps running after its last user leaves."
     )
@@ -125,15 +137,27 @@ class Settings(BaseSettings):
     )
     channels_allow: Ids = Field((), description="Remember only these channel ids (comma-separated).")
     channels_block: Ids = Field((), description="Never remember these channel ids (comma-separated).")
-    command_prefixes: str = Field("! / . ? $", description="Messages that start with one of these count as commands.")
+    command_prefixes: str = Field(
+        PREFIXES, description="A message that starts with one of these and the name of a command is not remembered."
+    )
+    command_names: str = Field(
+        NAMES, description="Names of commands, as in !play. A / needs no known name; * does the same for all prefixes."
+    )
     cross_channel: bool = Field(
         False, description="Let questions search other channels that both the asker and the bot can read."
     )
     backfill: bool = Field(True, description="Fetch missed messages on start, join and reconnect.")
     backfill_messages: int = Field(200, ge=0, le=10_000, description="Missed messages to fetch per channel, at most.")
+    redact_answers: bool = Field(
+        True,
+        description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten.",
+    )
     join_notice: bool = Field(True, description="Post a short privacy notice after joining a guild.")
-    cooldown_user_s: float = Field(2, ge=0, description="Minimum seconds between two questions by one person.")
+    cooldown_user_s: float = Field(
+        2, ge=0, description="Minimum seconds between two questions, or the same command, by one person."
+    )
     cooldown_channel_s: float = Field(0.5, ge=0, description="Minimum seconds between two questions in one channel.")
+    cooldown_export_s: float = Field(60, ge=0, description="Minimum seconds between two exports by one person.")
 
     # --- language model (optional) ---
     llm_model: str | None = Field(
@@ -191,7 +215,22 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
+        value = value.strip() if isinstance(value, str) else value  # a line break at the end of what was copied
+        return None if value == "" else value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _proper_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            check_redis_url(value.get_secret_value())
+        return value
+
+    @field_validator("discord_token", "llm_api_key")
+    @classmethod
+    def _proper_token(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            check_token(value.get_secret_value())
+        return value
 
     @field_validator("data_dir", "cache_dir", mode="before")
     @classmethod
@@ -239,24 +278,40 @@ def variable(name: str) -> str:
     return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"{PREFIX}{name.upper()}"
 
 
+def _spellings(name: str) -> set[str]:
+    """Both names of its environment variable."""
+    return {variable(name), f"{PREFIX}{name.upper()}"}
+
+
 def load_settings(**overrides: object) -> Settings:
     """Settings from the environment and `.env`; an invalid value raises one sentence that names its variable."""
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # (pydantic checks them)
     except ValidationError as error:
         raise ConfigError("; ".join(_complaint(problem) for problem in error.errors())) from error
+    except UnicodeDecodeError:
+        raise ConfigError(".env is not valid UTF-8; save it in that encoding") from None
 
 
 def _complaint(problem: ErrorDetails) -> str:
     # pydantic reports a field by the alias it was set with, which may be either name.
     given = str(problem["loc"][0])
-    name = next((n for n in Settings.model_fields if given.lower() in (n, variable(n).lower())), "")
+    name = next((n for n in Settings.model_fields if given == n or given.upper() in _spellings(n)), "")
     what = problem["msg"].removeprefix("Value error, ")
+    if name and what.startswith(variable(name)):
+        return what
     value = "" if name in SECRETS else f" ({problem['input']!r})"
     return f"{variable(name) if name else given} is not valid{value}: {what[0].lower()}{what[1:]}"
 
 
 SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))
+
+
+def hide(text: str, settings: Settings) -> str:
+    """Any text without the secrets of these settings; libraries quote them in their errors."""
+    url, *tokens = (getattr(settings, name) for name in ("redis_url", *sorted(SECRETS - {"redis_url"})))
+    known = [one.get_secret_value() for one in tokens if one is not None]
+    return masked(text, [*known, *(passwords(url.get_secret_value()) if url else ())])
 
 
 def sources(settings: Settings) -> dict[str, str]:
@@ -270,10 +325,9 @@ def _names_in_file(settings: Settings) -> set[str]:
 
 
 def _source(name: str, in_file: set[str]) -> str:
-    spellings = {variable(name), f"{PREFIX}{name.upper()}"}
-    if spellings & {key.upper() for key in os.environ}:
+    if _spellings(name) & {key.upper() for key in os.environ}:
         return "environment"
-    return ".env" if spellings & in_file else "default"
+    return ".env" if _spellings(name) & in_file else "default"
 
 
 def unknown(settings: Settings) -> list[str]:

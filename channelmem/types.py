@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+LAST_TS = 253_402_214_400.0
+"""The last day of the year 9999, where calendars end; later times are milliseconds mistaken for seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,14 @@ class Attachment:
     """How long a voice message lasts."""
     text: str = ""
     """A description or transcript, empty until known. Search reads it, but answers never quote it: nobody said it."""
+
+
+class Origin(NamedTuple):
+    """A message as it was when something was made of it. It belongs to the same guild."""
+
+    channel_id: int
+    id: int
+    revision: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,13 @@ class Message:
     parents: tuple[tuple[int, float], ...] = ()
     """What it probably answers: (message id, probability), most likely first. Filled in by `remember`."""
     attachments: tuple[Attachment, ...] = ()
+    derived_from: tuple[Origin, ...] = ()
+    """What an answer of the bot quotes: it is stored only while all of that is, and goes with the first of it. Stored,
+    but not read back."""
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.channel_id, self.id, self.revision)
 
     @property
     def searchable(self) -> str:
@@ -95,6 +113,11 @@ class Question:
     """Other channels of the guild that both asker and bot may read; the question may search them too."""
     kind: Kind | None = None
     """Forces the route's kind; the router still decides everything else."""
+
+    def __post_init__(self) -> None:
+        """A message with an impossible time is ignored, but a question has somebody who waits for its answer."""
+        if not 0 <= self.ts <= LAST_TS:  # NaN compares as False
+            raise ValueError(f"Question.ts is {self.ts!r}; it must be a time in epoch seconds, such as time.time()")
 
 
 class Kind(StrEnum):
@@ -281,6 +304,12 @@ class Answer:
     """How likely the hits answer the question, from the evidence and the wording."""
     evidence: Evidence | None = None
 
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The messages it quotes."""
+        quoted = (*(hit.message for hit in self.hits), *(one for thread in self.threads for one in thread.messages))
+        return tuple(dict.fromkeys(message.origin for message in quoted))
+
 
 class Outcome(StrEnum):
     """What became of a message given to `remember`."""
@@ -347,3 +376,8 @@ class History(Protocol):
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         """A link that opens the message; empty if the platform has none."""
+
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        """A few people whose name begins like this, even if they never spoke; optional, and never raises."""
+        del guild_id, prefix
+        return ()

@@ -41,7 +41,7 @@ def locked(name: str, extras: set[str]) -> dict[str, str]:
         seen.add(at)
         for requirement in _required(*at):
             needed = canonicalize_name(requirement.name)
-            if needed != name and (release := _release(needed)):
+            if needed not in {name, "pip"} and (release := _release(needed)):  # pip is what installs
                 found[needed] = release
             open_ends += [(needed, extra) for extra in ("", *requirement.extras)]
     return found

@@ -245,7 +245,7 @@ class OwnServer:
     def __init__(self, folder: Path) -> None:
         self.port = quiet_port()
         self.url = f"redis://:own@127.0.0.1:{self.port}/0"
-        self._folder = folder
+        self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -263,7 +263,7 @@ class OwnServer:
         with self._lock:  # a thread of a cancelled test may still be starting it when the test ends
             assert not self._closed, "the test is over"
             self._process = subprocess.Popen(
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, start_new_session=True
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder, start_new_session=True
             )
 
     def kill(self) -> None:
@@ -288,7 +288,7 @@ class OwnServer:
         self._process.send_signal(signal.SIGCONT)
 
     def _command(self, candidate: Candidate) -> list[str]:
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self._folder)]
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
         durable = ["--requirepass", "own", "--appendonly", "yes", "--appendfsync", "always"]
         modules = [part for module in candidate.modules for part in ("--loadmodule", str(module))]
         return [str(candidate.binary), *options, *durable, *modules]

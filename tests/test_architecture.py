@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "durations", "policy", "extras"}
+GROUND = {"types", "errors", "settings", "secrets", "terminal", "commands", "durations", "policy", "extras"}
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "server": set(),

@@ -90,6 +90,12 @@ async def test_mentioned_people_are_named_and_the_bot_is_not_one_of_them(
     assert [(p.id, p.name, p.aliases) for p in question.mentions] == [(scene.ann.id, "Annie", ("Ann", "ann"))]
 
 
+async def test_who_is_only_replied_to_is_not_mentioned(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    said = await scene.server.say(scene.general, scene.ann, "turtles")
+    await scene.server.ask(scene.general, scene.mark, "what did Ann say?", reply_to=said)
+    assert recorder.questions[0].mentions == ()
+
+
 async def test_a_bare_mention_gets_a_hint(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     assert await scene.server.ask(scene.general, scene.mark, "") == EMPTY_QUESTION
 

@@ -13,9 +13,11 @@ from llm_server import LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running, unhurried
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
+from waiting import until
 
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
+from bot.redacting.cog import REMOVED
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -159,3 +161,20 @@ async def test_a_model_that_cannot_be_had_stops_the_start_with_a_sentence(
     assert code == 1
     assert "ANTHROPIC_API_KEY" in log
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("question", [QUESTION, "tell me about the weather"], ids=["found by recall", "by its tool"])
+async def test_an_answer_in_the_models_words_goes_with_what_it_was_shown(
+    talking: Scene, bot: Bot, model: LlmServer, question: str
+) -> None:
+    model.will(call({"query": "turtles"}), say("Mark: recursive spirals of turtles!"))
+    said = await talking.server.say(talking.general, talking.mark, TURTLES)
+    await answer(talking, question, "recursive spirals of turtles!")
+    await until(lambda: own_words(bot, talking))
+    await talking.server.delete(talking.general, int(said["id"]))
+    await talking.server.until(lambda: [one["content"] for one in talking.server.sent(talking.general)] == [REMOVED])
+    assert await own_words(bot, talking) == []
+
+
+async def own_words(bot: Bot, scene: Scene) -> list[str]:
+    return [one.content async for one in bot.memory.export(scene.server.world.bot.id)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 from loopback import Json
 from loopback.bots import backfilled, running, unhurried
+from loopback.payloads import Member
 from loopback.scene import Scene
 
 from bot.client import Bot
@@ -163,7 +165,7 @@ async def test_a_channel_can_be_paused_resumed_cleared_and_looked_at(scene: Scen
     server = scene.server
 
     async def manage(command: str) -> str:
-        return await server.answered(await server.slash(scene.general, server.world.owner, f"memory {command}"))
+        return await server.answered(await server.slash(scene.general, server.world.owner, f"memory-channel {command}"))
 
     await server.say(scene.general, scene.mark, "first turtle")
     await server.ask(scene.general, scene.mark, "what did I just say?")
@@ -176,6 +178,37 @@ async def test_a_channel_can_be_paused_resumed_cleared_and_looked_at(scene: Scen
     assert "third" in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
     assert "I forgot this channel" in await manage("clear")
     assert "third" not in await server.ask(scene.general, scene.ann, "what did Mark say about turtles?")
+
+
+@pytest.mark.parametrize("slash", [False, True])
+async def test_a_mention_of_one_of_two_namesakes_means_that_one_only(scene: Scene, bot: Bot, slash: bool) -> None:
+    server = scene.server
+    other = server.world.add_user("ann_the_second", "Ann")
+    scene.guild.members[other.id] = Member(other)
+    await server.say(scene.general, scene.ann, "my turtle is green")
+    await server.say(scene.general, other, "my turtle is purple")
+    for asked in (f"what did {scene.ann.mention} say about turtles?", f"what was {scene.ann.mention}'s last message?"):
+        if slash:
+            answer = await server.answered(await server.slash(scene.general, scene.mark, "ask", question=asked))
+        else:
+            answer = await server.ask(scene.general, scene.mark, asked)
+        assert "green" in answer
+        assert "purple" not in answer
+    assert "purple" in await server.ask(scene.general, scene.mark, "what did Ann say about turtles?")
+
+
+async def test_after_a_clear_by_a_clock_that_is_ahead_messages_are_still_remembered(
+    scene: Scene, eager: Settings
+) -> None:
+    history = DiscordHistory(eager)
+    ahead = Memory.open(eager, history=history, clock=lambda: time.time() + 3600)
+    async with ahead as memory, running(scene.server, eager, memory, history):
+        await scene.server.say(scene.general, scene.mark, "first turtle")
+        clear = await scene.server.slash(scene.general, scene.server.world.owner, "memory-channel clear")
+        await scene.server.answered(clear)
+        said = await scene.server.say(scene.general, scene.mark, "second turtle")
+        await scene.server.ask(scene.general, scene.mark, "what did I say about turtles?")
+        assert int(said["id"]) in await memory.known(scene.guild.id, scene.general.id, 10)
 
 
 async def test_why_shows_route_clues_hits_and_time(scene: Scene, bot: Bot) -> None:

@@ -6,14 +6,22 @@ import asyncio
 import time
 
 import pytest
+from loopback.payloads import Member
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
 
 from bot.client import Bot
 from bot.history import discord_history as history
-from bot.history.discord_history import DELETED_CHANNEL, DISCORD_DOWN, FORBIDDEN, RATE_LIMITED, UNKNOWN_CHANNEL
-from channelmem.types import Message, Question
+from bot.history.discord_history import (
+    DELETED_CHANNEL,
+    DISCORD_DOWN,
+    FORBIDDEN,
+    RATE_LIMITED,
+    UNKNOWN_CHANNEL,
+    DiscordHistory,
+)
+from channelmem.types import Message, Person, Question
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -154,3 +162,62 @@ async def test_one_message_is_fetched_for_a_reply_chain(scene: Scene, recording:
 
 def test_links_open_the_message(recording: Bot) -> None:
     assert recording.history.jump_url(1, 2, 3) == "https://discord.com/channels/1/2/3"
+
+
+# --- members by name ---
+
+
+def requests(scene: Scene) -> list[str]:
+    return [request["query"] for request in scene.server.gateway.member_requests if request.get("query")]
+
+
+async def test_members_are_found_by_the_beginning_of_any_of_their_names(scene: Scene, recording: Bot) -> None:
+    scene.guild.members[scene.ann.id].nick = "Queen of Turtles"
+    for beginning in ("queen", "An", "Queen of"):
+        [found] = await recording.history.find_members(scene.guild.id, beginning)
+        assert found == Person(scene.ann.id, "Queen of Turtles", ("Ann", "ann"))
+    assert await recording.history.find_members(scene.guild.id, "zoe") == ()
+
+
+async def test_only_people_are_found_and_only_a_few(scene: Scene, recording: Bot) -> None:
+    world = scene.server.world
+    for number in range(10):
+        person = world.add_user(f"bob_{number}", bot=number == 0)
+        scene.guild.members[person.id] = Member(person)
+    found = await recording.history.find_members(scene.guild.id, "bob")
+    assert 0 < len(found) <= 5
+    assert "bob_0" not in [person.name for person in found]
+
+
+async def test_the_same_beginning_is_asked_for_once_a_minute(scene: Scene, recording: Bot) -> None:
+    for beginning in ("ann", "Ann", " ann ", "mark"):
+        assert len(await recording.history.find_members(scene.guild.id, beginning)) == 1
+    assert requests(scene) == ["ann", "mark"]
+
+
+async def test_found_members_are_dropped_after_a_minute_and_with_who_is_forgotten(
+    scene: Scene, recording: Bot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await recording.history.find_members(scene.guild.id, "ann")
+    await scene.server.answered(await scene.server.slash(scene.general, scene.ann, "memory forget me"))
+    monkeypatch.setattr("bot.messages.members.CACHE_S", 0.0)
+    await recording.history.find_members(scene.guild.id, "ann")
+    await scene.server.until(lambda: not recording.history.members.held)
+    assert requests(scene) == ["ann", "ann"]
+
+
+@pytest.mark.parametrize("beginning", ["", "  ", "x" * 5000])
+async def test_what_is_no_name_is_not_asked_for(scene: Scene, recording: Bot, beginning: str) -> None:
+    assert await recording.history.find_members(scene.guild.id, beginning) == ()
+    assert requests(scene) == []
+
+
+async def test_a_search_for_members_never_raises(scene: Scene, recording: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await recording.history.find_members(12345, "ann") == ()
+    assert await DiscordHistory(recording.settings).find_members(scene.guild.id, "ann") == ()
+    scene.server.gateway.mute_members = True
+    monkeypatch.setattr("bot.messages.members.TIMEOUT_S", 0.05)
+    assert await recording.history.find_members(scene.guild.id, "ann") == ()
+    scene.server.gateway.mute_members = False
+    monkeypatch.setattr("bot.messages.members.TIMEOUT_S", PATIENCE_S)
+    assert len(await recording.history.find_members(scene.guild.id, "ann")) == 1  # a failure is not kept

@@ -67,6 +67,12 @@ async def test_commands_bots_webhooks_and_direct_messages_are_left_out(
     assert recorder.texts == ["...so anyway, $5 it is", "(end)"]
 
 
+@pytest.mark.parametrize("text", [".net 9 is out", "$AAPL is up", "!important"])
+async def test_a_word_after_a_mark_is_no_command(scene: Scene, recording: Bot, recorder: Recorder, text: str) -> None:
+    await scene.server.say(scene.general, scene.mark, text)
+    await heard(scene, recorder, text)
+
+
 async def test_threads_and_voice_chats_are_heard(scene: Scene, recording: Bot, recorder: Recorder) -> None:
     thread = await scene.server.add_thread(scene.general, "a thread")
     assert thread.type == PUBLIC_THREAD

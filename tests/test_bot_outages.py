@@ -19,7 +19,7 @@ from loopback.server import PATIENCE_S
 from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
 from bot.history.discord_history import DISCORD_DOWN, DiscordHistory
 from channelmem.memory import Memory
-from channelmem.server.supervisor import free_port
+from channelmem.server.loopback import free_port
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]
@@ -68,10 +68,12 @@ async def test_redis_killed_and_restarted_in_the_middle_of_a_conversation(
 async def test_a_bot_that_starts_without_redis_answers_from_history_and_takes_redis_when_it_comes(
     scene: Scene, own_server: OwnServer, tmp_path: Path
 ) -> None:
-    own_server.kill()
-    scene.server.wrote(scene.general, scene.mark, TURTLES, ago_s=30)
     settings = eager(own_server.url, tmp_path)
     history = DiscordHistory(settings)
+    async with Memory.open(settings) as earlier:  # leaves a copy of who opted out
+        await earlier.opt_out(scene.server.world.add_user("zoe").id)
+    own_server.kill()
+    scene.server.wrote(scene.general, scene.mark, TURTLES, ago_s=30)
     async with (
         Memory.open(settings, history=history, patient=True) as memory,
         running(scene.server, settings, memory, history),

@@ -1,10 +1,12 @@
-"""/memory: everybody has a say in what is kept of them, managers in what is kept of their channel; and the notice."""
+"""/memory and /memory-channel: everybody decides about their own words, managers about their channel; the notice."""
 
 from __future__ import annotations
 
 import json
+import threading
 from typing import cast
 
+import discord
 import pytest
 from loopback.bots import running
 from loopback.recorder import Recorder
@@ -23,13 +25,17 @@ from bot.privacy.texts import (
     RESUMED,
     SERVER_ONLY,
     describe,
+    returning,
 )
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.types import ChannelStatus
+from channelmem.types import ChannelStatus, Message
 
 pytest_plugins = ["loopback.fixtures"]
+
+IN_A_SERVER = 0
+"""Discord's number for this context of a command."""
 
 
 @pytest.mark.parametrize(
@@ -67,13 +73,106 @@ async def test_export_hands_over_ones_own_words_as_a_file(scene: Scene, recordin
     assert json.loads(line)["content"] == "Schildkröten 🐢"
 
 
+async def test_packing_a_large_export_leaves_the_event_loop_free(
+    scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed_by: list[threading.Thread] = []
+
+    def pack(data: bytes) -> bytes:
+        packed_by.append(threading.current_thread())
+        return b"packed"
+
+    monkeypatch.setattr("bot.privacy.export.gzip.compress", pack)
+    said = Message(scene.guild.id, scene.general.id, 1, scene.mark.id, "Mark", "turtles " * 2_000_000, 0.0)
+    recorder.messages[1] = said
+    slash = await scene.server.slash(scene.general, scene.mark, "memory export me")
+    await scene.server.answered(slash)
+    assert slash.files == {"my-messages.jsonl.gz": b"packed"}
+    assert packed_by != [threading.main_thread()]
+
+
+async def test_an_export_can_be_had_once_in_a_while(scene: Scene, recorder: Recorder) -> None:
+    slow = Settings(cooldown_user_s=0, cooldown_export_s=60)
+    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+        first = await scene.server.slash(scene.general, scene.mark, "memory export me")
+        assert await scene.server.answered(first) == NOTHING_STORED
+        second = await scene.server.slash(scene.general, scene.mark, "memory export me")
+        assert await scene.server.answered(second) == "You just used this command. Try again in 60 s."
+        assert second.ephemeral
+        others = await scene.server.slash(scene.general, scene.ann, "memory export me")
+        assert await scene.server.answered(others) == NOTHING_STORED
+
+
+@pytest.mark.parametrize("command", ["memory forget me", "memory opt-out", "memory opt-in", "memory-channel status"])
+async def test_every_command_has_a_cool_down_of_its_own(scene: Scene, recorder: Recorder, command: str) -> None:
+    slow = Settings(cooldown_user_s=60)
+    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+        owner = scene.server.world.owner
+        await scene.server.answered(await scene.server.slash(scene.general, owner, command))
+        again = await scene.server.slash(scene.general, owner, command)
+        assert "Try again in 60 s" in await scene.server.answered(again)
+        pause = await scene.server.slash(scene.general, owner, "memory-channel pause")
+        assert await scene.server.answered(pause) == PAUSED
+
+
+@pytest.fixture
+def frequent_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.privacy.returns.EVERY_S", 0.01)
+
+
+@pytest.mark.usefixtures("frequent_progress")
+async def test_an_opt_in_that_waits_for_a_removal_shows_its_progress(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.left = 20_000
+    slash = await scene.server.slash(scene.general, scene.mark, "memory opt-in")
+    assert await scene.server.answered(slash) == returning(20_000)
+    recorder.left = 100
+    await scene.server.until(lambda: slash.text == returning(100))
+    recorder.left = None
+    await scene.server.until(lambda: slash.text == OPTED_IN)
+    assert len(slash.messages) == 1
+
+
+@pytest.mark.usefixtures("frequent_progress")
+@pytest.mark.parametrize("command", ["memory opt-out", "memory forget me"])
+async def test_who_opts_out_again_is_not_told_that_they_are_back(
+    scene: Scene, recording: Bot, recorder: Recorder, command: str
+) -> None:
+    recorder.left = 20_000
+    slash = await scene.server.slash(scene.general, scene.mark, "memory opt-in")
+    await scene.server.answered(slash)
+    await scene.server.answered(await scene.server.slash(scene.general, scene.mark, command))
+    recorder.left = None
+    await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory export me"))
+    assert slash.text == returning(20_000)
+
+
+@pytest.mark.usefixtures("frequent_progress")
+async def test_progress_waits_for_redis_and_ends_with_the_bot(
+    scene: Scene, quick: Settings, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def away(author_id: int) -> int | None:
+        nonlocal looks
+        looks += 1
+        raise RedisUnavailableError("Redis does not answer")
+
+    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+        monkeypatch.setattr(recorder, "returning", away)
+        recorder.left = 5
+        await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory opt-in"))
+        await scene.server.until(lambda: looks > 1)
+
+
 @pytest.mark.parametrize(
     ("command", "called", "text"),
     [
-        ("memory pause", "pause", PAUSED),
-        ("memory resume", "resume", RESUMED),
-        ("memory clear", "clear", "I forgot this channel (0 messages)."),
-        ("memory status", "", "I remember this channel (with archive): 0 messages."),
+        ("memory-channel pause", "pause", PAUSED),
+        ("memory-channel resume", "resume", RESUMED),
+        ("memory-channel clear", "clear", "I forgot this channel (0 messages)."),
+        ("memory-channel status", "", "I remember this channel (with archive): 0 messages."),
     ],
 )
 async def test_only_managers_decide_about_the_channel(
@@ -89,11 +188,24 @@ async def test_only_managers_decide_about_the_channel(
     assert recorder.named(called) == ([(scene.guild.id, scene.general.id)] if called else [])
 
 
+async def test_channel_commands_are_offered_only_in_servers_and_to_those_who_may_use_them(
+    scene: Scene, recording: Bot
+) -> None:
+    offered = {command["name"]: command for command in scene.server.world.commands}
+    channel = offered["memory-channel"]
+    assert {one["name"] for one in channel["options"]} == {"pause", "resume", "clear", "status"}
+    assert channel["default_member_permissions"] == str(discord.Permissions(manage_channels=True).value)
+    assert channel["contexts"] == [IN_A_SERVER]
+    mine = offered["memory"]
+    assert {one["name"] for one in mine["options"]} == {"forget", "opt-out", "opt-in", "export"}
+    assert (mine["default_member_permissions"], mine["contexts"]) == (None, None)
+
+
 async def test_a_channel_command_in_a_direct_message_is_explained(
     scene: Scene, recording: Bot, recorder: Recorder
 ) -> None:
-    dm = scene.server.world.add_dm(scene.mark)
-    slash = await scene.server.slash(dm, scene.mark, "memory pause")
+    dm = scene.server.world.add_dm(scene.mark)  # a client that has not heard of the new command list
+    slash = await scene.server.slash(dm, scene.mark, "memory-channel pause")
     assert await scene.server.answered(slash) == SERVER_ONLY
 
 
@@ -132,6 +244,7 @@ async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, record
     [notice] = scene.server.sent(opened)
     assert "kept for 7 days" in notice["content"]
     assert "/memory opt-out" in notice["content"]
+    assert "/memory-channel pause" in notice["content"]
     assert scene.server.sent(closed) == []
 
 

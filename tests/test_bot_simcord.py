@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import simcord
 from loopback.bots import patient, unhurried
 
 from bot.asking.refusals import DIRECT_MESSAGE
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
-from bot.privacy.cog import NotManagerError
+from bot.privacy.channel_cog import NotManagerError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
@@ -98,7 +99,12 @@ async def test_slash_ask_in_private(settings: Settings) -> None:
 
 async def test_opting_out_and_managing_the_channel(settings: Settings) -> None:
     async with playing(settings) as stage:
-        refused = await stage.mark.slash(stage.general, "memory pause")
+        with pytest.raises(simcord.SetupError, match="not visible to this user"):
+            await stage.mark.slash(stage.general, "memory-channel pause")
+        # An admin may offer the command to anybody; the bot still checks who manages the channel.
+        commands = {command.name: command for command in await stage.env.bot.tree.fetch_commands()}
+        stage.guild.set_command_permissions(commands["memory-channel"], {stage.mark: True})
+        refused = await stage.mark.slash(stage.general, "memory-channel pause")
         assert "manage this channel" in (refused.response or refused.followups[0]).content
         simcord.assert_error(stage.env, NotManagerError)  # seen and said; nothing else may go wrong
         out = await stage.mark.slash(stage.general, "memory opt-out")

@@ -14,14 +14,15 @@ import pytest
 from conftest import NOW, Clock
 from llm_server import LlmServer, llm_server, say, status
 from processes import run as run_process
+from redis import Redis
 from terminals import CTRL_C, CTRL_D, ENTER, LEFT, LIMIT_S, UP, Terminal, terminal
 from waiting import until_true
 
 from channelmem.cli.chat import asked
 from channelmem.cli.chat_history import FILE, MAX_LINES, History
 from channelmem.cli.chat_input import LINE_CHARS
-from channelmem.cli.show import visible
 from channelmem.settings import Settings
+from channelmem.terminal import visible
 
 pytestmark = pytest.mark.timeout(3 * LIMIT_S)
 CODE = "from channelmem.cli import main; main()"
@@ -62,16 +63,32 @@ def at_terminal(env: Env, *arguments: str) -> Iterator[Terminal]:
 
 
 def stored(env: Env) -> list[tuple[str, str]]:
-    """Who said what, oldest first."""
+    """Who said what, oldest first, without the bot's answers."""
     command = [sys.executable, "-m", "channelmem.cli", "inspect"]
     channels = json.loads(run_process([*command, "--json"], env=env, timeout_s=LIMIT_S).stdout)
     assert len(channels) == 1
     shown = run_process([*command, str(channels[0]["channel"]), "--json"], env=env, timeout_s=LIMIT_S)
-    return [(row["author"], row["text"]) for row in reversed(json.loads(shown.stdout))]
+    rows = reversed(json.loads(shown.stdout))
+    return [(row["author"], row["text"]) for row in rows if row["author"] != "bot"]
 
 
 def flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def test_the_bot_knows_what_it_just_said_and_what_it_said_that_of(env: Env) -> None:
+    lines = (
+        "mark: the password is swordfish",
+        "@bot what did mark say about the password?",
+        "@bot what did you just say?",
+    )
+    printed = flat(piped(env, *lines).stdout)
+    assert "I said" in printed
+    assert printed.count("swordfish") == 2
+    with Redis.from_url(env["REDIS_URL"]) as redis:
+        documents = [redis.hgetall(key) for key in redis.scan_iter(f"{env['CHANNELMEM_KEY_PREFIX']}:*msg:*")]
+    first, second = sorted(len(one[b"from"].split()) for one in documents if b"from" in one)
+    assert (first, second) == (1, 2), "the second quotes the first, which quotes mark"
 
 
 # --- asking ---

@@ -48,10 +48,12 @@ def words(text: str) -> str:
 def test_start_keeps_the_server_until_stop(run: Run, settings: Settings) -> None:
     started = run("start")
     assert started.returncode == 0, started.stderr
-    url = run("url").stdout.strip()
-    with redis.Redis.from_url(url) as client:
-        assert client.ping()
+    assert json.loads(run("status", "--json").stdout)["port"] is None
+    for arguments in (["url"], ["url", "--socket"]):
+        with redis.Redis.from_url(run(*arguments).stdout.strip()) as client:
+            assert client.ping()
     report = json.loads(run("status", "--json").stdout)
+    assert report["port"] > 0
     assert (report["running"], report["kept"], report["users"]) == (True, True, [])
     assert report["search"].startswith("2.1")
     assert run("stop").returncode == 0
@@ -64,7 +66,7 @@ def test_status_shows_no_password(run: Run, settings: Settings) -> None:
         for arguments in (["status"], ["status", "--json"]):
             shown = run(*arguments)
             assert shown.returncode == 0
-            assert str(leased.port) in shown.stdout
+            assert "redis.sock" in shown.stdout
             assert password not in shown.stdout
 
 
@@ -109,7 +111,8 @@ def test_cli_prefers_a_client_that_works_and_keeps_the_password_off_its_command_
     with server.lease(settings) as leased:
         shown = run("cli", "FT.SEARCH", "idx", "*", PATH=f"{program.parent}:{os.environ['PATH']}").stdout
         password = leased.url.split("@")[0].rpartition(":")[2]
-    assert shown == f"arguments: -h 127.0.0.1 -p {leased.port} -n 0 FT.SEARCH idx *\npassword: {password}\n"
+    options = f"-s {leased.data_dir / 'redis.sock'} --user channelmem -n 0"
+    assert shown == f"arguments: {options} FT.SEARCH idx *\npassword: {password}\n"
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from channelmem.store.connection import (
     connect,
     is_full,
     is_temporary,
+    run_in_all,
     run_script,
-    write_even_if_full,
 )
 from channelmem.store.keys import keys_of
 
@@ -32,11 +32,14 @@ TEMPORARY = [
     redis_errors.ResponseError("LOADING Redis is loading the dataset in memory"),
     redis_errors.ResponseError("Error running script (call to f_5f6c): @user_script:9: -OOM command not allowed"),
     RedisUnavailableError("Redis does not answer"),
+    redis_errors.ResponseError("Command # 1 (SCARD a) of pipeline caused error: ('BUSY Redis is busy running',)"),
+    redis_errors.ResponseError("Command # 1 (SADD a) of pipeline caused error: MISCONF Errors writing to the AOF"),
 ]
 PERMANENT = [
     redis_errors.ResponseError("value is not a valid float script: 5f6c, on @user_script:163."),
     redis_errors.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
     redis_errors.ResponseError("a message that mentions OOM and LOADING"),
+    redis_errors.ResponseError("Command # 1 (SET BUSY MISCONF) of pipeline caused error: ('WRONGTYPE of a key',)"),
 ]
 
 
@@ -109,6 +112,8 @@ async def test_a_small_decision_reaches_a_full_redis(own_server: OwnServer, tmp_
     await redis.config_set("maxmemory", 1)
     with pytest.raises(RedisUnavailableError):
         await answered(command(redis, "SADD", "a", "member"))
-    await write_even_if_full(redis, ["a", "b"], "SADD", "member")
-    assert await redis.smembers("a") == await redis.smembers("b") == {b"member"}
+    both = [keys_of("t", bucket) for bucket in (0, 1)]
+    await run_in_all(redis, "decide", both, ["1.0", "60", "out", "member"])
+    for keys in both:
+        assert await redis.smembers(keys.one("optout")) == {b"member"}
     await redis.aclose()

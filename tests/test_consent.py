@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from waiting import LIMIT_S, until
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.store import consent
 from channelmem.store.keys import room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -99,15 +101,73 @@ async def test_who_is_forgotten_vanishes_at_once_and_for_good(
     assert await visible(search, fake_embedder) == {5}
 
 
-async def test_an_opt_in_during_a_removal_waits_for_it_and_keeps_what_comes_after(
-    store: Store, search: Search, fake_embedder: FakeEmbedder
+async def test_an_opt_in_during_a_removal_returns_at_once_and_holds_when_the_removal_is_done(
+    store: Store, search: Search
 ) -> None:
+    await store._sweeper.stop()
     await store.add([bobs(number) for number in range(1, 61)])
     await store.consent.forget(6)
-    await store.consent.opt_in(6)
-    assert await store.add([bobs(100)]) == [Outcome.STORED]
-    await store.swept()
-    assert [one.id for one in await search.newest(ARCHIVE)] == [100]
+    assert await store.consent.opt_in(6) == 60
+    assert await store.consent.opted_out(6)  # or the removal would take new messages too
+    assert await store.add([bobs(100)]) == [Outcome.IGNORED]
+    await store._sweeper._sweep(0)
+    assert await store.consent.returning(6) is None
+    assert not await store.consent.opted_out(6)
+    assert await store.add([bobs(101, ts=NOW + 1)]) == [Outcome.STORED]
+    assert [one.id for one in await search.newest(ARCHIVE)] == [101]
+
+
+async def test_the_refused_window_of_who_waited_to_be_back_ends_when_the_removal_is_done(
+    store: Store, clock: Clock
+) -> None:
+    await store._sweeper.stop()
+    await store.add([bobs(number) for number in range(1, 31)])
+    await store.consent.forget(6)
+    clock.now = NOW + 10
+    assert await store.consent.opt_in(6) == 30
+    clock.now = NOW + 20
+    await store._sweeper._sweep(0)
+    said = [bobs(100, ts=NOW + 5), bobs(101, ts=NOW + 15), bobs(102, ts=NOW + 25)]
+    assert await store.add(said) == [Outcome.IGNORED, Outcome.IGNORED, Outcome.STORED]
+
+
+async def test_an_opt_in_that_waits_shows_how_much_is_left(store: Store) -> None:
+    await store._sweeper.stop()
+    await store.add([bobs(number) for number in range(1, 11)])
+    assert await store.consent.returning(6) is None
+    await store.consent.forget(6)
+    assert await store.consent.returning(6) is None
+    assert await store.consent.opt_in(6) == 10
+    await store.buckets.run("forget", 0, [4, "*:6"])
+    assert await store.consent.returning(6) == 6
+    assert await store.consent.returning(5) is None
+
+
+@pytest.mark.parametrize("change", ["opt_out", "forget"])
+async def test_who_changes_their_mind_while_an_opt_in_waits_stays_out(store: Store, change: str) -> None:
+    await store._sweeper.stop()
+    await store.add([bobs(number) for number in range(1, 31)])
+    await store.consent.forget(6)
+    assert await store.consent.opt_in(6) == 30
+    await getattr(store.consent, change)(6)
+    await store._sweeper._sweep(0)
+    assert await store.consent.opted_out(6)
+    assert await store.consent.opt_in(6) is None
+    assert not await store.consent.opted_out(6)
+
+
+async def test_an_opt_in_waits_for_every_removal_of_its_author(store: Store) -> None:
+    await store._sweeper.stop()
+    await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4), message(3)])
+    for guild in (GUILD, OTHER_GUILD):
+        await store.consent.forget(6, guild)
+    assert await store.consent.opt_in(6, GUILD) == 2
+    first, second = sorted(await store._sweeper._jobs(0))
+    await store._sweeper._forget(0, second)
+    assert await store.consent.opted_out(6, GUILD)
+    await store._sweeper._forget(0, first)
+    assert not await store.consent.opted_out(6, GUILD)
+    assert await store.consent.opted_out(6, OTHER_GUILD)
 
 
 async def test_a_removal_that_has_ended_takes_nothing_of_who_came_back(store: Store, search: Search) -> None:
@@ -115,10 +175,12 @@ async def test_a_removal_that_has_ended_takes_nothing_of_who_came_back(store: St
     await sweeper.stop()
     await store.add([bobs(1)])
     await store.consent.forget(6)
-    read_earlier = await sweeper._jobs(0)
     await store.consent.opt_in(6)
-    await store.add([bobs(2)])
-    for job in read_earlier:
+    jobs = await sweeper._jobs(0)
+    for job in jobs:
+        await sweeper._forget(0, job)
+    await store.add([bobs(2, ts=NOW + 1)])
+    for job in jobs:  # as another process read them earlier
         await sweeper._forget(0, job)
     assert [one.id for one in await search.newest(BUFFER)] == [2]
     assert [seen.person.id for seen in await store.channels.roster(GUILD, CHANNEL)] == [6]
@@ -191,3 +253,24 @@ async def test_names_that_look_like_query_syntax_are_just_names(store: Store, se
     await store.add([odd])
     [seen] = await store.channels.roster(GUILD, CHANNEL)
     assert (seen.person.name, seen.person.aliases) == (odd.author, odd.aliases)
+
+
+async def test_an_export_asks_redis_for_little_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    replies: list[int] = []
+    run = store.buckets.run
+
+    async def noting(name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
+        reply = await run(name, bucket, arguments)
+        replies.append(len(reply))
+        return reply
+
+    mine = [bobs(number) for number in range(1, 221)]
+    await store.add([*mine[110:], *mine[:110]])
+    monkeypatch.setattr(store.buckets, "run", noting)
+    monkeypatch.setattr(consent, "EXPORT_PAGE", 50)
+    assert [one.id for one in (await all_of(store))] == list(range(1, 221))
+    assert max(replies) <= 2 * 50 + 1
+
+
+async def all_of(store: Store) -> list[Message]:
+    return [one async for one in store.consent.export(6)]

@@ -16,7 +16,7 @@ from channelmem.store.schema import FIELDS
 from channelmem.store.scripts import source
 
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem.store") / "lua").iterdir())
-PARTS = {"common", "rules", "read", "attachments"}
+PARTS = {"common", "derived", "rules", "read", "attachments", "refused", "making"}
 
 
 def buckets(count: int) -> Buckets:

@@ -144,6 +144,20 @@ def test_a_dropped_message_is_never_a_parent_again() -> None:
     assert len(linker) == 4
 
 
+def test_an_answer_of_the_bot_goes_with_what_it_quotes() -> None:
+    first, second = (say(n, "bob", f"xylophone {n}") for n in (1, 2))
+    own = replace(say(3, "carol", "xylophone, bob said"), own=True, derived_from=(first.origin,))
+    linker = Linker([first, second, own])
+    linker.drop([2])
+    assert 3 in linker
+    linker.drop([1])
+    assert 3 not in linker
+    linker = Linker([second, replace(own, derived_from=())])
+    linker.drop_author(PEOPLE.index("ann") + 1)
+    assert 3 not in linker, "it may quote anybody"
+    assert 2 in linker
+
+
 def test_dropping_a_person_leaves_no_word_of_what_has_left_the_window() -> None:
     linker = Linker([say(0, "eve", "xylophone"), *(say(n, "bob", f"note {n}") for n in range(1, SPAN))])
     linker.add(say(SPAN, "ann", "hello"))

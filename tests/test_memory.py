@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import NOW, Clock, FakeEmbedder, OwnServer, make_settings
 from numpy.typing import NDArray
+from waiting import until
 
 import channelmem
 from channelmem import (
@@ -180,7 +181,14 @@ async def test_forgetting_a_person_hides_and_keeps_out_everything_of_theirs(talk
     assert await talk.memory.remember(talk.message(BOB, "another pelican")) is Outcome.IGNORED
     assert [message async for message in talk.memory.export(BOB.id)] == []
     await talk.memory.opt_in(BOB.id)
-    await talk.say(BOB, "a third pelican")
+
+    async def is_back() -> bool:
+        return await talk.memory.returning(BOB.id) is None
+
+    await until(is_back)
+    assert await talk.memory.remember(talk.message(BOB, "said before")) is Outcome.IGNORED
+    talk.clock.now += 1
+    await talk.say(BOB, "a third pelican", ago_s=0)
 
 
 async def test_a_paused_channel_takes_nothing_in(talk: Talk) -> None:
@@ -253,13 +261,14 @@ class Shelf(History):
     """A platform's history with fixed contents."""
 
     def __init__(self, messages: Sequence[Message] = (), problem: str = "") -> None:
-        self.past, self.fetches = Past(tuple(messages), problem), 0
+        self.past, self.fetches, self.singles = Past(tuple(messages), problem), 0, 0
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         self.fetches += 1
         return self.past
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        self.singles += 1
         return next((one for one in self.past.messages if one.id == message_id), None)
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:

@@ -12,10 +12,11 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.ingest.normalise import LAST_ID, LAST_TS, _warn_once, cut, normalise
+from channelmem.ingest.normalise import LAST_ID, _warn_once, cut, normalise
 from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.documents import clean
+from channelmem.types import LAST_TS
 
 POLICY = Policy.of_settings(Settings())
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, -1.0, 1e300, 1.8e18, 1.8e12, LAST_TS + 1]

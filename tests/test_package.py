@@ -45,6 +45,7 @@ def test_the_package_exports_these_names_and_no_other() -> None:
             "Memory",
             "Message",
             "Mode",
+            "Origin",
             "Outcome",
             "Past",
             "Person",
@@ -119,6 +120,27 @@ def test_the_lock_names_releases_only_never_where_they_come_from() -> None:
         assert re.fullmatch(r"[a-z0-9-]+", name), name
         assert str(Version(release)) == release
         assert Version(release).local is None, (name, release)
+
+
+def test_the_build_backend_is_pinned_since_no_constraint_reaches_it() -> None:
+    (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert {specifier.operator for specifier in Requirement(backend).specifier} == {"=="}
+
+
+def test_every_install_of_the_image_and_of_make_is_constrained() -> None:
+    for file in ("Dockerfile", "Makefile"):
+        text = (ROOT / file).read_text().replace("\\\n", " ")
+        installs = [line for line in text.splitlines() if "pip install" in line and not line.startswith("#")]
+        assert installs
+        assert all("--constraint constraints.txt" in line for line in installs), installs
+
+
+def test_what_the_security_page_names_exists() -> None:
+    page = (ROOT / "SECURITY.md").read_text()
+    tests = set(re.findall(r"`(test_\w+\.py)`", page))
+    assert tests
+    assert [name for name in tests if not (ROOT / "tests" / name).exists()] == []
+    assert "## Reporting" in page
 
 
 def test_what_installs_uses_the_lock() -> None:

@@ -17,7 +17,7 @@ from channelmem.settings import Settings
 from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.types import Kind, Message, Mode, Past, Person, Question, Route, Source, Window
+from channelmem.types import History, Kind, Message, Mode, Past, Person, Question, Route, Source, Window
 
 ANN, BOB = Person(5, "Ann"), Person(6, "Bob")
 STORED = (Source.BUFFER, Source.ARCHIVE)
@@ -32,7 +32,7 @@ def about(topic: str = "turtles", **changes: Any) -> Route:
     return replace(Route(Kind.CHANNEL, Mode.TOPIC, topic=topic, sources=STORED), **changes)
 
 
-class Platform:
+class Platform(History):
     """A platform's history that gives what the test put there."""
 
     def __init__(self, *messages: Message, problem: str = "") -> None:

@@ -3,10 +3,10 @@
 from conftest import CHANNEL, GUILD, NOW, message
 
 from channelmem.policy import Policy
-from channelmem.rosters import Rosters
+from channelmem.rosters import KnownPeople, Rosters
 from channelmem.settings import Settings
 from channelmem.store.store import Store
-from channelmem.types import Message, Past, Person, Question
+from channelmem.types import History, Message, Past, Person, Question
 
 ZOE = Person(9, "Zoe")
 POLICY = Policy.of_settings(Settings())
@@ -68,7 +68,7 @@ async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> Non
     assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
-class Platform:
+class Platform(History):
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
         return Past((message(1, author_id=9, author="Zoe"),))
 
@@ -85,3 +85,13 @@ async def test_the_platform_knows_who_spoke_where_nobody_is_known(store: Store) 
     assert rosters.is_unknown(ask(store))
     from_history = await rosters.from_history(ask(store), POLICY)
     assert list(from_history.seen.values()) == [ZOE]
+
+
+def test_who_is_mentioned_is_meant_and_nobody_else_of_that_name() -> None:
+    ann, other, anna = Person(1, "Ann"), Person(2, "annie", ("ANN", "ann_the_second")), Person(3, "Anna")
+    known = KnownPeople({person.id: person for person in (ann, other, anna)})
+    assert known.roster_of([]) is known.roster
+    assert known.roster_of([anna]) is known.roster
+    assert known.roster_of([ann]).people == (anna, ann)
+    assert known.roster_of([ann, other]).find(["ann"], 0)[0] == (ann, other)
+    assert known.roster_of([ZOE]).by_id(ZOE.id) == ZOE  # who never spoke here can be meant too

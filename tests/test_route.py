@@ -348,3 +348,8 @@ SOUNDS_LIKE_TALK = [
 
 def test_what_only_sounds_like_the_talk_of_the_channel_is_none() -> None:
     assert _share(SOUNDS_LIKE_TALK, Kind.NONE) >= 0.8
+
+
+@pytest.mark.parametrize(("text", "kind"), [("!play something", Kind.NONE), ("$AAPL: what did bob say?", Kind.CHANNEL)])
+def test_a_command_is_no_question_and_a_ticker_no_command(text: str, kind: Kind) -> None:
+    assert ask(text).kind is kind

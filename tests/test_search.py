@@ -30,8 +30,9 @@ from channelmem.store.buckets import Buckets
 from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
 from channelmem.store.scripts import source
-from channelmem.store.search import Query, Search, tokens
+from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.store.words import tokens
 from channelmem.types import Message, Source, Window
 
 OTHER = 933_333_333_333_333_333

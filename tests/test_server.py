@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -29,6 +30,7 @@ from channelmem.server import lease as server
 from channelmem.server import locks as server_locks
 from channelmem.server import supervisor
 from channelmem.server.check import _suitable as server_check_suitable
+from channelmem.server.loopback import port_url
 from channelmem.server.sentences import os_sentence, tried_sentence
 from channelmem.settings import Settings
 
@@ -106,6 +108,15 @@ def frozen(pid: int) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
+def without_password(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def socket_of(url: str) -> Path:
+    return Path(urlsplit(url).path)
+
+
 def is_gone(settings: Settings, pid: int) -> bool:
     return server.running(settings) is None and not psutil.pid_exists(pid)
 
@@ -119,14 +130,14 @@ def test_a_lease_gives_a_private_server_with_search_and_json(settings: Settings)
         assert info.search_version.startswith("2.1")
         assert info.json_version is not None
         with client(leased.url) as connection:
-            assert connection.config_get("appendonly", "appendfsync", "maxmemory-policy", "bind") == {
+            assert connection.config_get("appendonly", "appendfsync", "maxmemory-policy", "port") == {
                 "appendonly": "yes",
                 "appendfsync": "everysec",
                 "maxmemory-policy": "noeviction",
-                "bind": "127.0.0.1",
+                "port": "0",
             }
         with pytest.raises(redis.AuthenticationError):
-            client(f"redis://127.0.0.1:{leased.port}").ping()
+            client(without_password(leased.url)).ping()
 
 
 def test_nobody_else_can_read_any_file_of_the_server(settings: Settings) -> None:
@@ -145,6 +156,114 @@ def test_the_password_is_on_no_command_line(settings: Settings) -> None:
             assert password not in " ".join(psutil.Process(pid).cmdline())
 
 
+# --- sockets and ports ---
+
+
+def connections(pid: int) -> list[object]:
+    return list(psutil.Process(pid).net_connections("inet"))
+
+
+def test_the_server_listens_on_a_socket_and_on_no_port(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        assert socket_of(leased.url) == leased.data_dir / "redis.sock"
+        assert stat.S_IMODE(socket_of(leased.url).stat().st_mode) == 0o600
+        assert connections(leased.pid) == []
+
+
+def test_a_port_is_opened_on_request_with_a_password_of_its_own(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        url = port_url(leased)
+        assert url == port_url(leased), "the same one for everybody who asks"
+        assert answers(url)
+        with pytest.raises(redis.AuthenticationError):
+            client(without_password(url)).ping()
+        with client(url) as connection:
+            assert connection.config_get("bind") == {"bind": "127.0.0.1"}
+        assert str(urlsplit(leased.url).password) not in url
+
+
+def test_a_fixed_port_is_open_from_the_start(settings: Settings) -> None:
+    port = quiet_port()
+    with server.lease(settings.model_copy(update={"embedded_port": port})) as leased:
+        assert port_url(leased).endswith(f"@127.0.0.1:{port}/0")
+        assert answers(port_url(leased))
+        assert answers(leased.url)
+
+
+def test_a_stranger_on_the_port_of_a_crashed_server_learns_no_password_that_opens_the_next(settings: Settings) -> None:
+    port = quiet_port()
+    with server.lease(settings.model_copy(update={"embedded_port": port})) as leased:
+        insight = port_url(leased)  # what RedisInsight sends when it reconnects
+        with frozen(leased.supervisor_pid):
+            os.kill(leased.pid, signal.SIGKILL)
+            eventually(lambda: not supervisor.taken(port))
+            stranger = socket.create_server(("127.0.0.1", port))
+        with stranger:
+            eventually(lambda: answers(leased.url))  # the stranger keeps nobody from the socket
+            stranger.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                stranger.accept()  # and nobody of us spoke to them
+        assert port_url(leased) != insight
+        again = port_url(leased)
+        assert answers(again)
+        stolen = insight.rpartition("@")[0] + "@" + again.rpartition("@")[2]
+        with pytest.raises(redis.AuthenticationError):
+            client(stolen).ping()
+
+
+def test_a_path_too_long_for_a_socket_gets_a_short_private_directory(settings: Settings, tmp_path: Path) -> None:
+    deep = settings.model_copy(update={"data_dir": tmp_path / ("d" * 90) / "data"})
+    with server.lease(deep) as leased:
+        folder = socket_of(leased.url).parent
+        assert not folder.is_relative_to(tmp_path)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert answers(leased.url)
+        os.kill(leased.pid, signal.SIGKILL)
+        eventually(lambda: (now := server.running(deep)) and now.pid != leased.pid)
+        eventually(lambda: answers(leased.url))
+        os.kill(leased.supervisor_pid, signal.SIGKILL)
+        eventually(lambda: (now := server.running(deep)) and now.supervisor_pid != leased.supervisor_pid)
+        eventually(lambda: answers(leased.url))
+    eventually(lambda: server.running(deep) is None)
+    eventually(lambda: not folder.exists())
+
+
+@pytest.mark.parametrize("which", ["data", "data/redis"])
+def test_a_directory_that_is_a_symlink_is_refused(settings: Settings, tmp_path: Path, which: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = tmp_path / which
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    with (
+        pytest.raises(ServerError, match=rf"{link} is a symbolic link; set CHANNELMEM_DATA_DIR"),
+        server.lease(settings),
+    ):
+        pass
+    assert list(elsewhere.iterdir()) in ([], [elsewhere / "redis"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("which", ["data", "data/redis"])
+def test_a_directory_of_somebody_else_is_refused(settings: Settings, tmp_path: Path, which: str) -> None:
+    folder = tmp_path / which
+    folder.mkdir(parents=True)
+    os.chown(folder, 12_345, -1)
+    with pytest.raises(ServerError, match=rf"{folder} belongs to another user; set CHANNELMEM_DATA_DIR"):  # noqa: SIM117
+        with server.lease(settings):
+            pass
+
+
+def test_a_directory_that_everybody_may_change_is_refused_unless_it_is_like_tmp(settings: Settings) -> None:
+    settings.data_dir.mkdir()
+    settings.data_dir.chmod(0o777)
+    with pytest.raises(ServerError, match=r"everybody may write to .*; run `chmod o-w "), server.lease(settings):
+        pass
+    settings.data_dir.chmod(0o1777)
+    with server.lease(settings) as leased:
+        assert answers(leased.url)
+
+
 def test_leases_within_one_process_share_the_server(settings: Settings) -> None:
     with server.lease(settings) as first:
         with server.lease(settings) as second:
@@ -159,7 +278,7 @@ def test_the_server_stops_after_its_last_user_and_keeps_the_data(settings: Setti
     with server.lease(settings) as again, client(again.url) as connection:
         assert again.pid != leased.pid
         assert connection.get("turtles") == "green"
-        assert again.url == leased.url, "a saved RedisInsight connection goes on working"
+        assert again.url == leased.url, "a client that was given it goes on working"
 
 
 def test_processes_that_start_at_once_get_one_server(settings: Settings, user: Callable[[], UserProcess]) -> None:
@@ -292,7 +411,7 @@ def test_a_forced_stop_is_final_for_those_who_used_it_but_not_for_newcomers(sett
 # --- crashes ---
 
 
-def test_a_crashed_server_comes_back_on_its_port_with_its_data(settings: Settings) -> None:
+def test_a_crashed_server_comes_back_on_its_socket_with_its_data(settings: Settings) -> None:
     with server.lease(settings) as leased:
         with client(leased.url) as connection:
             connection.set("turtles", "green")
@@ -384,15 +503,6 @@ def test_a_taken_port_is_named_with_the_setting_that_moves_it(settings: Settings
         taken.settimeout(0)
         with pytest.raises(BlockingIOError):
             taken.accept()  # whoever sits there was not even spoken to, let alone sent the password
-
-
-def test_a_port_taken_since_the_last_run_is_exchanged_when_none_was_asked_for(settings: Settings) -> None:
-    with server.lease(settings) as leased:
-        pass
-    eventually(lambda: is_gone(settings, leased.pid))
-    with socket.create_server(("127.0.0.1", leased.port)), server.lease(settings) as again:
-        assert again.port != leased.port
-        assert answers(again.url)
 
 
 def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from channelmem.recalling.sources.pool import Cosines, Lookup, Topic, wanted
 from channelmem.settings import Settings
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.types import Kind, Message, Past, Person, Question, Route, Source, SourceReport, Window
+from channelmem.types import History, Kind, Message, Past, Person, Question, Route, Source, SourceReport, Window
 
 ANN = Person(5, "Ann")
 DAY_S = 86_400
@@ -42,7 +42,7 @@ async def topic(fake_embedder: FakeEmbedder) -> Topic:
     return fake_embedder.begin_question("turtles")
 
 
-class Platform:
+class Platform(History):
     def __init__(self, *messages: Message) -> None:
         self.messages, self.asked = messages, (0, 0.0)
 

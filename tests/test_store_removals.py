@@ -96,6 +96,14 @@ async def test_a_cleared_channel_takes_new_messages_and_refuses_older_ones(
     assert await documents(redis, settings) == 1
 
 
+@pytest.mark.parametrize("wrong_s", [3600, -3600])
+async def test_a_clear_goes_by_the_clock_of_the_platform(store: Store, clock: Clock, wrong_s: float) -> None:
+    await store.add([message(1)])
+    clock.now = NOW + wrong_s
+    await store.clear(GUILD, CHANNEL, at=NOW)
+    assert await store.add([message(2, ts=NOW - 1), message(3, ts=NOW + 1)]) == [Outcome.IGNORED, Outcome.STORED]
+
+
 @pytest.mark.parametrize("removal", ["delete_channel", "delete_guild", "clear"])
 async def test_what_was_cleared_stays_out_whatever_is_removed_later(
     store: Store, clock: Clock, redis: Redis, removal: str

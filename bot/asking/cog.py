@@ -7,6 +7,7 @@ import contextlib
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import aiohttp
 import discord
@@ -16,15 +17,16 @@ from discord.ext import commands
 
 from bot.asking.cooldown import Cooldown
 from bot.asking.delivery import NO_PINGS, Delivery, InteractionDelivery, ReplyDelivery
+from bot.asking.own_answers import Origins, OwnAnswers
 from bot.asking.questions import QuestionBuilder
 from bot.asking.refusals import DIRECT_MESSAGE, refusal
 from bot.asking.traces import Trace, Traces, explain, trace_of
 from bot.context import BotContext
 from bot.errors import FAILED
+from bot.messages.channels import MESSAGE_CHANNELS, resolve
 from bot.messages.convert import is_addressed
-from bot.messages.permissions import MESSAGE_CHANNELS
 from channelmem.llm.responder import Location, Responder, ResponderError
-from channelmem.types import Answer, Question
+from channelmem.types import Answer, Origin, Question
 
 DISLIKE = "👎"
 WAIT = "⏳"
@@ -45,6 +47,8 @@ class Request:
     channel: discord.abc.Snowflake | None
     asker: discord.User | discord.Member
     id: str = field(default_factory=lambda: secrets.token_hex(4))
+    quoted: set[Origin] = field(default_factory=set)
+    """What its answer quotes."""
 
 
 class Asking(commands.Cog):
@@ -54,10 +58,11 @@ class Asking(commands.Cog):
         self,
         context: BotContext,
         traces: Traces,
+        own_answers: OwnAnswers,
         until_stored: Callable[[int], Awaitable[None]],
         responder: Responder | None,
     ) -> None:
-        self.context, self.traces = context, traces
+        self.context, self.traces, self._own_answers = context, traces, own_answers
         self._until_stored, self._responder = until_stored, responder
         settings = context.settings
         self._cooldown = Cooldown(settings.cooldown_user_s, settings.cooldown_channel_s)
@@ -117,24 +122,29 @@ class Asking(commands.Cog):
     # --- the one way to answer ---
 
     async def answer(self, request: Request) -> None:
-        if refused := self._refusal(request):
+        if refused := await self._refusal(request):
             await request.delivery.send(refused)
             return
         drops = self.traces.drops
-        answer = await request.delivery.while_thinking(self._look_up(request.question))
+        answer = await request.delivery.while_thinking(self._look_up(request))
         self.context.metrics.answered(answer)
         self._keep_trace(request, answer, drops)
-        await self._deliver(request, answer)
+        with self._own_answers.delivering(request.question.channel_id):
+            await self._deliver(request, answer)
         _log_answer(request.question, answer)
 
-    def _refusal(self, request: Request) -> str:
-        if request.question.is_dm:
+    async def _refusal(self, request: Request) -> str:
+        question = request.question
+        if question.is_dm:
             return "" if self._responder is not None else DIRECT_MESSAGE
-        return refusal(request.question, request.channel, request.asker, self.context.settings)
+        channel = await resolve(self.context, request.channel, question.channel_id) or request.channel
+        return refusal(question, channel, request.asker, self.context.settings)
 
-    async def _look_up(self, question: Question) -> Answer:
-        await self._until_stored(question.channel_id)
-        return await self.context.memory.ask(question)
+    async def _look_up(self, request: Request) -> Answer:
+        await self._until_stored(request.question.channel_id)
+        answer = await self.context.memory.ask(request.question)
+        request.quoted.update(answer.origins)
+        return answer
 
     def _keep_trace(self, request: Request, answer: Answer, drops: int) -> None:
         """Before the answer is visible: /why may come right after it. Not if somebody was forgotten meanwhile, since
@@ -142,9 +152,17 @@ class Asking(commands.Cog):
         trace = trace_of(request.id, request.question, answer)
         if drops == self.traces.drops:
             self.traces.keep(trace)
-        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops)
+        origins = self._origins(request)
+        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops, origins)
 
-    def _link(self, message_id: int, trace: Trace, drops: int) -> None:
+    def _origins(self, request: Request) -> Origins:
+        """What the answer is made of, by ids: this is kept for a while, and must not keep anybody's words."""
+        asked, quoted = request.question, request.quoted
+        shown = partial(self.context.memory.shown, asked.guild_id, asked.channel_id, asked.id)
+        return lambda: tuple(quoted | shown())
+
+    def _link(self, message_id: int, trace: Trace, drops: int, origins: Origins) -> None:
+        self._own_answers.sent(message_id, origins)
         if drops == self.traces.drops:
             self.traces.link(message_id, trace)
 
@@ -159,7 +177,7 @@ class Asking(commands.Cog):
             else:
                 return
             # The model took its time: messages deleted or edited meanwhile must not be quoted.
-            answer = await self._look_up(request.question)
+            answer = await self._look_up(request)
         await request.delivery.send(answer.text)
 
     # --- running and stopping ---

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import discord
 
 from bot.context import BotContext
+from bot.messages.channels import MESSAGE_CHANNELS
 from bot.messages.convert import question_text, replied_to, to_person
 from bot.messages.members import fetch_members
-from bot.messages.permissions import MESSAGE_CHANNELS, readable_channel_ids
+from bot.messages.permissions import readable_channel_ids
 from channelmem.types import Kind, Person, Question
 
 ISOLATE = "🚫"
@@ -37,7 +38,8 @@ class QuestionBuilder:
             text=text.replace(ISOLATE, "").strip(),
             ts=message.created_at.timestamp(),
             reply_to=replied_to(message),
-            mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id),
+            # Discord also lists whom the message replies to.
+            mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id and p.id in message.raw_mentions),
             bot=self._bot_person(message.guild),
             is_dm=message.guild is None,
             joined_ts=_joined_ts(author),

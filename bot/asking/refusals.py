@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import discord
 
-from bot.messages.permissions import MESSAGE_CHANNELS, can_read, can_see, is_remembered
+from bot.messages.channels import MESSAGE_CHANNELS
+from bot.messages.permissions import can_read, can_see, is_remembered
 from channelmem.settings import Settings
 from channelmem.types import Kind, Question
 
@@ -27,8 +28,6 @@ def refusal(question: Question, channel: discord.abc.Snowflake | None, asker: As
 
 
 def _closed(channel: discord.abc.Snowflake | None, asker: Asker) -> str:
-    if not (isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member)):
-        return ""
-    if not can_see(channel, channel.guild.me):
-        return BOT_CANT_SEE  # slash commands arrive even from there
-    return "" if can_read(channel, asker) else ASKER_CANT_READ
+    if not isinstance(channel, MESSAGE_CHANNELS) or not can_see(channel, channel.guild.me):
+        return BOT_CANT_SEE  # slash commands arrive even from there; and nobody knows who may read an unknown place
+    return "" if isinstance(asker, discord.Member) and can_read(channel, asker) else ASKER_CANT_READ

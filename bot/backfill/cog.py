@@ -28,7 +28,8 @@ from bot.backfill.pages import PAGE_SIZE, Page, convert, fetch_page
 from bot.backfill.reconcile import Reconciler, StoredRevisions
 from bot.backfill.session_gaps import SessionGaps
 from bot.context import BotContext
-from bot.messages.permissions import MessageChannel, can_read, is_remembered, message_channels
+from bot.messages.channels import MessageChannel
+from bot.messages.permissions import can_read, is_remembered, message_channels
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 
 PARALLEL_CHANNELS = 2
@@ -203,7 +204,8 @@ class Backfill(commands.Cog):
                 await self._reconciler.compare(channel, stored, page)
                 if found:
                     messages = await convert(self.context, channel, found)
-                    await self.memory.remember_many([message for message in messages if message.content])
+                    # Not the bot's own answers: they may quote what is gone, and their sources are known only live.
+                    await self.memory.remember_many([one for one in messages if one.content and not one.own])
                     await self.memory.note_gap(guild_id, channel.id, found[-1].id, lowest)
                 count += len(found)
         await self.memory.close_gap(guild_id, channel.id)

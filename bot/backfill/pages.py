@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import discord
 
 from bot.context import BotContext
-from bot.messages.convert import is_command, to_message
+from bot.messages.channels import MessageChannel
+from bot.messages.convert import to_message
 from bot.messages.members import fetch_members
-from bot.messages.permissions import MessageChannel
+from channelmem.commands import is_command
+from channelmem.settings import Settings
 from channelmem.types import Message
 
 PAGE_SIZE = 100
@@ -42,8 +44,9 @@ async def convert(context: BotContext, channel: MessageChannel, messages: Sequen
     """Messages of people and of the bot, oldest first; a command comes without its text."""
     members = await fetch_members(channel.guild, (m.author.id for m in messages if not m.author.bot))
     converted = (to_message(message, context.me, members) for message in reversed(messages))
-    return [_blank_command(message, context.settings.command_prefixes) for message in converted if message]
+    return [_blank_command(message, context.settings) for message in converted if message]
 
 
-def _blank_command(message: Message, prefixes: str) -> Message:
-    return replace(message, content="") if not message.own and is_command(message.content, prefixes) else message
+def _blank_command(message: Message, settings: Settings) -> Message:
+    command = is_command(message.content, settings.command_prefixes, settings.command_names)
+    return replace(message, content="") if command and not message.own else message

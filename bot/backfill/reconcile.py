@@ -12,7 +12,8 @@ import structlog
 
 from bot.backfill.pages import Page, convert
 from bot.context import BotContext
-from bot.messages.permissions import MessageChannel, can_read
+from bot.messages.channels import MessageChannel
+from bot.messages.permissions import can_read
 from channelmem.types import Message
 
 MAX_COMPARED = 1_000

@@ -14,11 +14,13 @@ import aiohttp
 import discord
 
 from bot.history.recent import RecentMessages
-from bot.messages.convert import is_command, to_message
-from bot.messages.members import fetch_members
-from bot.messages.permissions import MESSAGE_CHANNELS, MessageChannel, can_read
+from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
+from bot.messages.convert import to_message
+from bot.messages.members import MemberSearch, fetch_members
+from bot.messages.permissions import can_read
+from channelmem.commands import is_command
 from channelmem.settings import Settings
-from channelmem.types import Message, Past, Question
+from channelmem.types import Message, Past, Person, Question
 
 PAGE_SIZE = 100
 CACHE_S = 5.0
@@ -40,6 +42,7 @@ class DiscordHistory:
         self._clock = clock
         self._client: discord.Client | None = None
         self._cache: dict[int, RecentMessages] = {}
+        self.members = MemberSearch()
 
     def attach(self, client: discord.Client) -> None:
         """Memory needs its history before the client exists, so the client arrives later."""
@@ -64,6 +67,10 @@ class DiscordHistory:
             return None
         return to_message(found, self._me())
 
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        guild = self._client.get_guild(guild_id) if self._client else None
+        return await self.members.find(guild, prefix) if guild else ()
+
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
 
@@ -82,6 +89,7 @@ class DiscordHistory:
 
     def delete_author(self, author_id: int) -> None:
         """Somebody asked to be forgotten."""
+        self.members.clear()
         for recent in self._cache.values():
             recent.delete_author(author_id)
 
@@ -137,7 +145,8 @@ class DiscordHistory:
         return ""
 
     def _is_relevant(self, message: Message) -> bool:
-        return not message.own and not is_command(message.content, self._settings.command_prefixes)
+        settings = self._settings
+        return not message.own and not is_command(message.content, settings.command_prefixes, settings.command_names)
 
     def _channel(self, channel_id: int) -> MessageChannel | None:
         found = self._client.get_channel(channel_id) if self._client else None

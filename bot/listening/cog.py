@@ -11,11 +11,13 @@ import discord
 import structlog
 from discord.ext import commands
 
+from bot.asking.own_answers import OwnAnswers
 from bot.backfill.session_gaps import SessionGaps
 from bot.context import BotContext
-from bot.messages.convert import is_command, to_message
+from bot.messages.convert import to_message
 from bot.messages.permissions import is_remembered
-from channelmem.types import Message
+from channelmem.commands import is_command
+from channelmem.types import Message, Outcome
 
 UNTIL_STORED_S = 1.0
 """A question waits no longer than this: Redis may be unreachable."""
@@ -24,8 +26,8 @@ log = structlog.get_logger(__name__)
 
 
 class Listening(commands.Cog):
-    def __init__(self, context: BotContext, gaps: SessionGaps) -> None:
-        self.context, self.gaps = context, gaps
+    def __init__(self, context: BotContext, gaps: SessionGaps, own_answers: OwnAnswers) -> None:
+        self.context, self.gaps, self._own_answers = context, gaps, own_answers
         self.memory, self.settings = context.memory, context.settings
         self._being_stored: dict[int, set[asyncio.Event]] = {}
         """By channel: messages, edits and deletes on their way to Memory."""
@@ -35,9 +37,12 @@ class Listening(commands.Cog):
         if not is_remembered(message.channel, self.settings):
             return None
         converted = to_message(message, self.context.me)
-        if converted is None or (not converted.own and is_command(converted.content, self.settings.command_prefixes)):
+        if converted is None or (not converted.own and self._is_command(converted.content)):
             return None
         return converted if converted.content else None
+
+    def _is_command(self, content: str) -> bool:
+        return is_command(content, self.settings.command_prefixes, self.settings.command_names)
 
     @commands.Cog.listener()
     async def on_shard_connect(self, shard_id: int) -> None:
@@ -54,8 +59,19 @@ class Listening(commands.Cog):
         with self._storing(memorable.channel_id):
             if self.settings.backfill:
                 await self.gaps.heard(memorable.guild_id, memorable.channel_id, memorable.id)
-            outcome = await self.memory.remember(memorable)
+            outcome = await self._remember(memorable)
         self.context.metrics.messages.labels(outcome=outcome.value).inc()
+
+    async def _remember(self, message: Message) -> Outcome:
+        sourced = await self._with_sources(message)
+        return await self.memory.remember(sourced) if sourced else Outcome.IGNORED
+
+    async def _with_sources(self, message: Message) -> Message | None:
+        """An answer of the bot with what it was made of; None if that is unknown, for then it must not be stored."""
+        if not message.own:
+            return message
+        origins = await self._own_answers.origins(message.channel_id, message.id)
+        return None if origins is None else replace(message, derived_from=origins)
 
     @contextlib.contextmanager
     def _storing(self, channel_id: int) -> Iterator[None]:
@@ -85,7 +101,8 @@ class Listening(commands.Cog):
             # Discord sends this for unfurled links and pins, too: nothing new was said. But the bot's own answer to a
             # slash command starts as "is thinking" and gets its text this way.
             if memorable is not None and memorable.own:
-                await self.memory.remember(memorable)
+                with self._storing(memorable.channel_id):
+                    await self._remember(memorable)
         elif memorable is not None:
             self.context.history.update(memorable)
             await self._edit(memorable)
@@ -96,7 +113,8 @@ class Listening(commands.Cog):
 
     async def _edit(self, message: Message) -> None:
         with self._storing(message.channel_id):
-            await self.memory.edit(message)
+            if sourced := await self._with_sources(message):
+                await self.memory.edit(sourced)
 
     @commands.Cog.listener()
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:

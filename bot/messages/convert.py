@@ -106,11 +106,6 @@ def is_addressed(message: discord.Message, me: discord.ClientUser) -> bool:
     return isinstance(target, discord.Message) and target.author.id == me.id
 
 
-def is_command(content: str, prefixes: str) -> bool:
-    """`!play` is a command for some bot; `...`, `$5` and `?!` are people talking."""
-    return any(content.startswith(p) and content[len(p) : len(p) + 1].isalpha() for p in prefixes.split())
-
-
 def plain_text(message: discord.Message, members: Members | None = None) -> str:
     """Everything the message says, as one text."""
     parts = [_with_names(message.content, message, members), *_extras(message)]

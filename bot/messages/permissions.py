@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import discord
 
+from bot.messages.audience import Audience
+from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
 from channelmem.settings import Settings
-
-MessageChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
-MESSAGE_CHANNELS = (discord.TextChannel, discord.VoiceChannel, discord.StageChannel, discord.Thread)
 
 
 def is_remembered(channel: discord.abc.Snowflake, settings: Settings) -> bool:
@@ -49,13 +48,15 @@ def readable_channel_ids(
 ) -> tuple[int, ...]:
     """Other channels a question may search: asker and bot can both read them right now.
 
-    Everybody in the channel sees a public answer, so a public question only searches channels that the whole guild
-    can read. Age-restricted channels are searched only from age-restricted ones.
+    Everybody in the channel sees a public answer, so a public question only searches channels that are open to the
+    whole guild, and to everybody who can read the answer. Age-restricted channels are searched only from
+    age-restricted ones.
     """
     guild = here.guild
     readers: list[discord.Member | discord.Role] = [asker, guild.me]
     if not private:
         readers.append(guild.default_role)
+    audience = None if private else Audience(here, checked=(asker.id, guild.me.id))
     return tuple(
         channel.id
         for channel in message_channels(guild)
@@ -64,4 +65,5 @@ def readable_channel_ids(
         and not (isinstance(channel, discord.Thread) and channel.is_private())
         and (here.is_nsfw() or not channel.is_nsfw())
         and all(can_read(channel, reader) for reader in readers)
+        and (audience is None or audience.can_read(channel))
     )

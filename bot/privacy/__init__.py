@@ -1,1 +1,1 @@
-"""/memory: people control what the bot keeps of them, managers what it keeps of a channel."""
+"""/memory and /memory-channel: people control what the bot keeps of them, managers what it keeps of a channel."""

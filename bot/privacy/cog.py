@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import discord
@@ -11,26 +12,12 @@ from discord.ext import commands
 
 from bot.asking.traces import Traces
 from bot.context import BotContext
-from bot.messages.permissions import is_remembered
 from bot.privacy import texts
+from bot.privacy.cooldowns import CommandCooldowns
 from bot.privacy.export import fit, to_line
+from bot.privacy.returns import Returns
 
 log = structlog.get_logger(__name__)
-
-
-class NotManagerError(app_commands.CheckFailure):
-    """The command is for people who manage the channel."""
-
-
-def manages_channel(interaction: discord.Interaction) -> bool:
-    """Checked here because Discord's default permissions cover whole commands only, and admins can override them."""
-    if interaction.guild_id is None:
-        raise app_commands.NoPrivateMessage(texts.SERVER_ONLY)
-    granted = interaction.permissions
-    thread = isinstance(interaction.channel, discord.Thread)
-    if granted.manage_channels or granted.administrator or (thread and granted.manage_threads):
-        return True
-    raise NotManagerError(texts.MANAGERS_ONLY)
 
 
 class Privacy(commands.Cog):
@@ -40,8 +27,14 @@ class Privacy(commands.Cog):
 
     def __init__(self, context: BotContext, traces: Traces) -> None:
         self.context, self.traces, self.memory = context, traces, context.memory
+        self._cooldowns, self._returns = CommandCooldowns(context.settings), Returns(context.memory)
 
-    # --- for everyone ---
+    async def interaction_check(self, interaction: discord.Interaction) -> bool:
+        self._cooldowns.check(interaction)
+        return True
+
+    async def cog_unload(self) -> None:
+        await self._returns.stop_all()
 
     @forget_.command(name="me", description="Make me forget everything you wrote")
     async def forget_me(self, interaction: discord.Interaction) -> None:
@@ -61,12 +54,16 @@ class Privacy(commands.Cog):
     def _forget_cached(self, user_id: int) -> None:
         self.context.history.delete_author(user_id)
         self.traces.drop_person(user_id)
+        self._returns.stop(user_id)
 
     @memory_.command(name="opt-in", description="Let me remember what you write again")
     async def opt_in(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
-        await self.memory.opt_in(interaction.user.id)
-        await interaction.followup.send(texts.OPTED_IN, ephemeral=True)
+        left = await self.memory.opt_in(interaction.user.id)
+        text = texts.OPTED_IN if left is None else texts.returning(left)
+        reply = await interaction.followup.send(text, ephemeral=True, wait=True)
+        if left is not None:
+            self._returns.watch(interaction.user.id, reply)
 
     @export_.command(name="me", description="Get everything I remember of what you wrote, as a file")
     async def export_me(self, interaction: discord.Interaction) -> None:
@@ -75,43 +72,9 @@ class Privacy(commands.Cog):
         if not lines:
             await interaction.followup.send(texts.NOTHING_STORED, ephemeral=True)
             return
-        name, data, remark = fit(lines, interaction.filesize_limit)
+        name, data, remark = await asyncio.to_thread(fit, lines, interaction.filesize_limit)
         file = discord.File(io.BytesIO(data), filename=name)
         await interaction.followup.send(texts.exported(len(lines)) + remark, file=file, ephemeral=True)
-
-    # --- for people who manage the channel ---
-
-    @memory_.command(name="pause", description="Stop remembering new messages in this channel")
-    @app_commands.check(manages_channel)
-    async def pause(self, interaction: discord.Interaction) -> None:
-        await interaction.response.defer(ephemeral=True)
-        await self.memory.pause(*_place(interaction))
-        await interaction.followup.send(texts.PAUSED, ephemeral=True)
-
-    @memory_.command(name="resume", description="Remember this channel again")
-    @app_commands.check(manages_channel)
-    async def resume(self, interaction: discord.Interaction) -> None:
-        await interaction.response.defer(ephemeral=True)
-        await self.memory.resume(*_place(interaction))
-        await interaction.followup.send(texts.RESUMED, ephemeral=True)
-
-    @memory_.command(name="clear", description="Forget everything said in this channel")
-    @app_commands.check(manages_channel)
-    async def clear(self, interaction: discord.Interaction) -> None:
-        await interaction.response.defer(ephemeral=True)
-        guild_id, channel_id = _place(interaction)
-        status = await self.memory.status(guild_id, channel_id)
-        await self.memory.clear(guild_id, channel_id)
-        log.info("channel cleared", guild_id=guild_id, channel_id=channel_id)
-        await interaction.followup.send(texts.cleared(status.messages), ephemeral=True)
-
-    @memory_.command(name="status", description="Show what I remember of this channel")
-    @app_commands.check(manages_channel)
-    async def status(self, interaction: discord.Interaction) -> None:
-        await interaction.response.defer(ephemeral=True)
-        status = await self.memory.status(*_place(interaction))
-        included = is_remembered(interaction.channel or discord.Object(0), self.context.settings)
-        await interaction.followup.send(texts.describe(status, included=included), ephemeral=True)
 
     # --- the notice ---
 
@@ -136,8 +99,3 @@ def _notice_channel(guild: discord.Guild) -> discord.TextChannel | None:
 def _can_write(channel: discord.TextChannel) -> bool:
     granted = channel.permissions_for(channel.guild.me)
     return granted.view_channel and granted.send_messages
-
-
-def _place(interaction: discord.Interaction) -> tuple[int, int]:
-    """Guild and channel; both exist wherever `manages_channel` let the command pass."""
-    return interaction.guild_id or 0, interaction.channel_id or 0

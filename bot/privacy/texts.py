@@ -1,4 +1,4 @@
-"""What /memory and the join notice say. In: a channel's status, counts, days. Out: sentences for people."""
+"""What the privacy commands and the join notice say. In: a status, counts, days. Out: sentences for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ OPTED_OUT = (
     "`/memory forget me` deletes that too; `/memory opt-in` undoes this."
 )
 OPTED_IN = "From now on I remember what you write, as I do for everyone."
-PAUSED = "I won't remember anything new in this channel until `/memory resume`. I keep what I already know."
+RETURNING = (
+    "You're opted in again, but I'm still deleting what you asked me to forget ({left} to go). "
+    "Once that's done, I'll remember what you write."
+)
+COOLING_DOWN = "You just used this command. Try again in {seconds} s."
+PAUSED = "I won't remember anything new in this channel until `/memory-channel resume`. I keep what I already know."
 RESUMED = "I remember this channel again."
 NOTHING_STORED = "I don't have anything you wrote."
 SERVER_ONLY = "This command only works in a server channel."
@@ -27,13 +32,18 @@ NOTICE = (
     "Hello! I remember what's said in the channels I can read, so you can ask me about it (mention me, or use `/ask`). "
     "{kept} Edits and deletions apply right away.\n"
     "`/memory forget me` deletes what you wrote, `/memory opt-out` stops me from remembering you, and "
-    "`/memory export me` shows you what I have. Channel managers can use `/memory pause` and `/memory clear`."
+    "`/memory export me` shows you what I have. "
+    "Channel managers can use `/memory-channel pause` and `/memory-channel clear`."
 )
 
 
 def notice(lifetime_s: float) -> str:
     days = lifetime_s / 86_400
     return NOTICE.format(kept=f"Messages are kept for {days:g} day{'' if days == 1 else 's'}.")
+
+
+def returning(left: int) -> str:
+    return RETURNING.format(left=_messages(left))
 
 
 def exported(count: int) -> str:

@@ -6,7 +6,9 @@ A module `channelmem/cli/<name>.py` has a Typer app called `app`.
 from __future__ import annotations
 
 import io
+import logging
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -16,7 +18,9 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from channelmem.errors import ChannelmemError
+from channelmem.errors import ChannelmemError, ConfigError
+from channelmem.settings import hide, load_settings
+from channelmem.terminal import visible
 
 COMMANDS = ("demo", "chat", "route", "doctor", "config", "inspect", "redis", "worker", "reindex", "bot")
 COMPLETION = {"install_completion", "show_completion"}
@@ -63,13 +67,28 @@ def _root(
     """Typer needs a callback to treat a group without own commands as one."""
 
 
+class _VisibleLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def main() -> None:
     """Entry point of the console script: our own errors are one sentence and exit status 1."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without curly quotes gets "?", not a traceback
+    if logging.lastResort is not None:  # what prints warnings where a command sets up no log
+        logging.lastResort.setFormatter(_VisibleLines())
     try:
         app(prog_name="channelmem")
     except ChannelmemError as error:
-        Console(stderr=True).print(f"[bold red]channelmem:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        text = escape(visible(_without_secrets(str(error))))
+        Console(stderr=True).print(f"[bold red]channelmem:[/] {text}", highlight=False, soft_wrap=True)
         sys.exit(1)
+
+
+def _without_secrets(text: str) -> str:
+    """Errors of libraries may quote them."""
+    with suppress(ConfigError):  # our own sentence about a setting quotes none
+        text = hide(text, load_settings())
+    return text

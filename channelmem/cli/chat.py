@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -21,10 +22,11 @@ from rich.text import Text
 
 from channelmem.cli.chat_history import History
 from channelmem.cli.chat_input import Typed
-from channelmem.cli.show import ModelProgress, explain, visible
+from channelmem.cli.show import ModelProgress, explain
 from channelmem.extras import load
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import visible
 from channelmem.types import Answer, Message, Outcome, Person, Question
 
 if TYPE_CHECKING:
@@ -225,6 +227,13 @@ class Conversation:
         words = await self._words(question, self._last)
         recalled = f" (recalled in {self._last.ms.total:.1f} ms)"
         self._console.print(Text.assemble(("bot ", "bold green"), visible(words), (recalled, "dim")))
+        await self._remember_own(question, self._last, words)
+
+    async def _remember_own(self, question: Question, answer: Answer, words: str) -> None:
+        """For "what did you just say?". It is forgotten with whatever it quotes."""
+        shown = self._memory.shown(GUILD, self._channel_id, question.id)
+        own = Message(GUILD, self._channel_id, time.time_ns(), BOT.id, BOT.name, words, time.time(), own=True)
+        await self._memory.remember(replace(own, derived_from=(*answer.origins, *shown)))
 
     async def _words(self, question: Question, answer: Answer) -> str:
         if self._speak is None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from channelmem.cli.chat_history import History
-from channelmem.cli.show import visible
+from channelmem.terminal import visible
 
 LINE_CHARS: Final = 4_000
 """As much as Discord accepts in one message."""

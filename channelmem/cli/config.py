@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from channelmem.settings import load_settings, sources, unknown, variable
+from channelmem.secrets import MASK
+from channelmem.settings import hide, load_settings, sources, unknown, variable
+from channelmem.terminal import visible
 
 app = typer.Typer()
 
@@ -34,7 +36,7 @@ def config(
     settings = load_settings()
     origin = sources(settings)
     rows = [
-        {"variable": variable(name), "value": _shown(getattr(settings, name)), "from": origin[name]}
+        {"variable": variable(name), "value": hide(_shown(getattr(settings, name)), settings), "from": origin[name]}
         for name in type(settings).model_fields
         if not changed or origin[name] != "default"
     ]
@@ -44,17 +46,18 @@ def config(
         _print_table(rows)
     # On stderr, so that stdout stays parseable.
     for sentence in unknown(settings):
-        Console(stderr=True).print(f"[yellow]note:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[yellow]note:[/] {escape(visible(sentence))}", highlight=False, soft_wrap=True)
 
 
 def _print_table(rows: list[dict[str, str]]) -> None:
     table = Table("variable", "value", "from", title="channelmem settings", title_justify="left")
     for row in rows:
-        table.add_row(row["variable"], row["value"], row["from"], style="" if row["from"] == "default" else "bold")
+        shown = escape(visible(row["value"]))
+        table.add_row(row["variable"], shown, row["from"], style="" if row["from"] == "default" else "bold")
     Console().print(table)
 
 
 def _shown(value: object) -> str:
     if isinstance(value, SecretStr):
-        return "********"
+        return MASK
     return "" if value is None else str(value)

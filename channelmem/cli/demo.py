@@ -19,6 +19,7 @@ from rich.text import Text
 from channelmem.cli.show import ModelProgress, explain, to_json
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import visible
 from channelmem.types import Answer, Message, Person, Question
 
 app = typer.Typer()
@@ -111,7 +112,7 @@ async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text
     await asyncio.sleep(2 * pause_s)
     question = Question(GUILD, channel_id, time.time_ns(), PEOPLE[who], who, text, time.time(), bot=BOT)
     answer = await memory.ask(question)
-    console.print(Text.assemble(("Bot: ", "bold green"), (answer.text, "green")), soft_wrap=True)
+    console.print(Text.assemble(("Bot: ", "bold green"), (visible(answer.text), "green")), soft_wrap=True)
     explain(console, answer)
     return Asked(text, answer)
 

@@ -24,6 +24,7 @@ from channelmem.ops.doctor import (
     check_settings_and_server,
 )
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import visible
 
 app = typer.Typer()
 
@@ -49,7 +50,7 @@ def doctor(
         found.append(check)
         if not as_json and (check.health is Health.BAD or not quiet):
             console.print(
-                f"{MARK[check.health]} {check.name:<13} {escape(check.says)}", highlight=False, soft_wrap=True
+                f"{MARK[check.health]} {check.name:<13} {escape(visible(check.says))}", highlight=False, soft_wrap=True
             )
     if as_json:
         print(json.dumps([{"name": c.name, "health": c.health.value, "says": c.says} for c in found], indent=2))

@@ -20,6 +20,7 @@ from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
 from channelmem.ops.inspect import BufferRow, open_inspector
 from channelmem.settings import load_settings
+from channelmem.terminal import visible
 from channelmem.types import Hit, Source
 
 app = typer.Typer()
@@ -75,7 +76,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         width = max(len(str(row[name])) for row in rows) if name in IDS else None
         table.add_column(name, no_wrap=name not in FOLDED, min_width=width, overflow="fold")
     for row in rows:
-        table.add_row(*[escape(str(value)) for value in row.values()])
+        table.add_row(*[escape(visible(str(value))) for value in row.values()])
     return table
 
 

@@ -21,7 +21,9 @@ import typer
 from channelmem.errors import RedisUnsuitableError, ServerError
 from channelmem.server import lease as server
 from channelmem.server.find import redis_cli
+from channelmem.server.loopback import open_port, port_url
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import json_text, visible
 
 HELP = """Run and inspect the embedded Redis server.
 
@@ -46,8 +48,8 @@ def start() -> None:
     settings = load_settings()
     _note_redis_url(settings)
     running = server.pin(settings)
-    print(f"Running on 127.0.0.1:{running.port} (pid {running.pid}), data in {running.data_dir}.")
-    print("Get its URL (with password) with `channelmem redis url`; stop it with `channelmem redis stop`.")
+    print(f"Running (pid {running.pid}), data in {running.data_dir}.")
+    print("Open a port for RedisInsight with `channelmem redis url`; stop it with `channelmem redis stop`.")
 
 
 @app.command()
@@ -94,18 +96,24 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, wit
 
 
 @app.command()
-def url() -> None:
-    """Print the server's URL, including the password, for redis-cli -u or RedisInsight.
+def url(
+    socket: Annotated[
+        bool, typer.Option("--socket", help="Print the URL of its socket instead, which needs no open port.")
+    ] = False,
+) -> None:
+    """Open a loopback port until the server stops; print its URL with the password for redis-cli -u or RedisInsight.
 
     \b
-    Example:
+    Examples:
       redis-cli -u "$(channelmem redis url)" INFO
+      REDIS_URL="$(channelmem redis url --socket)" python my_script.py
     """
     settings = load_settings()
     if settings.redis_url is not None:
         print(settings.redis_url.get_secret_value())
         return
-    print(_running(settings).url)
+    running = _running(settings)
+    print(running.url if socket else port_url(running))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -163,7 +171,8 @@ def _report(settings: Settings, running: server.Server | None) -> dict[str, obje
     found = server.check_server(running.url)
     return {
         "running": True,
-        "port": running.port,
+        "socket": str(redis.connection.parse_url(running.url)["path"]),  # type: ignore[no-untyped-call]  # redis-py's gap
+        "port": _port(running) or None,
         "pid": running.pid,
         "supervisor_pid": running.supervisor_pid,
         "data_dir": str(running.data_dir),
@@ -175,9 +184,14 @@ def _report(settings: Settings, running: server.Server | None) -> dict[str, obje
     }
 
 
+def _port(running: server.Server) -> int:
+    with redis.Redis.from_url(running.url, protocol=2, decode_responses=True) as client:
+        return open_port(client)
+
+
 def _shown(value: object) -> str:
     if isinstance(value, list):
-        return "; ".join(f"{user['pid']} {user['command']}" for user in value) or "none"
+        return visible("; ".join(f"{user['pid']} {user['command']}" for user in value)) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -234,7 +248,7 @@ def _say(client: redis.Redis, words: list[str]) -> int:
     try:
         print(_formatted(_reply(client, words)))
     except redis.RedisError as error:  # rejected, or the server went away while the prompt was open
-        print(f"(error) {error}")
+        print(f"(error) {visible(str(error))}")
         return 1
     return 0
 
@@ -255,7 +269,7 @@ def _formatted(reply: object, indent: str = "") -> str:
     if isinstance(reply, int):
         return f"(integer) {reply}"
     if not isinstance(reply, list):
-        return json.dumps(reply, ensure_ascii=False) if indent else str(reply)
+        return json_text(json.dumps(reply, ensure_ascii=False)) if indent else visible(str(reply))
     if not reply:
         return "(empty array)"
     width = len(str(len(reply)))

@@ -24,6 +24,7 @@ from channelmem.routing.route import Scene
 from channelmem.routing.route import route as decide
 from channelmem.routing.scene import Roster
 from channelmem.settings import Settings, load_settings
+from channelmem.terminal import visible
 from channelmem.times.spans import zone
 from channelmem.types import Person, Route
 
@@ -191,10 +192,10 @@ def _show(row: RoutedRow) -> None:
     table = Table(show_header=False, box=None)
     for name in ("route", "mode", "speakers", "topic"):
         value = row[name]
-        table.add_row(name, escape(", ".join(value) if isinstance(value, list) else value) or "-")
+        table.add_row(name, escape(visible(", ".join(value) if isinstance(value, list) else value)) or "-")
     table.add_row("from", _time(row["start"]))
     table.add_row("to", _time(row["end"]))
-    table.add_row("why", escape("; ".join(row["why"])))
+    table.add_row("why", escape(visible("; ".join(row["why"]))))
     Console().print(table)
 
 

@@ -14,12 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from channelmem.terminal import json_text, visible
 from channelmem.types import Answer, Route
-
-# All controls but tab and line feed, and the marks that reverse the direction of text.
-_CONTROLS = dict.fromkeys(
-    {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {ord("\t"), ord("\n")}
-)
 
 
 class ModelProgress:
@@ -44,17 +40,12 @@ class ModelProgress:
 
 def to_json(value: object, indent: int | None = None) -> str:
     """JSON that stdout can encode: readable if possible, else ASCII-escaped (lone surrogates, ASCII terminals)."""
-    readable = json.dumps(value, indent=indent, ensure_ascii=False)
+    readable = json_text(json.dumps(value, indent=indent, ensure_ascii=False))
     try:
         readable.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         return json.dumps(value, indent=indent)
     return readable
-
-
-def visible(text: str) -> str:
-    """People's text for a terminal: without the characters that start an escape sequence or reverse the text."""
-    return text.translate(_CONTROLS)
 
 
 def describe(route: Route) -> str:

@@ -11,12 +11,10 @@ from functools import cache
 
 from channelmem.policy import Policy
 from channelmem.store.documents import clean, cleaned
-from channelmem.types import Attachment, Message
+from channelmem.types import LAST_TS, Attachment, Message
 
 log = logging.getLogger(__name__)
 
-LAST_TS = 253_402_214_400.0
-"""The last day of the year 9999, where calendars end; later times are milliseconds mistaken for seconds."""
 LAST_ID = 2**64 - 1
 """Ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others."""
 ATTACHMENTS = 10

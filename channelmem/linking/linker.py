@@ -172,16 +172,18 @@ class Linker:
             self._rebuild([message if old.id == message.id else old for old in self._messages()])
 
     def drop(self, ids: Iterable[int]) -> None:
-        """Forget these messages."""
-        if gone := self._ids.intersection(ids):
+        """Forget these messages, and answers of the bot that quote them."""
+        ids = set(ids)
+        quoting = {one.id for one in self._messages() if one.derived_from and _quotes(one, ids)}
+        if gone := self._ids & ids | quoting:
             self._rebuild([old for old in self._messages() if old.id not in gone])
         else:
             self._past.forget_older()
 
     def drop_author(self, author_id: int) -> None:
-        """Forget everything this person wrote."""
-        if self._past.heard(author_id):
-            self.drop([old.id for old in self._messages() if old.author_id == author_id])
+        """Forget everything this person wrote, and all answers of the bot: they may quote it."""
+        if self._past.heard(author_id) or any(old.own for old in self._messages()):
+            self.drop([old.id for old in self._messages() if old.author_id == author_id or old.own])
 
     def _messages(self) -> list[Message]:
         return [turn.message for turn in self._past.turns]
@@ -331,6 +333,10 @@ def _highest(chances: Floats) -> list[tuple[int, float]]:
         found.append((at, int(chances.item(at) * 10_000 + 0.5) / 10_000))
         chances[at] = -1
     return found
+
+
+def _quotes(message: Message, ids: set[int]) -> bool:
+    return any(origin.id in ids for origin in message.derived_from)
 
 
 def _order(message: Message) -> tuple[float, int]:

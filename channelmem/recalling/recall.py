@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from channelmem.embedding.embed import Embedder
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.recalling.choosing import Choice, choose, ranking_query, read_candidates
 from channelmem.recalling.ranking.line import emoji_of
@@ -49,6 +49,8 @@ RECAP_MESSAGES: Final = 100
 AWAY_S: Final = 1_800.0
 """Who wrote nothing for this long was away; a hello after that does not end it."""
 UNREACHABLE: Final = "Redis does not answer."
+MEMORY_OFF: Final = "My memory is off in this channel."
+OUTDATED: Final = "The index belongs to another model; the operator has to restart or reindex."
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +125,8 @@ class Recall:
             self._sources[Source.HISTORY] = PlatformHistory(history, self._cosines)
 
     async def __call__(self, question: Question, route: Route, policy: Policy) -> Recalled:
+        if not policy.enabled:
+            return _off(route)
         if route.stranger and route.sources:
             return Recalled(reports=await self._extent(question, route, policy))
         found = await self._travel(question, route, policy)
@@ -190,11 +194,11 @@ class Recall:
             return _NOTHING
         try:
             found, report = await self._look(name, source, trip)
-        except RedisUnavailableError as error:
+        except (RedisUnavailableError, IndexMismatchError) as error:
             # Members read the report, so the address of Redis stays in the log.
             log.warning("Answering without memory: %s", error)
-            trip.unreachable = True
-            trip.reports.append(SourceReport(name, problem=UNREACHABLE))
+            trip.unreachable = isinstance(error, RedisUnavailableError)
+            trip.reports.append(SourceReport(name, problem=UNREACHABLE if trip.unreachable else OUTDATED))
             return _NOTHING
         trip.reports.append(_without_the_question(report, trip.lookup.question))
         return found
@@ -244,6 +248,11 @@ def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
     route = replace(route, dropped="")
     kind = Kind.NONE if verdict is Verdict.NOT_OURS or not route.sources else route.if_about
     return replace(route, kind=kind), replace(recalled, hits=(), messages=())
+
+
+def _off(route: Route) -> Recalled:
+    """For a channel whose memory is off: nothing is searched, and the answer says so."""
+    return Recalled(reports=tuple(SourceReport(name, problem=MEMORY_OFF) for name in route.sources[:1]))
 
 
 def _recalled(choice: Choice, lookup: Lookup) -> Recalled:

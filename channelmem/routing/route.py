@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
+from channelmem.commands import is_command
 from channelmem.routing.about import about
 from channelmem.routing.clauses import LIFE, Finding, find
 from channelmem.routing.follow_up import followed, only
@@ -43,7 +44,6 @@ _ANYBODY = frozenset("gotH")
 # With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
-_COMMAND = re.compile(r"\s*(?:<@!?\d+>[\s,:]*)?[!/$.?][A-Za-z]")
 _TALKS = word_set("talk talking talked discuss discussing discussed argue arguing argued debating on laughing laugh")
 _SAID_VERBS = word_set("say said saying write wrote type typed")
 _NOT_WORDS = word_set(
@@ -104,7 +104,7 @@ def _set_aside(text: str, scene: Scene, force: Kind | None) -> str:
         return "a direct message has no channel around it"
     if force is Kind.NONE or should_skip(text):
         return "the 🚫 flag asks for an answer in isolation"
-    return "a command" if _COMMAND.match(text) else ""
+    return "a command" if is_command(text) else ""
 
 
 def _none(why: str) -> Route:

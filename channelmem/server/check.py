@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError
+from channelmem.secrets import MALFORMED_URL, check_redis_url, masked, passwords
 
 # FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
 SEARCH_NEEDED = (2, 10, 0)
@@ -34,6 +35,7 @@ class ServerInfo:
 def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
     """Raises ConfigError, RedisUnavailableError or RedisUnsuitableError; each is one sentence that names the fix."""
     try:
+        check_redis_url(redis_url)
         with redis.Redis.from_url(
             redis_url,
             socket_timeout=timeout_s,
@@ -42,13 +44,11 @@ def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
         ) as client:
             # INFO lists the modules too and, unlike MODULE LIST, needs no admin rights.
             info = {**client.info("server"), **client.info("modules")}
-    except ValueError as error:
-        # The parser's message may quote part of the password.
-        raise ConfigError(
-            "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://) "
-            "and percent-encode special characters in the password."
-        ) from error
+    except (ValueError, TypeError):  # the parser's message may quote the password; TypeError: an unknown option
+        raise ConfigError(MALFORMED_URL) from None
     except exceptions.RedisError as error:
+        if type(error) is exceptions.RedisError:  # an option of the URL with an impossible value
+            raise ConfigError(MALFORMED_URL) from None
         raise _unavailable(error, redis_url) from error
     return _suitable(info, _where(redis_url))
 
@@ -79,7 +79,7 @@ def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
 
 
 def _unavailable(error: exceptions.RedisError, redis_url: str) -> RedisUnavailableError:
-    where, text = _where(redis_url), str(error).rstrip(".")
+    where, text = _where(redis_url), masked(str(error), passwords(redis_url)).rstrip(".")
     if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text or "WRONGPASS" in text:
         why = "rejects the user or password; correct them in REDIS_URL (redis://user:password@host:port)"
     elif isinstance(error, exceptions.BusyLoadingError):

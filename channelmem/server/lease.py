@@ -32,6 +32,7 @@ from channelmem.server import supervisor
 from channelmem.server.check import ServerInfo, check_server
 from channelmem.server.find import candidates
 from channelmem.server.locks import await_death, await_unlocked, command_of, having_open, locked
+from channelmem.server.places import refuse_foreign, socket_path
 from channelmem.server.sentences import ELSEWHERE, os_sentence, tried_sentence
 from channelmem.settings import Settings
 
@@ -49,11 +50,10 @@ STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running embedded server. `url` includes the password."""
+    """A running embedded server. `url` leads to its socket and includes the password; loopback.py opens a port."""
 
     url: str
     pid: int
-    port: int
     data_dir: Path
     name: str
     supervisor_pid: int
@@ -102,7 +102,10 @@ def redis_url(settings: Settings) -> str:
 def running(settings: Settings) -> Server | None:
     """The data directory's server, or None if it is not running; never starts one."""
     root = _root(settings)
-    return _server(root) if locked(root / "supervisor.lock") else None
+    if not locked(root / "supervisor.lock"):
+        return None
+    refuse_foreign(root)
+    return _server(root)
 
 
 def users(settings: Settings) -> tuple[User, ...]:
@@ -164,7 +167,10 @@ def _prepare(settings: Settings) -> Path:
     root = _root(settings)
     try:
         root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        root.mkdir(mode=0o700, exist_ok=True)
+        refuse_foreign(settings.data_dir.expanduser())
+        with contextlib.suppress(FileExistsError):
+            root.mkdir(mode=0o700)
+        refuse_foreign(root)
         root.chmod(0o700)
         os.close(os.open(root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
@@ -228,6 +234,7 @@ def _ensure(settings: Settings, root: Path) -> Server:
 def _spawn(settings: Settings, root: Path) -> None:
     request = {
         "root": str(root),
+        "socket": str(socket_path(root, supervisor.read_state(root).get("socket"))),
         "port": settings.embedded_port,
         "grace_s": settings.embedded_grace_s,
         "candidates": [
@@ -257,7 +264,7 @@ def _answering(root: Path) -> Server | None:
     while time.monotonic() < deadline:
         state, server = supervisor.read_state(root), _server(root)
         if server is not None:
-            reply = supervisor.ask(server.port, state["password"], "PING")
+            reply = supervisor.ask(state["socket"], f"{supervisor.USER} {state['password']}", "PING")
             if reply.startswith(("+PONG", "-LOADING")):
                 return server
         if not locked(root / "supervisor.lock"):
@@ -273,9 +280,8 @@ def _server(root: Path) -> Server | None:
     state = supervisor.read_state(root)
     try:
         return Server(
-            url=f"redis://:{quote(state['password'], safe='')}@127.0.0.1:{state['port']}/0",
+            url=f"unix://{supervisor.USER}:{quote(state['password'], safe='')}@{quote(state['socket'])}?db=0",
             pid=state["pid"],
-            port=state["port"],
             data_dir=root,
             name=state["name"],
             supervisor_pid=state["supervisor_pid"],

@@ -1,7 +1,7 @@
 """Supervises one embedded server: starts it, restarts it after a crash, stops it when its last user leaves.
 
-In: one JSON request on stdin (root, port, grace_s, candidates). Out: one JSON line on stdout (ready, or what was
-tried and why it failed), then an up-to-date `state.json` in the server's directory. It runs by path with
+In: one JSON request on stdin (root, socket, port, grace_s, candidates). Out: one JSON line on stdout (ready, or what
+was tried and why it failed), then an up-to-date `state.json` in the server's directory. It runs by path with
 `python -I -S` and imports only the standard library: it idles for days next to the bot and should cost almost nothing.
 
 All coordination uses file locks, since the kernel drops them however a process dies, and pids get reused:
@@ -39,6 +39,8 @@ BACKOFF_S = (0.1, 10.0)
 STEADY_S = 60.0  # after running this long, a crash starts the back-off from the beginning
 LOG_BYTES = 4_000_000
 IN_USE = "Address already in use"
+USER = "channelmem"
+"""Our own login, for the socket. The default user's is for the port, and a new one with each start."""
 
 
 class StartFailedError(Exception):
@@ -70,12 +72,13 @@ class Supervisor:
             held(self.root / "supervisor.lock"),
             held(self.root / "server.lock") as self.server_fd,
         ):
-            self._start_first_that_works()
-            report({"ok": True})
             try:
+                self._start_first_that_works()
+                report({"ok": True})
                 self._supervise(lease)
             finally:
                 self._stop()
+                self._remove_socket()
 
     def _on_term(self, *_: object) -> None:
         self.stopping = True
@@ -87,7 +90,7 @@ class Supervisor:
         last = self.state.get("binary")
         # The program that wrote the data comes first: Redis and Valkey cannot read each other's files.
         for candidate in sorted(self.request["candidates"], key=lambda c: c["binary"] != last):
-            why = self._start_on_some_port(candidate)
+            why = self._start(candidate, self.request["port"])
             if why is None:
                 return
             tried.append({"label": candidate["label"], "binary": candidate["binary"], "why": why})
@@ -95,22 +98,18 @@ class Supervisor:
                 break
         raise StartFailedError(tried)
 
-    def _start_on_some_port(self, candidate: dict[str, Any]) -> str | None:
-        fixed = self.request["port"]
-        # The last port comes first, so that connected clients and saved RedisInsight connections keep working.
-        ports = [fixed] if fixed else [self.state.get("port") or free_port(), free_port(), free_port()]
-        why: str | None = None
-        for port in ports:
-            self.state.update(port=port, binary=candidate["binary"], name=candidate["label"])
-            why = self._start(candidate)
-            if why is None or IN_USE not in why:
-                return why
-        return why
-
-    def _start(self, candidate: dict[str, Any]) -> str | None:
+    def _start(self, candidate: dict[str, Any], port: int) -> str | None:
         """None once the server answers a search command, else its last output."""
-        if taken(self.state["port"]):  # checked first, so that the password never goes to a stranger on that port
+        if port and taken(port):
             return IN_USE
+        self.state.update(
+            socket=self.request["socket"],
+            port=port,
+            # Whoever took the port of a crashed server may have been sent the last one.
+            port_password=secrets.token_urlsafe(24),
+            binary=candidate["binary"],
+            name=candidate["label"],
+        )
         config = self.root / "redis.conf"
         write_private(config, config_text(self.root, candidate["modules"], self.state))
         log = self.root / "server.log"
@@ -140,7 +139,7 @@ class Supervisor:
         while time.monotonic() < deadline and not self.stopping:
             if process.poll() is not None:
                 return f"it exited with status {process.returncode}"
-            reply = ask(self.state["port"], self.state["password"], "FT._LIST")
+            reply = ask(self.state["socket"], f"{USER} {self.state['password']}", "FT._LIST")
             if reply.startswith("*"):
                 return None
             if "unknown command" in reply:
@@ -173,9 +172,11 @@ class Supervisor:
             time.sleep(POLL_S)
 
     def _restart(self) -> None:
-        candidate = {"binary": self.state["binary"], "modules": self.state["modules"]}
+        candidate = {"label": self.state["name"], "binary": self.state["binary"], "modules": self.state["modules"]}
+        port = self.request["port"]
         try:
-            why = self._start(candidate)
+            # Our own clients use the socket: a stranger on the port must not keep the server from them.
+            why = self._start(candidate, 0 if taken(port) else port)
         except OSError as error:
             why = str(error)
         if why is not None:
@@ -191,13 +192,24 @@ class Supervisor:
             self.process.kill()
             self.process.wait()
 
+    def _remove_socket(self) -> None:
+        """With its directory, if that was made for it."""
+        path = Path(self.request["socket"])
+        path.unlink(missing_ok=True)
+        if path.parent != self.root:
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
+
 
 def config_text(root: Path, modules: list[str], state: dict[str, Any]) -> str:
     """Holds the password, which must not be on a command line, where every user of the machine can read it."""
     lines = [
+        f"unixsocket {quoted(state['socket'])}",
+        "unixsocketperm 600",
+        f"user {USER} on >{state['password']} ~* &* +@all",
         "bind 127.0.0.1",
         f"port {state['port']}",
-        f"requirepass {state['password']}",
+        f"requirepass {state['port_password']}",
         f"dir {quoted(root)}",
         "daemonize no",
         "appendonly yes",
@@ -216,11 +228,13 @@ def quoted(path: Path | str) -> str:
     return f'"{escaped}"'
 
 
-def ask(port: int, password: str, command: str) -> str:
-    """The reply to one inline command, or an empty string if nothing answers."""
+def ask(where: str | int, login: str, command: str) -> str:
+    """What a socket or loopback port replies to one inline command; empty if nothing does. `login`: [user] password."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-            connection.sendall(f"AUTH {password}\r\n{command}\r\nQUIT\r\n".encode())
+        with socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET) as connection:
+            connection.settimeout(2)
+            connection.connect(where if isinstance(where, str) else ("127.0.0.1", where))
+            connection.sendall(f"AUTH {login}\r\n{command}\r\nQUIT\r\n".encode())
             reply = b""
             while chunk := connection.recv(4096):
                 reply += chunk
@@ -228,12 +242,6 @@ def ask(port: int, password: str, command: str) -> str:
         return ""
     auth, _, rest = reply.decode(errors="replace").partition("\r\n")
     return rest if auth == "+OK" else auth
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def taken(port: int) -> bool:

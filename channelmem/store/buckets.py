@@ -22,6 +22,7 @@ from channelmem.settings import Settings
 from channelmem.store.connection import UNREACHABLE, answered, command, is_full, run_script
 from channelmem.store.keys import GROUP, Keys, keys_of
 from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape, vector_field
+from channelmem.store.undelivered import Undelivered
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class Buckets:
         self.all = range(settings.buckets)
         self.healed = 0
         """How often something lost was recreated."""
+        self.undelivered = Undelivered()
         self._keys = [keys_of(settings.key_prefix, bucket) for bucket in self.all]
         self._ready: dict[int, Bucket] = {}
         self._creating = asyncio.Lock()
@@ -102,6 +104,10 @@ class Buckets:
     def guild_keys(self, guild_id: int) -> Keys:
         """The keys of the guild's bucket."""
         return self._keys[self.bucket(guild_id)]
+
+    def moment(self) -> list[str]:
+        """The time of a decision, and how long its refused window is kept: back-fill reaches no further."""
+        return [repr(self.clock()), repr(self.policy.limits.archive_s)]
 
     async def ready(self, bucket: int) -> Bucket:
         """The bucket, created before its first use."""

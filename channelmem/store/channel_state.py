@@ -10,23 +10,26 @@ from typing import Any
 
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.connection import answered, reads
+from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import room
 from channelmem.store.sweep import Sweeper
-from channelmem.types import ChannelStatus
+from channelmem.types import ChannelStatus, Window
 
 
 class ChannelState:
-    def __init__(self, buckets: Buckets, sweeper: Sweeper) -> None:
-        self._buckets, self._sweeper = buckets, sweeper
+    def __init__(self, buckets: Buckets, sweeper: Sweeper, decisions: Decisions) -> None:
+        self._buckets, self._sweeper, self._decisions = buckets, sweeper, decisions
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
-        """Stores nothing new of this channel until `resume`."""
-        await self._write(guild_id, "HSET", f"{room(guild_id, channel_id)}:paused", "1")
+        """Stores and shows nothing new of this channel until `resume`."""
+        await self._decisions.close(guild_id, channel_id, Window(start=self._buckets.clock()))
+        await self._decide("pause", guild_id, channel_id)
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
-        await self._write(guild_id, "HDEL", f"{room(guild_id, channel_id)}:paused")
+        """Stores what is said from now on. What was said during the pause stays out."""
+        await self._decide("resume", guild_id, channel_id)
 
     async def set_archive(
         self, guild_id: int, channel_id: int, wanted: bool | None, policy: Policy | None = None
@@ -58,6 +61,7 @@ class ChannelState:
         oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
         return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
 
+    @reads
     async def roster(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> list[RosterEntry]:
         """People known in the channel, the latest speaker first; leaves out those whose messages have all expired."""
         keys = self._buckets.guild_keys(guild_id)
@@ -68,6 +72,7 @@ class ChannelState:
         hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
         seen = [parse_person(author, packed) for author, packed in people.items()]
         since = self._buckets.clock() - (policy or self._buckets.policy).limits.archive_s
+        hidden |= {one.person.id for one in seen if self._buckets.undelivered.hides(guild_id, one.person.id)}
         known = [one for one in seen if one.last_ts >= since and one.person.id not in hidden]
         return sorted(known, key=lambda one: one.last_ts, reverse=True)
 
@@ -77,6 +82,6 @@ class ChannelState:
         newest: Any = await answered(self._buckets.redis.zrevrange(order, 0, 0))
         return int(newest[0]) if newest else None
 
-    async def _write(self, guild_id: int, command: str, *values: str) -> None:
-        key = self._buckets.guild_keys(guild_id).one("policy")
-        await write_even_if_full(self._buckets.redis, [key], command, *values)
+    async def _decide(self, kind: str, guild_id: int, channel_id: int) -> None:
+        await self._decisions.write(kind, room(guild_id, channel_id), [self._buckets.bucket(guild_id)])
+        await self._decisions.sync()

@@ -2,27 +2,30 @@
 if waiting may help.
 
 It opens the client, turns redis-py's errors into ours, and knows which of them pass by themselves and which mean that
-Redis is full.
+Redis is full. `circuit.py` ends the waiting for a Redis that is silent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.connection import HiredisRespSerializer
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.secrets import MALFORMED_URL, check_redis_url
 from channelmem.settings import Settings
+from channelmem.store.circuit import CircuitPool
 from channelmem.store.keys import Keys
 from channelmem.store.scripts import digest, source
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 UNREACHABLE = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
 """What redis-py raises while Redis cannot answer: gone, too slow, or still loading its data."""
@@ -36,31 +39,32 @@ _TEMPORARY = (
     redis_errors.NoPermissionError,
 )
 """Server states with a redis-py exception of their own that time, or an operator, will change."""
-# States without an exception class start the message; older servers put any of them inside a script's error.
+# States without an exception class start the message. Older servers put any of them inside a script's error, and
+# redis-py puts them behind the number and the text of a pipeline's command.
+_BEFORE_CODE = r"(?:^|-| of pipeline caused error: (?:\(['\"])?)"
 _TEMPORARY_CODE = re.compile(
-    r"(?:^|-)(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
+    _BEFORE_CODE + r"(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
 )
-_FULL_CODE = re.compile(r"(?:^|-)OOM\b")
-
-# A full Redis lets a script finish if its first write needs no memory, such as unlinking a key that does not exist.
-_WRITE_EVEN_IF_FULL = "redis.call('UNLINK', KEYS[1] .. ':none') return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
+_FULL_CODE = re.compile(_BEFORE_CODE + r"OOM\b")
+_UNWRITABLE_CODE = re.compile(_BEFORE_CODE + r"MISCONF\b")
 
 
 def connect(url: str, settings: Settings) -> Redis:
     """A client that returns raw replies, bounds every wait and never retries on its own."""
-    client: Redis = Redis.from_url(
-        url,
-        protocol=2,
-        decode_responses=False,
-        socket_timeout=settings.redis_timeout_s,
-        socket_connect_timeout=settings.redis_timeout_s,
-        retry=Retry(NoBackoff(), 0),
-    )
-    pool = client.connection_pool
-    # redis-py's asyncio connections pack commands in Python. hiredis needs a sixth of the time, and a batch of messages
-    # has hundreds of arguments.
-    packing = {"pack_command": HiredisRespSerializer().pack}
-    pool.connection_class = type("PackingConnection", (pool.connection_class,), packing)
+    try:
+        check_redis_url(url)
+        pool = CircuitPool.from_url(
+            url,
+            protocol=2,
+            decode_responses=False,
+            socket_timeout=settings.redis_timeout_s,
+            socket_connect_timeout=settings.redis_timeout_s,
+            retry=Retry(NoBackoff(), 0),
+        )
+        pool.make_connection()  # type: ignore[no-untyped-call]  # finds options that do not exist, which would fail the first command otherwise
+    except (ValueError, TypeError, redis_errors.RedisError):
+        raise ConfigError(MALFORMED_URL) from None
+    client: Redis = Redis.from_pool(pool)
     return client
 
 
@@ -81,6 +85,22 @@ async def answered(reply: Awaitable[T]) -> T:
         raise RedisUnavailableError(f"Redis rejects this for now: {error}") from error
 
 
+def reads(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """For what a question reads: whatever Redis replies instead (a key of a wrong type, a broken index) counts as Redis
+    being unavailable, so that the question is answered without it."""
+
+    @wraps(method)
+    async def reading(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return await method(*arguments, **options)
+        except UNREACHABLE as error:
+            raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+        except redis_errors.RedisError as error:
+            raise RedisUnavailableError(f"Redis rejects a read: {error}") from error
+
+    return reading
+
+
 async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
     """One round trip; a second one only after Redis lost its script cache (a restart)."""
     call = (1, keys.base, *arguments)
@@ -90,17 +110,22 @@ async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[An
         return await answered(command(redis, "EVAL", source(name), *call))
 
 
-async def write_even_if_full(redis: Redis, keys: Iterable[str], name: str, *values: str) -> None:
-    """Runs one small write command on each key. What people decide takes a few bytes and must hold in a full Redis."""
+async def run_in_all(redis: Redis, name: str, buckets: Iterable[Keys], arguments: Sequence[Any]) -> None:
+    """The same script in many buckets, in one round trip."""
     async with redis.pipeline(transaction=False) as pipe:
-        for key in keys:
-            pipe.execute_command("EVAL", _WRITE_EVEN_IF_FULL, 1, key, name, *values)
+        for keys in buckets:
+            pipe.execute_command("EVAL", source(name), 1, keys.base, *arguments)
         await answered(pipe.execute())
 
 
 def is_temporary(error: BaseException) -> bool:
     """Whether waiting may help: Redis is unreachable, or rejects every write for now (out of memory, a replica)."""
     return isinstance(error, (RedisUnavailableError, *_TEMPORARY)) or bool(_TEMPORARY_CODE.search(str(error)))
+
+
+def is_unwritable(error: BaseException | None) -> bool:
+    """Whether Redis cannot write to its disk, even if a RedisUnavailableError wraps that."""
+    return error is not None and (bool(_UNWRITABLE_CODE.search(str(error))) or is_unwritable(error.__cause__))
 
 
 def is_full(error: BaseException | None) -> bool:

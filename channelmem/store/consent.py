@@ -2,78 +2,112 @@
 
 An opt-out takes effect with its acknowledgement: nothing new is stored, nothing old is shown. "Forget me" opts out
 first, then the sweeper removes everything in the background; the job is a key, so it survives the process. All of it
-goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached.
+goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached: then nothing has changed. An
+opt-out that Redis cannot write (its disk or memory is full, which may last) waits in the outbox and holds in this
+process at once; DecisionDelayedError says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+from channelmem.errors import DecisionDelayedError, RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, write_even_if_full
+from channelmem.store.connection import answered, is_full, is_unwritable
+from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
+from channelmem.store.outbox import Result, Value
 from channelmem.store.schema import FIELDS
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message
 
-EXPORT_MOST = 1_000_000  # RediSearch's own limit
 EXPORT_PAGE = 100
+NO_MORE = b"0"
+
+DELAYED = (
+    "I can't save that yet because {why}. I already leave you out of everything, and I'll save it as soon as I can. "
+    "If I'm restarted before that, please repeat it."
+)
+STILL_DELAYED = "I'm still saving what you asked for earlier. Please try again in a minute."
+
+Put = Callable[[int, str, tuple[Value, ...]], asyncio.Future[Result]]
+"""How an event enters the outbox: bucket, kind, values."""
 
 
 class Consent:
-    def __init__(self, buckets: Buckets, sweeper: Sweeper) -> None:
-        self._buckets, self._sweeper = buckets, sweeper
+    def __init__(self, buckets: Buckets, sweeper: Sweeper, decisions: Decisions, put: Put) -> None:
+        self._buckets, self._sweeper, self._decisions, self._put = buckets, sweeper, decisions, put
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         """Stops storing and showing an author, everywhere or in one guild."""
-        await self._write(guild_id, "SADD", "optout", _member(author_id, guild_id))
+        await self._decide("out", author_id, guild_id)
 
-    async def opt_in(self, author_id: int, guild_id: int | None = None) -> None:
-        """Undoes an opt-out. Finishes a running removal first; otherwise it would take new messages too."""
-        await self._sweeper.forget_now(author_id)
-        await self._write(guild_id, "SREM", "optout", _member(author_id, guild_id))
+    async def forget(self, author_id: int, guild_id: int | None = None) -> None:
+        """Opts an author out, which hides them at once, and removes everything of theirs in the background."""
+        await self._decide("forget", author_id, guild_id)
+
+    async def _decide(self, kind: str, author_id: int, guild_id: int | None) -> None:
+        async with self._decisions.hiding(person(author_id, guild_id)):
+            try:
+                await self._decisions.write(kind, person(author_id, guild_id), self._of(guild_id))
+            except RedisUnavailableError as error:
+                if not (why := _why_full(error)):
+                    raise
+                self._deliver_later(kind, author_id, guild_id)
+                raise DecisionDelayedError(DELAYED.format(why=why)) from error
+            self._sweeper.wake()
+
+    def _deliver_later(self, kind: str, author_id: int, guild_id: int | None) -> None:
+        """Through the outbox: in order with the author's messages, and again and again until Redis takes it."""
+        buckets = self._of(guild_id)
+        self._buckets.undelivered.add(author_id, guild_id, buckets)
+        for bucket in buckets:
+            done = self._put(bucket, "optout", (person(author_id, guild_id), kind, *self._buckets.moment()))
+            done.add_done_callback(lambda one: one.cancelled() or one.exception())  # nobody awaits it
+
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
+        """Undoes an opt-out and returns None. While a removal runs, it takes effect when that is done, because the
+        removal would take new messages too; then this returns how many messages are left to remove."""
+        if self._buckets.undelivered.concerns(author_id):
+            raise DecisionDelayedError(STILL_DELAYED)
+        arguments = [*self._buckets.moment(), author_id, person(author_id, guild_id)]
+        left = [await self._buckets.run("opt_in", bucket, arguments) for bucket in self._of(guild_id)]
+        self._sweeper.wake()
+        await self._decisions.sync()
+        return _left(left)
+
+    async def returning(self, author_id: int) -> int | None:
+        """How many messages are left to remove before an opt-in takes effect; None if none waits."""
+        return _left([await self._buckets.run("returning", bucket, [author_id]) for bucket in self._buckets.all])
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
         return any(await answered(self._buckets.redis.smismember(keys.one("optout"), names)))
 
-    async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
-        """Which of these authors must not be shown in the guild."""
-        if not author_ids:
-            return set()
-        ids = list(author_ids)
-        names = [*map(str, ids), *[f"{guild_id}:{one}" for one in ids]]
-        key = self._buckets.guild_keys(guild_id).one("optout")
-        out = await answered(self._buckets.redis.smismember(key, names))
-        return {one for one, everywhere, here in zip(ids, out, out[len(ids) :], strict=False) if everywhere or here}
-
-    async def forget(self, author_id: int, guild_id: int | None = None) -> None:
-        """Opts an author out, which hides them at once, and removes everything of theirs in the background."""
-        await self.opt_out(author_id, guild_id)
-        job = f"{'*' if guild_id is None else guild_id}:{author_id}"  # direct messages are guild 0
-        await self._write(guild_id, "SADD", "forgetting", job)
-        self._sweeper.wake()
-
     async def export(self, author_id: int) -> AsyncIterator[Message]:
-        """Everything stored of an author, oldest first within each bucket, even after an opt-out."""
+        """Everything stored of an author, oldest first within each bucket, even after an opt-out. Read in small pages,
+        so that neither Redis nor this process makes others wait."""
         for bucket in self._buckets.all:
             names = await self._authored(bucket, author_id)
             for at in range(0, len(names), EXPORT_PAGE):
-                for message in await self._load(bucket, names[at : at + EXPORT_PAGE]):
+                page = [name.split(b":") for _, name in names[at : at + EXPORT_PAGE]]
+                for message in await self._load(bucket, page):
                     yield message
 
-    async def _write(self, guild_id: int | None, command: str, key: str, member: str) -> None:
-        """In every bucket, or in the guild's."""
-        buckets = self._buckets.all if guild_id is None else [self._buckets.bucket(guild_id)]
-        keys = [self._buckets.keys(bucket).one(key) for bucket in buckets]
-        await write_even_if_full(self._buckets.redis, keys, command, member)
+    def _of(self, guild_id: int | None) -> list[int]:
+        """The guild's bucket, or all of them."""
+        return list(self._buckets.all) if guild_id is None else [self._buckets.bucket(guild_id)]
 
-    async def _authored(self, bucket: int, author_id: int) -> list[list[bytes]]:
-        prefix = self._buckets.keys(bucket).one("msg")
-        reply = await self._buckets.run("authored", bucket, [author_id, EXPORT_MOST])
-        return [key[len(prefix) :].split(b":") for key in reply]
+    async def _authored(self, bucket: int, author_id: int) -> list[tuple[float, bytes]]:
+        """Times and names (`<room>:<id>`) of an author's messages, oldest first."""
+        skip, cursor, found = len(self._buckets.keys(bucket).one("msg")), b"", list[tuple[float, bytes]]()
+        while cursor != NO_MORE:
+            cursor, *page = await self._buckets.run("authored", bucket, [author_id, EXPORT_PAGE, cursor])
+            found += [(float(ts), key[skip:]) for key, ts in zip(page[::2], page[1::2], strict=True)]
+        return sorted(found)
 
     async def _load(self, bucket: int, names: list[list[bytes]]) -> list[Message]:
         keys = self._buckets.keys(bucket)
@@ -89,6 +123,14 @@ class Consent:
         ]
 
 
-def _member(author_id: int, guild_id: int | None) -> str:
-    """How the set of opt-outs names an author."""
-    return str(author_id) if guild_id is None else f"{guild_id}:{author_id}"
+def _left(counts: Iterable[int]) -> int | None:
+    """The sum over buckets; None if nothing is being waited for in any of them."""
+    waiting = [count for count in counts if count >= 0]
+    return sum(waiting) if waiting else None
+
+
+def _why_full(error: RedisUnavailableError) -> str:
+    """Empty for any other reason."""
+    if is_unwritable(error):
+        return "my storage cannot write to its disk, which is probably full"
+    return "my storage is full" if is_full(error) else ""

@@ -6,7 +6,7 @@ Every question passes through here, so hiredis' lists are read by position inste
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from channelmem.policy import Limits
 from channelmem.store.attachments import BEGIN, from_json, split_mark, to_json, to_mark
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.types import Attachment, Message, Person
+from channelmem.types import Attachment, Message, Origin, Person
 
 SEPARATOR = "\x1f"
 _PARENT = struct.Struct("<Qd")
@@ -43,9 +43,10 @@ def cleaned(*texts: str) -> list[str]:
 
 
 def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]:
-    """The ten values of an `add` event. The limits of the message's policy travel with it."""
+    """The ten values of an `add` event, and an eleventh if the message was made of others. The limits of the message's
+    policy travel with it."""
     about = pack(message)
-    return (
+    values = (
         message.guild_id,
         room(message.guild_id, message.channel_id),
         padded(message.id),
@@ -57,6 +58,12 @@ def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]
         SEPARATOR.join((message.author, *message.aliases)),
         pack_limits(limits),
     )
+    return (*values, pack_origins(message.guild_id, message.derived_from)) if message.derived_from else values
+
+
+def pack_origins(guild_id: int, origins: Iterable[Origin]) -> str:
+    """As one argument for the scripts; `standing` in making.lua reads it."""
+    return " ".join(f"{room(guild_id, one.channel_id)}:{padded(one.id)}:{one.revision!r}" for one in origins)
 
 
 @lru_cache(maxsize=1_024)

@@ -18,17 +18,25 @@ KEYS = {
     "chan": "chan:",  # ZSET   chan:<room>         id -> ts: the order; a message is visible while it is in here
     "wait": "wait:",  # SET    wait:<room>         ids that still wait for their vector
     "people": "people:",  # HASH   people:<room>       author -> last ts, name, aliases
+    "into": "into:",  # HASH   into:<room>         source id -> names of what was made of it (derived.py)
     "floor": "floor:",  # STRING floor:<room or guild>  messages up to this ts are no longer accepted; expires
     "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents must still be unlinked
+    # per author
+    "quoting": "quoting:",  # ZSET   quoting:<author>    name of what was made of their words -> when that ends
+    # per derived thing
+    "made": "made:",  # HASH   made:<kind>/<room>:<id>  its text and sources; answers of the bot are messages instead
     # per guild
     "guild": "guild:",  # SET    guild:<guild>          its rooms that hold messages
     "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> both ends of what back-fill must still fetch
     # per bucket
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
-    "policy": "policy",  # HASH   <room>:paused, <room>:archive -> 0 or 1
+    "policy": "policy",  # HASH   <room>:paused, <room>:cleared -> since when, until when; <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
+    "refused": "refused",  # HASH   room, <author> or <guild>:<author> -> windows in which nothing may be stored
+    "redact": "redact",  # ZSET   <room>:<id> -> ts of answers to be replaced on the platform; expires
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
+    "returning": "returning",  # SET    <author> or <guild>:<author>: the opt-out ends when their removal is done
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex

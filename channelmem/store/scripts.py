@@ -1,8 +1,8 @@
 """The Lua scripts. In: a script's name. Out: its source, and the hash by which Redis knows it.
 
-A script starts with `base` (KEYS[1], which routes it to the bucket's node), the key names, `common.lua`, and the parts
-it builds on. Its ARGV is exactly what the caller passes; the scripts that apply a channel's limits are given them, with
-the time, by their callers.
+A script starts with `base` (KEYS[1], which routes it to the bucket's node), the key names, `common.lua`, `derived.lua`
+and the parts it builds on. Its ARGV is exactly what the caller passes; the scripts that apply a channel's limits are
+given them, with the time, by their callers.
 """
 
 from __future__ import annotations
@@ -14,20 +14,26 @@ from importlib import resources
 from channelmem.store.keys import lua_names
 
 PARTS = {
-    "apply": ("rules", "attachments"),
+    "apply": ("rules", "attachments", "refused", "deciding", "making"),
+    "make": ("rules", "making"),
+    "decide": ("refused", "deciding"),
     "enrich": ("rules", "attachments"),
     "archive": ("rules",),
     "view": ("rules", "read"),
     "find": ("rules", "read"),
     "around": ("rules", "read"),
+    "forget": ("jobs",),
+    "forgotten": ("jobs", "refused"),
+    "opt_in": ("jobs", "refused"),
+    "returning": ("jobs",),
 }
-"""What scripts build on beyond `common`."""
+"""What scripts build on beyond `common` and `derived`."""
 
 
 @cache
 def source(name: str) -> str:
     lua = resources.files("channelmem.store") / "lua"
-    names = ["common", *PARTS.get(name, ()), name]
+    names = ["common", "derived", *PARTS.get(name, ()), name]
     parts = [(lua / f"{part}.lua").read_text("utf-8") for part in names]
     return "\n".join(["local base = KEYS[1]", lua_names(), *parts])
 

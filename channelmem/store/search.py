@@ -9,7 +9,6 @@ that wait to be unlinked.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,10 +19,11 @@ from redis.exceptions import ResponseError
 
 from channelmem.policy import Limits
 from channelmem.store.buckets import VERSION, Bucket, Buckets
-from channelmem.store.connection import answered
-from channelmem.store.documents import clean, from_row, pack_limits, to_message
+from channelmem.store.connection import answered, reads
+from channelmem.store.documents import from_row, pack_limits, to_message
 from channelmem.store.keys import padded, room
 from channelmem.store.schema import FIELDS
+from channelmem.store.words import tokens
 from channelmem.types import Hit, Message, Source, Window
 
 VIEW_MESSAGES = 400
@@ -35,14 +35,6 @@ MAX_WORDS = 32
 StoredRow = tuple[int, float, bytes, list[Any]]
 """Channel, time, id, and what SORT returned for a message: id, the fields of schema.FIELDS, the vector if requested.
 Sorting puts them in channel order, oldest first; no id occurs twice in a channel."""
-
-_STOP_WORDS = (
-    "a is the an and are as at be but by for if in into it no not of on or such that their then there these they "
-    "this to was will with"
-)
-STOP_WORDS = frozenset(_STOP_WORDS.split())
-# What RediSearch splits text at; the underscore is a letter to it.
-_SEPARATORS = re.compile(r"[\s,.<>{}\[\]\"':;!@#$%^&*()\-+=~|/\\?`\u0000-\u001f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +106,7 @@ class Search:
         self._sorts = True
         """Whether this Redis allows SORT to read documents; the first view finds out."""
 
+    @reads
     async def newest(self, query: Query) -> list[Message]:
         """Newest first; no vector is involved."""
         if self._is_small(query):
@@ -122,29 +115,31 @@ class Search:
             newest = rows[: query.limit]
             messages = [to_message(query.guild_id, channel, id_, row[1:]) for channel, _, id_, row in newest]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
-            messages = [from_row(row) for row in await self._walk(query)]
+            messages = self._shown(await self._walk(query))
         else:
             _, _, found, _, _ = await self._find(query, newest=True)
-            messages = [from_row(row) for row in found]
+            messages = self._shown(found)
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
+    @reads
     async def nearest(self, query: Query) -> SearchResult:
         """By vector, by words, or both, in one round trip."""
         if (view := await self.view(query)) is not None:
             return self._nearest_in_view(view, query)
         total, oldest, rows, late, counts = await self._find(query, newest=False)
         now = self._buckets.clock()
-        hits = [_found_hit(query, row, now) for row in rows]
+        hits = [hit for hit in [_found_hit(query, row, now) for row in rows] if not self._hides(hit.message)]
         hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
         return SearchResult(
             tuple(hits),
-            tuple(from_row(row) for row in late),
+            tuple(self._shown(late)),
             total,
             float(oldest) if oldest else None,
             _counts(query, counts),
         )
 
+    @reads
     async def view(self, query: Query) -> BufferView | None:
         """The whole buffer view, in one round trip and without the index; None if it is too large for that."""
         if not self._is_small(query):
@@ -156,6 +151,7 @@ class Search:
         messages = [to_message(query.guild_id, channel, id_, row[1:-1]) for channel, _, id_, row in rows]
         return BufferView(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
 
+    @reads
     async def around(
         self,
         guild_id: int,
@@ -173,7 +169,7 @@ class Search:
         place = (room(guild_id, channel_id), radius)
         arguments = [*self._head(guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
-        messages = [from_row(row) for row in rows]
+        messages = self._shown(rows)
         messages.sort(key=lambda message: (message.ts, message.id))
         return messages
 
@@ -182,6 +178,13 @@ class Search:
     ) -> list[Message]:
         """Those of these messages that are visible, in the channel's order."""
         return await self.around(guild_id, channel_id, ids, 0, limits=limits)
+
+    def _shown(self, rows: Iterable[Any]) -> list[Message]:
+        """The rows of a script, which leaves out everybody of whose opt-out Redis knows."""
+        return [message for message in map(from_row, rows) if not self._hides(message)]
+
+    def _hides(self, message: Message) -> bool:
+        return self._buckets.undelivered.hides(message.guild_id, message.author_id)
 
     def _is_small(self, query: Query) -> bool:
         """Whether reading the whole view is cheaper than querying the index."""
@@ -254,6 +257,8 @@ class Search:
             # Before anything is counted: "I have the last 6 messages" must not reveal that five of them are hidden.
             out = await self._opted_out(query.guild_id, list({row[1] for _, _, _, row in rows}))
             rows = [one for one in rows if one[3][1] not in out]
+        if undelivered := self._buckets.undelivered:
+            rows = [one for one in rows if not undelivered.hides(query.guild_id, int(one[3][1]))]
         total, oldest_ts = len(rows), min((ts for _, ts, _, _ in rows), default=None)
         if not query.flagged:
             rows = [one for one in rows if not one[3][4]]
@@ -316,15 +321,6 @@ def _rooms(query: Query) -> list[str]:
 def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[str | int]:
     wanted = [part for name in names for part in ("GET", f"{messages}*->{name}")]
     return ["SORT_RO", order, "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
-
-
-def tokens(word: str) -> list[str]:
-    """A word as RediSearch indexed it: split at its separators, with everything escaped that it could read as syntax.
-
-    Leaves out stop words: no index holds them, and a clause of nothing else would match every message.
-    """
-    parts = [part for part in _SEPARATORS.split(clean(word)) if part and part.lower() not in STOP_WORDS]
-    return [re.sub(r"(\W)", r"\\\1", part, flags=re.ASCII) if part.isascii() else part for part in parts]
 
 
 def _counts(query: Query, counted: list[int]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ prunes, marks as pending and sets expiry in one atomic step. `consent` holds wha
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -23,11 +24,15 @@ from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.channel_state import ChannelState
 from channelmem.store.connection import answered
 from channelmem.store.consent import Consent
+from channelmem.store.decisions import Decisions
+from channelmem.store.derived import Derived
 from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.sweep import Sweeper
-from channelmem.types import Message, Outcome
+from channelmem.types import Message, Outcome, Window
+
+log = logging.getLogger(__name__)
 
 TOMBSTONE_MS = 15 * 60 * 1000
 """How long a delete blocks late edits, duplicates and back-fill of the same message."""
@@ -47,8 +52,9 @@ class Store:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         self._sweeper = Sweeper(buckets)
-        self.consent = Consent(buckets, self._sweeper)
-        self.channels = ChannelState(buckets, self._sweeper)
+        self.decisions, self.derived = Decisions(buckets), Derived(buckets)
+        self.consent = Consent(buckets, self._sweeper, self.decisions, self._outbox.put)
+        self.channels = ChannelState(buckets, self._sweeper, self.decisions)
 
     @classmethod
     async def open(
@@ -73,6 +79,8 @@ class Store:
         """Sends what is queued, within a bounded time. The next process resumes unfinished removals."""
         await self._outbox.close(wait_s)
         await self._sweeper.stop()
+        if lost := len(self.buckets.undelivered):
+            log.error("%d opt-outs never reached Redis and end with this process; those people must repeat them", lost)
 
     @property
     def available(self) -> bool:
@@ -96,7 +104,13 @@ class Store:
         `policies` has one for each message, so channels with different limits can share a batch."""
         kept = [self.buckets.policy] * len(messages) if policies is None else policies
         added = [self._put(message, policy.limits) for message, policy in zip(messages, kept, strict=True)]
-        return [_outcome(result) for result in await results_of(added)]
+        results = await results_of(added)
+        return [self._outcome_of(message, result) for message, result in zip(messages, results, strict=True)]
+
+    def _outcome_of(self, message: Message, result: Result) -> Outcome:
+        # It is queued behind the opt-out and will be refused there; until then nobody here may keep a copy.
+        hidden = self.buckets.undelivered.hides(message.guild_id, message.author_id)
+        return Outcome.IGNORED if hidden else _outcome(result)
 
     def _put(self, message: Message, limits: Limits) -> asyncio.Future[Result]:
         # Not a coroutine: the event takes its place in the order when `add` is called, not when it is awaited.
@@ -105,7 +119,7 @@ class Store:
     async def edit(self, message: Message, policy: Policy | None = None) -> Outcome:
         """Like `add`; an edit that leaves no text removes the message until a later revision has text again."""
         if message.content.strip():
-            return _outcome(await self._put(message, (policy or self.buckets.policy).limits))
+            return self._outcome_of(message, await self._put(message, (policy or self.buckets.policy).limits))
         place = room(message.guild_id, message.channel_id)
         values = (message.guild_id, place, padded(message.id), repr(message.revision))
         return _outcome(await self._outbox.put(self.buckets.bucket(message.guild_id), "empty", values))
@@ -122,12 +136,23 @@ class Store:
 
     async def delete_channel(self, guild_id: int, channel_id: int) -> int:
         """Removes all messages of a channel at once."""
-        return await self._clear(guild_id, channel_id, TOMBSTONE_MS)
+        return await self._removed([self._clear(guild_id, channel_id, self.buckets.clock(), TOMBSTONE_MS)])
 
-    async def clear(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> int:
-        """The same for a channel that lives on; back-fill does not bring back what was sent before."""
+    async def clear(
+        self, guild_id: int, channel_id: int, policy: Policy | None = None, *, at: float | None = None
+    ) -> int:
+        """The same for a channel that lives on; nothing sent before is stored or shown again, from any source.
+
+        `at` is the moment by the clock that also dates the messages: by a clock that is ahead, later ones would be
+        refused. None: by our own clock."""
         limits = (policy or self.buckets.policy).limits
-        return await self._clear(guild_id, channel_id, int(limits.archive_s * 1000))
+        # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
+        floor = self.buckets.clock() if at is None else at
+        clear = self._clear(guild_id, channel_id, floor, int(limits.archive_s * 1000), lives_on=1)
+        await self.decisions.close(guild_id, channel_id, Window(end=floor))
+        removed = await self._removed([clear])
+        await self.decisions.sync()
+        return removed
 
     async def delete_guild(self, guild_id: int) -> int:
         """Removes all channels of a guild at once."""
@@ -155,10 +180,12 @@ class Store:
         flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
-    async def _clear(self, guild_id: int, channel_id: int, floor_ms: int) -> int:
-        # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
-        values = (guild_id, room(guild_id, channel_id), repr(self.buckets.clock()), floor_ms)
-        return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "clear", values)])
+    def _clear(
+        self, guild_id: int, channel_id: int, at: float, floor_ms: int, lives_on: int = 0
+    ) -> asyncio.Future[Result]:
+        # Not a coroutine, for the same reason as `_put`.
+        values = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, lives_on)
+        return self._outbox.put(self.buckets.bucket(guild_id), "clear", values)
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
         results = await results_of(done)
@@ -174,9 +201,16 @@ class Store:
         meta_there, drains, *results = await self.buckets.run("apply", bucket, arguments)
         if drains:  # even without a removal: the cap may be lower than before
             self._sweeper.wake()
+        self._note_delivered(bucket, events)
         if not meta_there:  # somebody flushed this Redis; it holds just the events of this batch
             await _created(self.buckets.heal(bucket))
         return results
+
+    def _note_delivered(self, bucket: int, events: Sequence[Event]) -> None:
+        """Redis hides these people from now on, and the sweeper removes what they want forgotten."""
+        for event in [event for event in events if event.kind == "optout"]:
+            self.buckets.undelivered.delivered(bucket, str(event.values[0]))
+            self._sweeper.wake()
 
     # --- vectors ---
 

@@ -61,14 +61,6 @@ class Sweeper:
                 self._again = True
                 await asyncio.sleep(RETRY_S)
 
-    async def forget_now(self, author_id: int) -> None:
-        """Finishes the removals of one author; returns when nothing of theirs is left."""
-        ending = b":%d" % author_id
-        for bucket in self._buckets.all:
-            for job in await self._jobs(bucket):
-                if job.endswith(ending):
-                    await self._forget(bucket, job)
-
     async def _jobs(self, bucket: int) -> list[bytes]:
         key = self._buckets.keys(bucket).one("forgetting")
         members: Any = await answered(self._buckets.redis.smembers(key))
@@ -83,7 +75,7 @@ class Sweeper:
     async def _forget(self, bucket: int, job: bytes) -> None:
         while await self._step("forget", bucket, STEP, job) or not await self._buckets.indexed(bucket):
             pass
-        await self._buckets.run("forgotten", bucket, [job])
+        await self._buckets.run("forgotten", bucket, [*self._buckets.moment(), job])
 
     async def _step(self, script: str, bucket: int, *arguments: Any) -> bool:
         more: int = await self._buckets.run(script, bucket, arguments)

@@ -25,6 +25,7 @@ from .server import PATIENCE_S, Loopback, point_at
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINES = (
+    "bot.messages.channels.TIMEOUT_S",
     "bot.messages.members.TIMEOUT_S",
     "bot.history.discord_history.TIMEOUT_S",
     "bot.listening.cog.UNTIL_STORED_S",
@@ -35,7 +36,12 @@ DEADLINES = (
 def unhurried(settings: Settings) -> Settings:
     """Nobody has to wait between two questions, and an answer waits for the embeddings that it needs."""
     return settings.model_copy(
-        update={"cooldown_user_s": 0.0, "cooldown_channel_s": 0.0, "pending_wait_ms": PATIENCE_S * 1000}
+        update={
+            "cooldown_user_s": 0.0,
+            "cooldown_channel_s": 0.0,
+            "cooldown_export_s": 0.0,
+            "pending_wait_ms": PATIENCE_S * 1000,
+        }
     )
 
 

@@ -35,8 +35,8 @@ def scene(server: Loopback) -> Scene:
 
 @pytest.fixture
 def quick() -> Settings:
-    """Settings for tests that need no Redis; nobody has to wait between two questions."""
-    return Settings(cooldown_user_s=0, cooldown_channel_s=0)
+    """Settings for tests that need no Redis; nobody has to wait between two questions or commands."""
+    return Settings(cooldown_user_s=0, cooldown_channel_s=0, cooldown_export_s=0)
 
 
 @pytest.fixture

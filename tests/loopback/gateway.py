@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from aiohttp import WSMsgType, web
 
 from . import payloads
-from .payloads import Json
+from .payloads import Json, Member
 from .world import World
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, INVALID, HELLO, ACK = 0, 1, 2, 6, 9, 10, 11
@@ -37,6 +37,11 @@ class Session:
         return self.shard == ((guild_id >> 22) % self.shards if guild_id else 0)
 
 
+def _is_called(member: Member, beginning: str) -> bool:
+    names = (member.nick, member.user.global_name, member.user.username)
+    return any(name.casefold().startswith(beginning) for name in names if name)
+
+
 class Gateway:
     def __init__(self, world: World) -> None:
         self.world = world
@@ -44,6 +49,9 @@ class Gateway:
         self.identified: list[Json] = []
         self.resumed = 0
         self.refuse_privileged = False
+        self.member_requests: list[Json] = []
+        self.mute_members = False
+        """Requests for members get no answer."""
         self.url = ""
         self._numbers = itertools.count(1)
 
@@ -113,12 +121,18 @@ class Gateway:
         await self._send(session, "RESUMED", {})
 
     async def _members(self, socket: web.WebSocketResponse, data: Json) -> None:
-        """Members by id, which needs no privileged intent."""
+        """Members by id, or a few whose name begins with a query; neither needs a privileged intent."""
+        self.member_requests.append(data)
+        if self.mute_members:
+            return
         guild = self.world.guilds[int(data["guild_id"])]
-        wanted = {int(id_) for id_ in data.get("user_ids", [])}
+        wanted = {int(id_) for id_ in data.get("user_ids") or []}
+        found = [m for id_, m in guild.members.items() if id_ in wanted]
+        if query := (data.get("query") or "").casefold():
+            found = [m for m in guild.members.values() if _is_called(m, query)][: data["limit"]]
         chunk = {
             "guild_id": str(guild.id),
-            "members": [payloads.member(m) for id_, m in guild.members.items() if id_ in wanted],
+            "members": [payloads.member(m) for m in found],
             "not_found": [str(id_) for id_ in wanted - set(guild.members)],
             "chunk_index": 0,
             "chunk_count": 1,

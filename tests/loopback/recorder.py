@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Outcome, Question, Route
+from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Origin, Outcome, Question, Route
 
 
 def _open_gate() -> asyncio.Event:
@@ -34,6 +34,8 @@ class Recorder:
     """Cleared, these hold `ask` and `last_seen` until the test sets them."""
     looks: int = 0
     settings: Settings = field(default_factory=Settings)
+    left: int | None = None
+    """What a removal still has to do before an opt-in takes effect."""
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:
         return Policy.of_settings(self.settings)
@@ -100,8 +102,12 @@ class Recorder:
     async def opt_out(self, author_id: int) -> None:
         self._note("opt_out", author_id)
 
-    async def opt_in(self, author_id: int) -> None:
+    async def opt_in(self, author_id: int) -> int | None:
         self._note("opt_in", author_id)
+        return self.left
+
+    async def returning(self, author_id: int) -> int | None:
+        return self.left
 
     async def export(self, author_id: int) -> AsyncIterator[Message]:
         for message in list(self.messages.values()):
@@ -114,7 +120,7 @@ class Recorder:
     async def resume(self, guild_id: int, channel_id: int) -> None:
         self._note("resume", guild_id, channel_id)
 
-    async def clear(self, guild_id: int, channel_id: int) -> int:
+    async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
         self._note("clear", guild_id, channel_id)
         return 0
 
@@ -125,6 +131,12 @@ class Recorder:
         self.questions.append(question)
         await self.may_answer.wait()
         return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
+
+    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+        return frozenset()
+
+    async def to_redact(self) -> list[tuple[int, int, int]]:
+        return []
 
     async def pending(self) -> int:
         return 0

@@ -68,9 +68,26 @@ local function revision_of(channel, id)
   return about and (tonumber(edited(about)) or 0)
 end
 
+local has_refused = redis.call('EXISTS', REFUSED) == 1
+local windows = {} -- name -> when nothing of it may be stored, read once per batch
+local function in_window(name, m)
+  windows[name] = windows[name] or refused_windows(name)
+  for _, window in ipairs(windows[name]) do
+    local from, to = tonumber(window[1]), tonumber(window[2])
+    if m.ts >= from and m.ts <= to or m.rev >= from and m.rev <= to and m.rev > 0 then return true end
+  end
+  return false
+end
+
+-- Whether it was said or edited while its author or channel refused to be stored: back-fill must not bring it.
+local function was_refused(m)
+  if not has_refused then return false end
+  return in_window(m.channel, m) or in_window(m.author, m) or in_window(m.guild .. ':' .. m.author, m)
+end
+
 local function refused(m, room)
   if m.ts < NOW - room.life_s then return true end
-  if opted_out(m.guild, m.author) or room.paused then
+  if opted_out(m.guild, m.author) or room.paused or was_refused(m) then
     -- The new text must not be stored, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
@@ -99,7 +116,7 @@ end
 
 local grown = {} -- guilds whose list has a new channel
 
-local function write(m, room)
+local function write(m, room, sources)
   local key = MSG .. m.channel .. ':' .. m.id
   -- A leftover or an older revision goes entirely: none of its fields may survive, least of all its vector.
   redis.call('DEL', key)
@@ -110,6 +127,7 @@ local function write(m, room)
   end
   redis.call('HSET', key, unpack(doc))
   redis.call('PEXPIRE', key, ttl_ms(m.ts, m.id, room.life_s))
+  if next(sources) then tie('answer/' .. m.channel .. ':' .. m.id, key, sources) end
   redis.call('SADD', WAIT .. m.channel, m.id)
   redis.call('XADD', INGEST, '*', 'm', m.channel .. ':' .. m.id, 'r', revision(m.about))
   if not room.listed then
@@ -120,7 +138,14 @@ local function write(m, room)
   remember_person(m, room)
 end
 
-local function add(guild, channel, id, author, text, ts, flag, about, person, limits)
+-- What the bot's answer was made of: nothing for most messages. A later revision was made of the same, whatever it says.
+local function own_sources(m, given, limits)
+  local before = m.flag == 'own' and redis.call('HGET', MSG .. m.channel .. ':' .. m.id, 'from')
+  if not given and not before then return {} end
+  return sources_of(m.guild, (given or '') .. ' ' .. (before or ''), limits)
+end
+
+local function add(guild, channel, id, author, text, ts, flag, about, person, limits, given)
   local m = {
     guild = guild, channel = channel, id = id, author = author, text = text, flag = flag, about = about,
     person = person, ts = tonumber(ts), ts_text = ts, rev = tonumber(edited(about)) or 0,
@@ -132,9 +157,15 @@ local function add(guild, channel, id, author, text, ts, flag, about, person, li
     if known and m.rev <= known then return 1 end
     redis.call('ZADD', CHAN .. channel, ts, id)
     keep_descriptions(m)
+    take_along(channel, { id }) -- it quotes words that the message no longer has
   end
   if prune(m, room) then return 0 end
-  write(m, room)
+  local sources = own_sources(m, given, room.limits)
+  if not sources then
+    discard(channel, { id })
+    return 0
+  end
+  write(m, room, sources)
   return 1
 end
 
@@ -155,7 +186,7 @@ local function delete(_, channel, ...)
   for _, id in ipairs(ids) do
     if redis.call('ZSCORE', CHAN .. channel, id) then seen = seen + 1 end
   end
-  discard(channel, ids)
+  discard(channel, ids, 'gone')
   for _, id in ipairs(ids) do redis.call('SET', GONE .. channel .. ':' .. id, 'inf', 'PX', TOMBSTONE_MS) end
   return seen
 end
@@ -182,12 +213,15 @@ local function vanish(guild, channel)
   local key = DRAIN .. channel .. ':' .. redis.call('HINCRBY', EPOCHS, channel, 1)
   redis.call('RENAME', CHAN .. channel, key)
   redis.call('SADD', DRAINS, key)
+  take_all_along(channel)
   return count
 end
 
-local function clear(guild, channel, at, floor_ms)
+local function clear(guild, channel, at, floor_ms, lives_on)
   redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- everything in it is older than the floor
   raise_floor(FLOOR .. channel, at, floor_ms)
+  -- For good: whoever fetches the channel's past from the platform must not show what was cleared.
+  if lives_on == '1' then redis.call('HSET', POLICY, channel .. ':cleared', at) end
   return vanish(guild, channel)
 end
 
@@ -203,7 +237,16 @@ local function leave(guild, at)
   return count
 end
 
-local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave }
+-- What a person decided (deciding.lua) while Redis could not write it; `at` is when, `keep_s` how long windows are kept.
+local function optout(member, kind, at, keep_s)
+  redis.call('UNLINK', OPTOUT .. ':none')
+  local oldest = tonumber(at) - tonumber(keep_s)
+  if kind == 'forget' then decide_forget(member, oldest) else decide_out(member, at, oldest) end
+  optouts, has_refused, windows = true, true, {}
+  return 1
+end
+
+local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave, optout = optout }
 local results = { redis.call('EXISTS', META), 0 }
 local at = 3
 while at <= #ARGV do

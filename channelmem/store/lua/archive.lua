@@ -13,7 +13,13 @@ local life_s = after and limits.archive_s or limits.buffer_s
 local order = CHAN .. channel
 local keep = redis.call('ZREVRANGEBYSCORE', order, '+inf', NOW - limits.buffer_s, 'WITHSCORES', 'LIMIT', 0, limits.n)
 for i = 1, #keep, 2 do
-  redis.call('PEXPIRE', MSG .. channel .. ':' .. keep[i], ttl_ms(tonumber(keep[i + 1]), keep[i], life_s))
+  local key, ms = MSG .. channel .. ':' .. keep[i], ttl_ms(tonumber(keep[i + 1]), keep[i], life_s)
+  -- An answer never outlives what it quotes.
+  if redis.call('HEXISTS', key, 'from') == 1 then
+    redis.call('PEXPIRE', key, ms, 'LT')
+  else
+    redis.call('PEXPIRE', key, ms)
+  end
 end
 prolong(channel, life_s)
 redis.call('PEXPIRE', PEOPLE .. channel, math.floor(life_s * 1000))

@@ -21,14 +21,18 @@ local function edited(about)
   return string.match(about, '^[^\31~]*')
 end
 
--- Takes ids out of the order, which hides them; unlinks their documents now or leaves them to the drain.
+local take_along -- removes what was made of messages that go (derived.lua)
+
+-- Takes ids out of the order, which hides them, with what was made of them; unlinks their documents now or leaves them to
+-- the drain.
 local left_to_drain = 0
-local function discard(channel, ids)
+local function discard(channel, ids, why)
   for i = 1, #ids, 500 do
     local part = { unpack(ids, i, math.min(i + 499, #ids)) }
     redis.call('ZREM', CHAN .. channel, unpack(part))
     redis.call('SREM', WAIT .. channel, unpack(part))
   end
+  take_along(channel, ids, why)
   if #ids <= DIRECT then
     for _, id in ipairs(ids) do redis.call('UNLINK', MSG .. channel .. ':' .. id) end
     return
@@ -45,7 +49,7 @@ local function retire(channel)
   for epoch = 1, tonumber(redis.call('HGET', EPOCHS, channel) or 0) do
     if redis.call('EXISTS', DRAIN .. channel .. ':' .. epoch) == 1 then return end
   end
-  redis.call('UNLINK', WAIT .. channel)
+  redis.call('UNLINK', WAIT .. channel, INTO .. channel)
   redis.call('HDEL', EPOCHS, channel)
   redis.call('SREM', GUILD .. string.match(channel, '^%d+'), channel)
 end

@@ -1,0 +1,89 @@
+"""Cog: /memory-channel. In: commands of people who manage a channel. Out: Memory calls and a private answer.
+
+A command of its own, because Discord offers or hides whole commands: these only in servers, and only to managers.
+"""
+
+from __future__ import annotations
+
+import discord
+import structlog
+from discord import app_commands
+from discord.ext import commands
+
+from bot.context import BotContext
+from bot.messages.permissions import is_remembered
+from bot.privacy import texts
+from bot.privacy.cooldowns import CommandCooldowns
+
+log = structlog.get_logger(__name__)
+
+
+class NotManagerError(app_commands.CheckFailure):
+    """The command is for people who manage the channel."""
+
+
+def manages_channel(interaction: discord.Interaction) -> bool:
+    """Checked here too, because admins can offer the command to anybody."""
+    if interaction.guild_id is None:
+        raise app_commands.NoPrivateMessage(texts.SERVER_ONLY)
+    granted = interaction.permissions
+    thread = isinstance(interaction.channel, discord.Thread)
+    if granted.manage_channels or granted.administrator or (thread and granted.manage_threads):
+        return True
+    raise NotManagerError(texts.MANAGERS_ONLY)
+
+
+class ChannelPrivacy(commands.Cog):
+    channel_ = app_commands.Group(
+        name="memory-channel",
+        description="Control what I remember of this channel",
+        guild_only=True,
+        allowed_contexts=app_commands.AppCommandContext(guild=True),
+        default_permissions=discord.Permissions(manage_channels=True),
+    )
+
+    def __init__(self, context: BotContext) -> None:
+        self.context, self.memory = context, context.memory
+        self._cooldowns = CommandCooldowns(context.settings)
+
+    async def interaction_check(self, interaction: discord.Interaction) -> bool:
+        self._cooldowns.check(interaction)
+        return True
+
+    @channel_.command(name="pause", description="Stop remembering new messages in this channel")
+    @app_commands.check(manages_channel)
+    async def pause(self, interaction: discord.Interaction) -> None:
+        await interaction.response.defer(ephemeral=True)
+        await self.memory.pause(*_place(interaction))
+        await interaction.followup.send(texts.PAUSED, ephemeral=True)
+
+    @channel_.command(name="resume", description="Remember this channel again")
+    @app_commands.check(manages_channel)
+    async def resume(self, interaction: discord.Interaction) -> None:
+        await interaction.response.defer(ephemeral=True)
+        await self.memory.resume(*_place(interaction))
+        await interaction.followup.send(texts.RESUMED, ephemeral=True)
+
+    @channel_.command(name="clear", description="Forget everything said in this channel")
+    @app_commands.check(manages_channel)
+    async def clear(self, interaction: discord.Interaction) -> None:
+        await interaction.response.defer(ephemeral=True)
+        guild_id, channel_id = _place(interaction)
+        status = await self.memory.status(guild_id, channel_id)
+        # By Discord's clock, like the messages: this machine's may be wrong.
+        await self.memory.clear(guild_id, channel_id, interaction.created_at.timestamp())
+        log.info("channel cleared", guild_id=guild_id, channel_id=channel_id)
+        await interaction.followup.send(texts.cleared(status.messages), ephemeral=True)
+
+    @channel_.command(name="status", description="Show what I remember of this channel")
+    @app_commands.check(manages_channel)
+    async def status(self, interaction: discord.Interaction) -> None:
+        await interaction.response.defer(ephemeral=True)
+        status = await self.memory.status(*_place(interaction))
+        included = is_remembered(interaction.channel or discord.Object(0), self.context.settings)
+        await interaction.followup.send(texts.describe(status, included=included), ephemeral=True)
+
+
+def _place(interaction: discord.Interaction) -> tuple[int, int]:
+    """Guild and channel; both exist wherever `manages_channel` let the command pass."""
+    return interaction.guild_id or 0, interaction.channel_id or 0

@@ -1,0 +1,69 @@
+"""People who opt in again while what they wanted forgotten is still being removed. In: the bot's private reply to them.
+Out: the same reply, edited until the opt-in has taken effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import discord
+import structlog
+
+from bot.privacy import texts
+from channelmem.errors import RedisUnavailableError
+from channelmem.memory import Memory
+
+EVERY_S = 3.0
+LONGEST_S = 14 * 60.0
+"""Discord lets a reply be edited for 15 minutes. The opt-in itself does not depend on this."""
+
+log = structlog.get_logger(__name__)
+
+
+class Returns:
+    """One task per person who waits."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._watching: dict[int, asyncio.Task[None]] = {}
+
+    def watch(self, user_id: int, reply: discord.WebhookMessage) -> None:
+        self.stop(user_id)
+        task = self._watching[user_id] = asyncio.create_task(self._watch(user_id, reply))
+        task.add_done_callback(lambda done: self._end(user_id, done))
+
+    def stop(self, user_id: int) -> None:
+        """They changed their mind, so the reply must not say that they are back."""
+        if task := self._watching.pop(user_id, None):
+            task.cancel()
+
+    async def stop_all(self) -> None:
+        tasks = list(self._watching.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _end(self, user_id: int, task: asyncio.Task[None]) -> None:
+        if self._watching.get(user_id) is task:
+            del self._watching[user_id]
+
+    async def _watch(self, user_id: int, reply: discord.WebhookMessage) -> None:
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while await self._show(user_id, reply):  # noqa: ASYNC110  (Redis does not tell)
+                    await asyncio.sleep(EVERY_S)
+        except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
+            log.info("progress of an opt-in no longer shown", problem=type(error).__name__)
+
+    async def _show(self, user_id: int, reply: discord.WebhookMessage) -> bool:
+        """Edits the reply if there is news; returns whether to look again."""
+        try:
+            left = await self._memory.returning(user_id)
+        except RedisUnavailableError:
+            return True  # the removal waits as well
+        text = texts.OPTED_IN if left is None else texts.returning(left)
+        if text != reply.content:
+            reply.content = text
+            await reply.edit(content=text)
+        return left is not None

@@ -1,0 +1,1 @@
+"""Answers on Discord that quote what is gone: replaced, where that is still possible."""

@@ -1,0 +1,59 @@
+"""Secrets: what is wrong with one, and text without them. In: a secret, or any text. Out: a sentence, or the text.
+
+No sentence quotes a secret, not even in part: parsers do, and so do servers and libraries in their errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import SplitResult, unquote, urlsplit
+
+MALFORMED_URL = (
+    "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://) "
+    "and percent-encode special characters in the password."
+)
+MASK = "********"
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def check_redis_url(url: str) -> None:
+    """Raises ValueError(MALFORMED_URL). Stricter than redis-py, which would look for some passwords' host elsewhere:
+    an unescaped # or / ends the host's part of a URL, so what stands before it is taken for host and port."""
+    try:
+        fine = url.isprintable() and _is_redis_url(urlsplit(url))
+    except ValueError:  # a port in letters, a lone bracket; the parser's own message quotes it
+        fine = False
+    if not fine:
+        raise ValueError(MALFORMED_URL) from None
+
+
+def _is_redis_url(parts: SplitResult) -> bool:
+    if parts.fragment or "@" in parts.path or "@" in parts.query:
+        return False
+    if parts.scheme == "unix":
+        return bool(parts.path)
+    numbered = re.fullmatch(r"/?\d*/?", parts.path) is not None
+    return parts.scheme in {"redis", "rediss"} and (parts.port is None or parts.port > 0) and numbered
+
+
+def check_token(token: str) -> None:
+    """Raises ValueError if no HTTP header can carry it; libraries quote it when they find out."""
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise ValueError("it contains a space, a line break or a character that no key has; copy it again")
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """The text without these secrets, and without the user and password of any URL."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return _USER_INFO.sub(f"{MASK}@", text)
+
+
+def passwords(url: str) -> list[str]:
+    """The password of a URL, as written and as sent."""
+    try:
+        written = urlsplit(url).password or ""
+    except ValueError:
+        return []
+    return [written, unquote(written)]

@@ -1,0 +1,205 @@
+"""Decisions: whose words must not be shown, and of when. In: a channel and authors. Out: which messages may be shown.
+
+Redis holds what people and managers decided; questions to stored messages obey it inside their scripts. Messages that
+come from elsewhere, such as the platform's history, are checked here. While Redis is unreachable, the copy on disk
+answers (decisions_copy.py); without a copy this raises RedisUnavailableError, and nothing may be shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from cachetools import LRUCache
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import answered, reads, run_in_all
+from channelmem.store.decisions_copy import DecisionsCopy, Recorded
+from channelmem.store.keys import room
+from channelmem.types import Message, Window
+
+SYNC_S = 20.0
+"""Other processes take decisions too; the copy of this one learns of them within this time."""
+CLEARED = 2_000
+
+
+class Decisions:
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._copy = DecisionsCopy(buckets.settings)
+        self._syncing = asyncio.Lock()
+        """One change of the copy at a time."""
+        self._copied: Recorded | None = None
+        """What the copy holds, if Redis held the same: mostly nothing has changed since the last look."""
+        self._hiding: set[str] = set()
+        """People whose opt-out is being written: Redis may not know of it yet."""
+        self._cleared: LRUCache[str, Window] = LRUCache(CLEARED)
+        """Rooms cleared by this process: the clear itself may still be queued."""
+
+    async def write(self, kind: str, name: str, buckets: Iterable[int]) -> None:
+        """One decision (decide.lua), in one round trip; it takes effect even in a full Redis."""
+        arguments = [*self._buckets.moment(), kind, name]
+        await run_in_all(self._buckets.redis, "decide", map(self._buckets.keys, buckets), arguments)
+
+    async def allowed(self, guild_id: int, channel_id: int, messages: Collection[Message]) -> list[Message]:
+        """The messages of a channel that may be shown, in one round trip."""
+        if not messages:
+            return []
+        place = room(guild_id, channel_id)
+        recorded = await self._recorded(guild_id, place, {one.author_id for one in messages})
+        if place in self._cleared:
+            _add(recorded, place, [self._cleared[place]])
+        return [one for one in messages if _is_allowed(one, recorded)]
+
+    async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
+        """Those of these people who opted out."""
+        if not author_ids:
+            return set()
+        recorded = await self._recorded(guild_id, room(guild_id, 0), author_ids)  # of no room
+        return {one for one in author_ids if not recorded.hidden.isdisjoint(_names(guild_id, one))}
+
+    async def _recorded(self, guild_id: int, place: str, author_ids: Iterable[int]) -> Recorded:
+        """What Redis knows about a room and people, or else the copy; and what Redis could not write yet."""
+        people = [name for author_id in author_ids for name in _names(guild_id, author_id)]
+        try:
+            recorded = await self._read(guild_id, place, people)
+        except RedisUnavailableError:
+            copied = await asyncio.to_thread(self._copy.of, [place, *people])
+            if copied is None:
+                raise
+            recorded = copied
+        recorded.hidden |= self._buckets.undelivered.names()
+        return recorded
+
+    def _waiting(self) -> set[str]:
+        """People who opted out, as far as Redis may not know."""
+        return self._hiding | self._buckets.undelivered.names()
+
+    @reads
+    async def _read(self, guild_id: int, place: str, people: list[str]) -> Recorded:
+        keys = self._buckets.guild_keys(guild_id)
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            pipe.smismember(keys.one("optout"), people)
+            pipe.hmget(keys.one("policy"), [f"{place}:{kind}" for kind in STATES])
+            pipe.hmget(keys.one("refused"), [place, *people])
+            out, state, refused = await answered(pipe.execute())
+        hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
+        recorded = Recorded(hidden, {place: _windows(*state)})
+        for name, windows in zip((place, *people), refused, strict=True):
+            _add(recorded, name, _parsed(windows or b""))
+        return recorded
+
+    # --- the copy ---
+
+    @asynccontextmanager
+    async def hiding(self, name: str) -> AsyncIterator[None]:
+        """Around an opt-out: the copy holds it before Redis hears of it, even if Redis fails right after."""
+        self._hiding.add(name)
+        async with self._syncing:
+            self._copied = None
+            await asyncio.to_thread(self._copy.restrict, hidden=name)
+        try:
+            yield
+        finally:
+            await self.sync()
+            self._hiding.discard(name)
+
+    async def close(self, guild_id: int, channel_id: int, window: Window) -> None:
+        """The same for a channel that is paused or cleared."""
+        place = room(guild_id, channel_id)
+        if window.start is None:
+            self._cleared[place] = window
+        async with self._syncing:
+            self._copied = None
+            await asyncio.to_thread(self._copy.restrict, room=place, window=window)
+
+    async def sync(self) -> None:
+        """Copies everything from Redis; keeps the copy as it is while Redis is unreachable."""
+        async with self._syncing:
+            with contextlib.suppress(RedisUnavailableError):
+                waiting = self._waiting()  # before Redis is read: it may hear of them right after
+                recorded = await self._read_all()
+                recorded.hidden |= waiting | self._waiting()
+                for place, window in self._cleared.items():
+                    _add(recorded, place, [window])
+                if recorded != self._copied and await asyncio.to_thread(self._copy.replace, recorded):
+                    self._copied = recorded
+
+    async def keep_synced(self) -> None:
+        while True:
+            await self.sync()
+            await asyncio.sleep(SYNC_S)
+
+    @reads
+    async def _read_all(self) -> Recorded:
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            for bucket in self._buckets.all:
+                pipe.smembers(self._buckets.keys(bucket).one("optout"))
+                pipe.hgetall(self._buckets.keys(bucket).one("policy"))
+                pipe.hgetall(self._buckets.keys(bucket).one("refused"))
+            replies: list[Any] = await answered(pipe.execute())
+        recorded = Recorded({name.decode() for out in replies[::3] for name in out})
+        for state in replies[1::3]:
+            for place in {field.decode().partition(":")[0] for field in state}:
+                _add(recorded, place, _windows(*(state.get(f"{place}:{kind}".encode()) for kind in STATES)))
+        for refused in replies[2::3]:
+            for name, windows in refused.items():
+                if name.decode() not in recorded.hidden:  # of whom nothing is shown anyway
+                    _add(recorded, name.decode(), _parsed(windows))
+        return recorded
+
+
+STATES = ("paused", "cleared")
+
+
+def person(author_id: int, guild_id: int | None) -> str:
+    """How decisions name somebody, everywhere or in one guild."""
+    return str(author_id) if guild_id is None else f"{guild_id}:{author_id}"
+
+
+def _names(guild_id: int, author_id: int) -> list[str]:
+    return [person(author_id, None), person(author_id, guild_id)]
+
+
+def _add(recorded: Recorded, name: str, windows: Iterable[Window]) -> None:
+    """Each window once: a pause is part of the channel's state and of its windows."""
+    known = tuple(dict.fromkeys((*recorded.windows.get(name, ()), *windows)))
+    if known:
+        recorded.windows[name] = known
+
+
+def _parsed(windows: bytes) -> list[Window]:
+    """As `refused.lua` writes them."""
+    ends = (one.partition("/") for one in windows.decode().split())
+    return [Window(_moment(start), _moment(end)) for start, _, end in ends]
+
+
+def _moment(text: str) -> float | None:
+    return None if text in {"-inf", "inf"} else float(text)
+
+
+def _windows(paused: bytes | None, cleared: bytes | None) -> tuple[Window, ...]:
+    """When nothing of a channel may be shown: since it was paused, and until it was cleared."""
+    since = () if paused is None else (Window(start=float(paused)),)
+    until = () if cleared is None else (Window(end=float(cleared)),)
+    return (*since, *until)
+
+
+def _is_allowed(message: Message, recorded: Recorded) -> bool:
+    people = _names(message.guild_id, message.author_id)
+    if not recorded.hidden.isdisjoint(people):
+        return False
+    moments = (message.ts, message.revision) if message.revision else (message.ts,)
+    return not any(
+        window.contains(moment)
+        for window in _of(recorded, (room(message.guild_id, message.channel_id), *people))
+        for moment in moments
+    )
+
+
+def _of(recorded: Recorded, names: Iterable[str]) -> Iterable[Window]:
+    return (window for name in names for window in recorded.windows.get(name, ()))

@@ -1,0 +1,61 @@
+-- Shared by the scripts that store what is made of messages (derived.lua). Sources arrive as '<room>:<id>:<revision>',
+-- separated by spaces.
+
+local function life_of(channel, limits)
+  local archive = has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits)
+  return archive and limits.archive_s or limits.buffer_s
+end
+
+-- A source as it is now; nil if it is gone, edited since it was read, too old, or by somebody who opted out.
+local function standing(guild, source, limits)
+  local channel, id, rev = string.match(source, '^(%w+):(%d+):(%S+)$')
+  local ts = tonumber(redis.call('ZSCORE', CHAN .. channel, id) or nil)
+  local author, about, from = unpack(redis.call('HMGET', MSG .. channel .. ':' .. id, 'author', 'about', 'from'))
+  if not ts or not about or (tonumber(edited(about)) or 0) ~= tonumber(rev) then return nil end
+  local ends = ts + life_of(channel, limits)
+  if ends < NOW or opted_out(guild, author) then return nil end
+  return { channel = channel, id = id, author = author, ends = ends, from = from }
+end
+
+-- All sources: those given, and what an answer among them was made of in turn, so that repeating words does not launder
+-- them. Returns nil if one of them no longer stands, for then the words must not be kept.
+local function sources_of(guild, given, limits)
+  local found, todo, at = {}, {}, 1
+  for source in string.gmatch(given, '%S+') do todo[#todo + 1] = source end
+  while todo[at] do
+    local source = todo[at]
+    if not found[source] then
+      local known = standing(guild, source, limits)
+      if not known then return nil end
+      found[source] = known
+      for further in string.gmatch(known.from or '', '%S+') do todo[#todo + 1] = further end
+    end
+    at = at + 1
+  end
+  return found
+end
+
+local function keep_until(key, ends)
+  local ms = math.max(1, math.ceil((ends - NOW) * 1000))
+  if redis.call('PEXPIRE', key, ms, 'GT') == 0 then redis.call('PEXPIRE', key, ms, 'NX') end
+end
+
+-- Ties something made, which is stored under `key`, to its sources: it ends with the first of them at the latest.
+local function tie(name, key, sources)
+  local first, from = math.huge, {}
+  for source, one in pairs(sources) do
+    local known = redis.call('HGET', INTO .. one.channel, one.id) or ''
+    if not string.find(' ' .. known .. ' ', ' ' .. name .. ' ', 1, true) then
+      redis.call('HSET', INTO .. one.channel, one.id, known .. ' ' .. name)
+    end
+    keep_until(INTO .. one.channel, one.ends)
+    redis.call('ZREMRANGEBYSCORE', QUOTING .. one.author, '-inf', NOW)
+    redis.call('ZADD', QUOTING .. one.author, one.ends, name)
+    keep_until(QUOTING .. one.author, one.ends)
+    first = math.min(first, one.ends)
+    from[#from + 1] = source
+  end
+  redis.call('HSET', key, 'from', table.concat(from, ' '))
+  local ms = math.max(1, math.floor((first - NOW) * 1000))
+  if redis.call('PEXPIRE', key, ms, 'LT') == 0 then redis.call('PEXPIRE', key, ms, 'NX') end
+end
