@@ -42,7 +42,6 @@ from channelmem.types import (
     ContextRequest,
     Gap,
     History,
-    Kind,
     Message,
     Origin,
     Outcome,
@@ -165,12 +164,9 @@ class Memory:
         people = await self._rosters.of(question, policy)
         started = time.perf_counter()
         routed = route(question.text, self._scene(question, people, policy), question.kind)
-        wanted = question.kind is not Kind.NONE
-        if wanted and self._rosters.is_unknown(question) and (routed.kind is Kind.NONE or routed.stranger):
-            # Nobody is known here yet, so no name can be recognised; the platform's history knows who speaks.
-            people = await self._rosters.from_history(question, policy)
+        if more := await self._rosters.beyond(question, policy, routed):
             started = time.perf_counter()
-            routed = route(question.text, self._scene(question, people, policy), question.kind)
+            routed = route(question.text, self._scene(question, more, policy), question.kind)
         return routed, (time.perf_counter() - started) * 1000
 
     def _scene(self, question: Question, people: KnownPeople, policy: Policy) -> Scene:

@@ -17,7 +17,7 @@ from channelmem.policy import Policy
 from channelmem.routing.scene import Roster, name_words
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
-from channelmem.types import History, Message, Person, Question
+from channelmem.types import History, Kind, Message, Person, Question, Route
 
 CHANNELS = 2_000
 """How many channels are kept; the least recently used one goes first."""
@@ -115,6 +115,23 @@ class Rosters:
         past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
         spoken = [message for message in past.messages if not message.own]
         return KnownPeople({one.author_id: Person(one.author_id, one.author, one.aliases) for one in spoken})
+
+    async def beyond(self, question: Question, policy: Policy, routed: Route) -> KnownPeople | None:
+        """With the people that only the platform knows, if the question seems to need them; else None.
+
+        Nobody is known in a new channel, so no name can be recognised there: its history knows who speaks. And somebody
+        who never spoke may still be a member.
+        """
+        if self._history is None or question.is_dm or question.kind is Kind.NONE:
+            return None
+        people = self._channels.get((question.guild_id, question.channel_id)) or KnownPeople()
+        unknown = self.is_unknown(question) and (routed.kind is Kind.NONE or bool(routed.stranger))
+        if unknown:
+            people = await self.from_history(question, policy)
+        if not routed.stranger:
+            return people if unknown else None
+        members = await self._history.find_members(question.guild_id, routed.stranger.split()[0])
+        return KnownPeople({person.id: person for person in members} | people.seen, people.spoke)
 
     def note_removal(self) -> None:
         """Something was removed: rosters that are being read right now may still contain it."""

@@ -47,6 +47,7 @@ class RoutedRow(TypedDict):
     start: float | None
     end: float | None
     topic: str
+    p: float
     why: list[str]
 
 
@@ -118,6 +119,7 @@ def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
         start=found.window.start,
         end=found.window.end,
         topic=found.topic,
+        p=round(found.p, 4),
         why=list(found.why),
     )
 
@@ -195,6 +197,7 @@ def _show(row: RoutedRow) -> None:
         table.add_row(name, escape(visible(", ".join(value) if isinstance(value, list) else value)) or "-")
     table.add_row("from", _time(row["start"]))
     table.add_row("to", _time(row["end"]))
+    table.add_row("p", f"{row['p']:.2f}")
     table.add_row("why", escape(visible("; ".join(row["why"]))))
     Console().print(table)
 

@@ -102,12 +102,12 @@ def _only(messages: Sequence[Message], allowed: list[bool], route: Route) -> lis
     """Of these, only messages with the very words, a link or a file, where the question asks for that."""
     if route.literal:
         return [ok and _has_words(one.content, route.literal) for ok, one in zip(allowed, messages, strict=True)]
-    shows = _SHOWS.get(route.wants)
+    shows = SHOWS.get(route.wants)
     some = [ok and shows(one) for ok, one in zip(allowed, messages, strict=True)] if shows else []
     return some if any(some) else allowed
 
 
-_SHOWS: Final[dict[Wants, Callable[[Message], bool]]] = {
+SHOWS: Final[dict[Wants, Callable[[Message], bool]]] = {
     Wants.LINK: lambda message: "://" in message.content,
     Wants.FILE: lambda message: bool(message.attachments),
 }

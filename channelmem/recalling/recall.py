@@ -20,7 +20,7 @@ import numpy as np
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import IndexMismatchError, RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.recalling.choosing import Choice, choose, ranking_query, read_candidates
+from channelmem.recalling.choosing import SHOWS, Choice, choose, ranking_query, read_candidates
 from channelmem.recalling.ranking.line import emoji_of
 from channelmem.recalling.ranking.rank import SHIPPED, Weights
 from channelmem.recalling.sources.archive import Archive
@@ -211,8 +211,10 @@ class Recall:
         if route.mode is Mode.RECAP:
             newest, report = await source.newest(lookup, RECAP_MESSAGES)
             return Recalled(messages=_missed(newest, lookup), sure=route.p), report
-        many = route.mode is Mode.FIRST or route.wants is Wants.COUNT
+        shows = SHOWS.get(route.wants)
+        many = route.mode is Mode.FIRST or route.wants is Wants.COUNT or shows is not None
         newest, report = await source.newest(lookup, RECAP_MESSAGES if many else lookup.policy.recall_limit)
+        newest = list(filter(shows, newest)) if shows else newest
         if route.mode is Mode.FIRST:
             newest = newest[::-1]
         return Recalled(self._in_order(newest[: lookup.policy.recall_limit], name), sure=route.p), report

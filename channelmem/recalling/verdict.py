@@ -26,7 +26,7 @@ OURS: Final = 0.5
 """Without evidence, a question is about this conversation if its wording says so with this probability."""
 
 
-STRANGER: Final = 0.3
+STRANGER: Final = 0.05
 """The same for the words of somebody nobody knows here: an unknown name makes a question look like the world's."""
 
 

@@ -31,6 +31,7 @@ _HELPING = word_set("help go come try start stop dare bother last tonight once")
 TIMES = frozenset({*MONTHS, *WEEKDAYS}) | word_set(
     "today yesterday tomorrow night day time summer spring winter autumn"
 )
+_ORDER = word_set("last latest first previous newest")
 _NO_SURNAME = _HELPING | TIMES
 _BEFORE_SPEAKER = frozenset({"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"})
 
@@ -92,7 +93,7 @@ def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster, places:
         owner = word.removesuffix("s")
         if owner is word or owner not in roster.single_words or codes[i] != "x" or i + 1 == len(codes):
             continue
-        talk = codes[i + 1] in "KL" or line.words[i + 1] in TALK_NOUNS
+        talk = codes[i + 1] in "KL" or line.words[i + 1] in TALK_NOUNS | _ORDER
         if talk or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
             line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
 

@@ -41,10 +41,12 @@ _LINKING = word_set("that to if whether")
 
 def topic(line: Line, finding: Finding | None, recap: Recap | None, asker: str = "") -> str:
     """The text to embed; `asker` is the name to look for if people spoke about the asker."""
-    begin = finding.verb[1] if finding else recap.rest if recap else 0
-    if finding is not None and finding.name in LIFE:
-        return _life(line, finding)
+    begin = 0 if finding and finding.name == "named" else finding.verb[1] if finding else recap.rest if recap else 0
     about = line.letters.find("a", begin)
+    if finding is not None and finding.name in LIFE:
+        # "Any news about Acme?" has no clause, but it says what it is about.
+        named = about >= 0 and finding.who == "" and _after_about(line, about + 1, asker)
+        return named or _life(line, finding)
     if about >= 0 and (text := _after_about(line, about + 1, asker)):
         return text
     if finding is None:
@@ -92,7 +94,7 @@ def _life(line: Line, finding: Finding | None) -> str:
         for i, letter in enumerate(line.letters)
         if i in dated or not (letter in _LIFE_DROPS or letter in "zNP" or i in subject or _is_kind_of(line, i))
     ]
-    while kept and kept[0] not in dated and line.letters[kept[0]] in "jpfasM&t" and len(kept) > 1:
+    while kept and kept[0] not in dated and line.letters[kept[0]] in "jpfasM&tR" and len(kept) > 1:
         kept.pop(0)
     while kept and kept[-1] not in dated and line.letters[kept[-1]] in "jpf&tM":
         kept.pop()

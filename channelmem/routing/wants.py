@@ -58,8 +58,9 @@ def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
     said = route.saying or _SAYING.search(text) is not None
     binds = of_words or said
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
-    if wants is Wants.COUNT and not _has_topic(route):
-        route = replace(route, mode=Mode.LATEST, topic="")
+    if wants in _BARE and _BARE[wants].issuperset(route.topic.lower().split()):
+        # "Which link did Ann post?": there is nothing to compare, only to look through.
+        route, binds = replace(route, mode=Mode.LATEST, topic=""), True
     posting = _POSTING.search(text) is not None
     return replace(
         route,
@@ -71,12 +72,14 @@ def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
     )
 
 
-def _has_topic(route: Route) -> bool:
-    """ "How many messages did Ann send" has none, "... about the hut" has."""
-    return not _MESSAGES.issuperset(route.topic.lower().split())
-
-
-_MESSAGES: Final = word_set("many messages message posts lines are there were was in here sent send written wrote got")
+_BARE: Final = {
+    Wants.COUNT: word_set("many messages message posts lines are there were was in here sent send written wrote got"),
+    Wants.LINK: word_set("the a any link links url urls"),
+    Wants.FILE: word_set(
+        "the a any image images picture pictures photo photos pic pics screenshot file files video gif"
+    ),
+}
+"""What may be in a topic without being one."""
 
 
 def _wanted(route: Route, text: str) -> Wants | None:

@@ -1,0 +1,148 @@
+"""No question crashes the router, however names and texts are made: aliases that contain each other, digits, emoji."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from dataclasses import replace
+
+from channelmem.routing.route import Asked, Roster, Scene, route
+from channelmem.types import Person
+
+ROUNDS = int(os.environ.get("FUZZ_QUESTIONS", "20000"))
+SLOW_S = 0.02
+NAMES = ["Mark", "mark_77", "Ann", "ann_the_second", "Leo", "R", "🐢", "Dr.", "u", "May", "will"] + [
+    "Ann Lee",
+    "Leo R",
+    "🐢 Tim",
+]
+TAILS = ("", "_77", " Lee", " the 2nd", "🔥", "'s", ".exe", " R", "1999")
+WORDS = [
+    "who",
+    "what",
+    "when",
+    "where",
+    "why",
+    "did",
+    "does",
+    "is",
+    "was",
+    "has",
+    "have",
+    "will",
+    "can",
+    "say",
+    "said",
+    "mentioned",
+    "talking",
+    "about",
+    "the",
+    "a",
+    "my",
+    "your",
+    "our",
+    "his",
+    "and",
+    "or",
+    "it",
+    "that",
+    "this",
+    "them",
+    "he",
+    "she",
+    "they",
+    "we",
+    "you",
+    "i",
+    "me",
+    "bot",
+    "yesterday",
+    "today",
+    "tomorrow",
+    "monday",
+    "on",
+    "at",
+    "in",
+    "before",
+    "after",
+    "last",
+    "first",
+    "next",
+    "just",
+    "again",
+    "still",
+    "link",
+    "photo",
+    "message",
+    "messages",
+    "recap",
+    "missed",
+    "catch",
+    "up",
+    "remember",
+    "told",
+    "how",
+    "many",
+    "much",
+    "?",
+    "!",
+    ",",
+    ".",
+    ":",
+    "'",
+    '"',
+    "`",
+    "```",
+    "<@12>",
+    "<@99>",
+    "@",
+    "/",
+    "$",
+    "3pm",
+    "14:00",
+    "2h",
+    "12/3",
+    "x",
+    "y",
+    "pond",
+    "deploy",
+    "release",
+    "🐢",
+    "hi",
+    "thanks",
+    "help",
+    "search",
+]
+
+
+def person(dice: random.Random, number: int) -> Person:
+    aliases = [dice.choice(NAMES) + dice.choice(TAILS) for _ in range(dice.randrange(3))]
+    return Person(number, dice.choice(NAMES) + dice.choice(TAILS), tuple(aliases))
+
+
+def scene(dice: random.Random) -> Scene:
+    people = [person(dice, 10 + number) for number in range(dice.randrange(8))]
+    asker = dice.choice(people) if people else Person(5, "Mark")
+    return Scene(asker, Person(99, "Memo"), Roster(people), 1.8e9, mentions=tuple(people[:1]), last_spoke_ts=1.8e9 - 60)
+
+
+def text(dice: random.Random, place: Scene) -> str:
+    names = [name for one in place.roster.people for name in (one.name, *one.aliases)] or ["Mark"]
+    words = [dice.choice(names) if dice.random() < 0.2 else dice.choice(WORDS) for _ in range(dice.randrange(14))]
+    return " ".join(words)
+
+
+def test_any_question_has_a_route_quickly_whatever_people_are_called() -> None:
+    dice = random.Random(20)  # noqa: S311  (the same questions in every run)
+    place, previous, slow = scene(dice), None, 0
+    for number in range(ROUNDS):
+        if number % 50 == 0:
+            place, previous = scene(dice), None
+        started = time.process_time()
+        found = route(text(dice, place), replace(place, previous=previous))
+        slow += time.process_time() - started > SLOW_S
+        previous = Asked(found, 7, 1.8e9 - 60) if found.sources else previous
+        assert 0.0 <= found.p <= 1.0
+    # A busy machine may delay one; a slow pattern would delay many.
+    assert slow <= ROUNDS / 5_000
