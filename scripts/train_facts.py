@@ -67,7 +67,7 @@ async def queries(folder: Path) -> list[Query]:
         last.append((candidates, cosines, lookup))
         return choose(candidates, cosines, lookup, now, source)
 
-    with patch.object(recall, "choose", watched), patch.object(recall, "QUOTE", 2.0):
+    with patch.object(recall, "choose", watched), patch.object(recall, "ENOUGH", 2.0):
         async for row in judged(read_scenes(folder)):
             want = row.turn.expected
             if last and want and want.kind == "quote" and not of_somebody(last[-1][2].route):

@@ -129,7 +129,8 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
     if not (route.binds and route.speakers) and not route.of_questions:
         best = _answers_first(candidates, best)
     best, replaced = _corrected(candidates, best, by_links=not route.speakers)
-    best = _related(candidates, best, scores, cosines, exchange=not route.binds)
+    if route.binds:
+        best = _related(candidates, best, scores, cosines)
     kept = distinct(pool.messages, best, lookup.policy.recall_limit)
     hits = tuple(
         replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
@@ -212,22 +213,11 @@ def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
     return found
 
 
-def _related(
-    candidates: Candidates, best: Sequence[int], scores: Scores, cosines: Floats, *, exchange: bool
-) -> list[int]:
-    """The order without lines that have nothing to do with the topic: no word of it, nor of what they answer, and no
-    meaning close to it. The first stays, and for a fact so does its `exchange`, in which the answer may be."""
-    beside = {one.id for one in candidates.beside.of(best[0])} if exchange else set()
-    messages = candidates.pool.messages
-    return [
-        place
-        for at, place in enumerate(best)
-        if at == 0
-        or scores.evidence[place] - 0.5 * max(float(np.nan_to_num(cosines[place])), 0.0) > 0.0
-        or cosines[place] >= CLOSE
-        or messages[place].id in beside
-        or (exchange and place - best[0] in (1, 2))
-    ]
+def _related(candidates: Candidates, best: Sequence[int], scores: Scores, cosines: Floats) -> list[int]:
+    """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
+    nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
+    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
+    return [place for at, place in enumerate(best) if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE]
 
 
 def _corrected(candidates: Candidates, best: Sequence[int], *, by_links: bool) -> tuple[list[int], set[int]]:

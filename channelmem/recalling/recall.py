@@ -27,7 +27,7 @@ from channelmem.recalling.sources.archive import Archive
 from channelmem.recalling.sources.buffer import Buffer
 from channelmem.recalling.sources.history import PlatformHistory
 from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, Topic
-from channelmem.recalling.verdict import QUOTE, Verdict, close, judge, least, sureness
+from channelmem.recalling.verdict import ENOUGH, QUOTE, Verdict, close, judge, least, sureness
 from channelmem.store.search import Search
 from channelmem.types import (
     Evidence,
@@ -184,7 +184,7 @@ class Recall:
             found = await self._from(name, source, trip)
             if found.found and found.sure > best.sure:
                 best = found
-            if best.found and best.sure >= QUOTE:
+            if best.found and best.sure >= ENOUGH:
                 break
         return best
 

@@ -15,6 +15,8 @@ from channelmem.types import Evidence, Mode, Route
 
 QUOTE: Final = 0.8
 """From here on, the hits are quoted as the answer."""
+ENOUGH: Final = 0.7
+"""From here on, no further source is searched."""
 GUESS: Final = 0.62
 """From here on, they are quoted behind "Perhaps"."""
 GUESS_OF_SOMEBODY: Final = 0.52
