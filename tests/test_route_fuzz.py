@@ -12,11 +12,8 @@ from channelmem.types import Person
 
 ROUNDS = int(os.environ.get("FUZZ_QUESTIONS", "20000"))
 SLOW_S = 0.02
-NAMES = ["Mark", "mark_77", "Ann", "ann_the_second", "Leo", "R", "🐢", "Dr.", "u", "May", "will"] + [
-    "Ann Lee",
-    "Leo R",
-    "🐢 Tim",
-]
+NAMES = ["Mark", "mark_77", "Ann", "ann_the_second", "Leo", "R", "🐢", "Dr.", "u", "May", "will"]
+NAMES += ["Ann Lee", "Leo R", "🐢 Tim"]
 TAILS = ("", "_77", " Lee", " the 2nd", "🔥", "'s", ".exe", " R", "1999")
 WORDS = [
     "who",

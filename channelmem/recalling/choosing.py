@@ -130,7 +130,7 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
         best = _answers_first(candidates, best)
     best, replaced = _corrected(candidates, best, by_links=not route.speakers)
     if route.binds:
-        best = _related(candidates, best, scores, cosines)
+        best = _related(best, scores, cosines)
     kept = distinct(pool.messages, best, lookup.policy.recall_limit)
     hits = tuple(
         replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
@@ -213,7 +213,7 @@ def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
     return found
 
 
-def _related(candidates: Candidates, best: Sequence[int], scores: Scores, cosines: Floats) -> list[int]:
+def _related(best: Sequence[int], scores: Scores, cosines: Floats) -> list[int]:
     """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
     nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
     own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
