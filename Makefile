@@ -9,9 +9,11 @@ BOT := $(VENV)/.bot
 READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
 PINS := pyproject.toml constraints.txt
+# A folder with data that is not part of this repository, for `make eval`.
+DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check audit format bench lock up down clean
+.PHONY: help install demo chat bot test test-all check audit format bench eval lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -67,6 +69,22 @@ format: $(READY)  ## let ruff fix what it can
 
 bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
 	$(BIN)/python -m scripts.bench
+
+eval: $(READY)  ## how good routing, recall and the decision are (DATA=folder adds data from outside this repository)
+	$(BIN)/python -m scripts.train_about
+	$(BIN)/python -m scripts.eval_scenes
+	$(BIN)/python -m scripts.train_facts
+	$(BIN)/python -m scripts.train_verdict
+	@if [ -z "$(DATA)" ]; then echo "Skipped data from outside this repository: DATA is not set."; \
+	elif [ ! -d "$(DATA)" ]; then echo "Skipped data from outside this repository: there is no folder $(DATA)."; \
+	else \
+		$(BIN)/python -m scripts.eval_scenes --data "$(DATA)/scenes" && \
+		if [ -f "$(DATA)/irc_queries.jsonl" ] && [ -f "$(DATA)/locomo_questions.jsonl" ]; then \
+			$(BIN)/python -m scripts.eval_recall --data "$(DATA)" --quick; \
+		else echo "Skipped recall: $(DATA) lacks irc_queries.jsonl or locomo_questions.jsonl."; fi && \
+		if [ -f "$(DATA)/routing_open.jsonl" ]; then $(BIN)/python -m scripts.eval_routing --data "$(DATA)"; \
+		else echo "Skipped routing: there is no $(DATA)/routing_open.jsonl."; fi; \
+	fi
 
 lock: $(READY)  ## write the installed releases to constraints.txt
 	$(BIN)/python -m scripts.lock

@@ -108,7 +108,11 @@ class Settings(BaseSettings):
     timezone: str = Field("UTC", description="Time zone for phrases like 'this morning', such as Europe/Berlin.")
     recall_limit: int = Field(10, ge=1, le=100, description="Maximum number of hits per question.")
     semantic_threshold: float = Field(
-        0.40, ge=-1, le=1, description="Minimum cosine similarity for a hit that shares no word with the question."
+        0.40,
+        ge=-1,
+        le=1,
+        description="Lines that share no word with the topic: below this cosine similarity they are never shown; from "
+        "it on, somebody's words are shown at least as a guess.",
     )
     history_limit: int = Field(20, ge=1, le=100, description="Messages to fetch from the platform's history.")
     history_max_age_minutes: float = Field(30, gt=0, description="Minutes back that the history fetch looks.")
