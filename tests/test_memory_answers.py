@@ -63,6 +63,7 @@ async def test_exact_words_are_matched_exactly(talk: Talk, text: str) -> None:
     await talk.say(ANN, "hi")
     await talk.say(BOB, "hello there, how is everybody")
     answer = await talk.ask(MARK, text)
+    assert answer.text.startswith("Ann did")
     assert [hit.message.author for hit in answer.hits] == ["Ann"]
 
 

@@ -79,6 +79,8 @@ def sureness(route: Route, seen: Evidence | None) -> float:
     """The probability that the first hits answer the question. What needs no comparison is as sure as its wording."""
     if seen is None or route.mode is not Mode.TOPIC:
         return route.p
+    if route.literal:
+        return 1.0  # a hit has the very words that are asked for
     fitted = _OF_SOMEBODY if of_somebody(route) else _OF_ANYBODY
     values = features(route, seen)
     total = fitted.bias + sum(weight * value for weight, value in zip(fitted.weights, values, strict=True))

@@ -172,6 +172,8 @@ def _surest(route: Route, hits: Sequence[Hit]) -> Sequence[Hit]:
 
 def _is_about(route: Route, hit: Hit) -> bool:
     """Whether the message itself has at least half of the topic's words: similarity alone is not a mention."""
+    if route.literal:
+        return True
     if emoji := emoji_of(route.topic):
         return all(one in hit.message.content for one in emoji)
     topic = set(stems(route.topic))
