@@ -30,6 +30,9 @@ OPENAI_NAMES: Final = ("gpt-", "chatgpt-", "o1", "o3", "o4")
 OVERHEAD_TOKENS: Final = 1000
 """What providers add to a prompt with tools; the largest documented figure is about half of this."""
 
+MAPPED_ONLY: Final = ("xai",)
+"""Providers whose own finish reason pydantic-ai does not keep."""
+
 MALFORMED: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
 """What pydantic-ai and the SDKs raise for valid JSON that lacks the expected fields."""
 MALFORMED_MESSAGE: Final = "the response lacks expected fields"
@@ -95,7 +98,8 @@ class UnfinishedError(ModelAPIError):
 def _is_finished(response: StreamedResponse) -> bool:
     # What the provider sent: pydantic-ai puts "stop" into `finish_reason` where an OpenAI-compatible server sent none.
     said = (response.provider_details or {}).get("finish_reason")
-    return bool(said) or response.finish_reason not in {None, "stop"} or response.cancelled
+    assumed = response.finish_reason == "stop" and response.provider_name not in MAPPED_ONLY
+    return response.cancelled or bool(said or (response.finish_reason and not assumed))
 
 
 class MeteredModel(WrapperModel):
