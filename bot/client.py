@@ -81,7 +81,8 @@ class Bot(commands.AutoShardedBot):
         history.attach(self)
         own_answers = OwnAnswers()
         self._listening = Listening(self, self.gaps, own_answers)
-        self._asking = Asking(self, self.traces, own_answers, self._listening.until_stored, responder)
+        self.until_stored = self._listening.until_stored
+        self._asking = Asking(self, self.traces, own_answers, self.until_stored, responder)
         self._status_server = StatusServer(self.metrics, self.health, self._refresh_metrics)
 
     @property
@@ -92,7 +93,7 @@ class Bot(commands.AutoShardedBot):
 
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
-        redacting = Redacting(self, self._listening.until_stored)
+        redacting = Redacting(self, self.until_stored)
         for cog in (self._listening, self._asking, *privacy, Backfill(self, self.gaps), redacting):
             await self.add_cog(cog)
         await self.tree.sync()
@@ -163,6 +164,7 @@ async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
         responder = open_responder(settings, memory)
         bot = Bot(settings, memory, history, responder=responder, guild_ready_timeout=guild_ready_timeout)
         if responder is not None:
+            responder.until_stored = bot.until_stored
             responder.on_tokens = lambda direction, count: bot.metrics.tokens.labels(direction=direction).inc(count)
         await _run_until(stop, bot, settings.discord_token.get_secret_value())
         # Only briefly, because supervisors kill: missing embeddings follow after the next start, and what Redis never

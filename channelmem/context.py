@@ -6,7 +6,7 @@ Gathers the ambient threads, the hits, explicit references and the reply chain; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cachetools import LRUCache
@@ -47,6 +47,8 @@ class ContextBuilder:
     def __init__(self, search: Search, recall: Recall, history: History | None) -> None:
         self._search, self._recall, self._history = search, recall, history
         self._shown: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
+        self._nearby: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
+        """The ambient messages a language model was given."""
 
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
         """The messages a language model was shown because of a question, here or by its tool. Ambient ones do not
@@ -56,7 +58,7 @@ class ContextBuilder:
     def _note(self, question: Question, *groups: Iterable[Message]) -> None:
         """Ids only: texts must not stay in this process."""
         told = {message.origin for group in groups for message in group}
-        place = (question.guild_id, question.channel_id, question.id)
+        place = _place(question)
         self._shown[place] = self.shown(*place) | told
 
     async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
@@ -73,6 +75,7 @@ class ContextBuilder:
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         linked = await references.linked(ambient, question, fetch)
         self._note(question, _told(answer), chain, shown, linked.values())
+        self._nearby[_place(question)] = frozenset(message.origin for message in ambient)
         parts = Parts(
             now=question.ts,
             bot=question.bot,
@@ -114,6 +117,23 @@ class ContextBuilder:
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
         return assemble(parts, policy.tool_max_tokens)
 
+    async def standing(self, question: Question, answer: Answer, policy: Policy) -> frozenset[Origin]:
+        """What of all that was given because of a question, ambient messages included, is visible and unchanged."""
+        place = _place(question)
+        given = self.shown(*place) | self._nearby.get(place, frozenset()) | {one.origin for one in _told(answer)}
+        wanted: dict[int, set[int]] = {}
+        for origin in given:
+            wanted.setdefault(origin.channel_id, set()).add(origin.id)
+        found = await self._visible(question.guild_id, wanted, policy)
+        if given and _is_from_history(answer):
+            found += await self._past(question, policy)
+        return given & {message.origin for message in found}
+
+    async def _visible(self, guild_id: int, wanted: Mapping[int, set[int]], policy: Policy) -> list[Message]:
+        """Those of these messages, given by channel, that are visible."""
+        look_up = (self._search.get(guild_id, one, ids, limits=policy.limits) for one, ids in wanted.items())
+        return [message for some in await asyncio.gather(*look_up) for message in some]
+
     async def _ambient(self, question: Question, policy: Policy) -> list[Message]:
         """The newest messages of the channel, whoever wrote them, as far back as ambient context reaches."""
         age_s = policy.context_max_age_s
@@ -134,19 +154,16 @@ class ContextBuilder:
 
     async def _current(self, question: Question, answer: Answer, policy: Policy) -> Answer:
         """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
-        if not answer.tried or answer.tried[-1].source is Source.HISTORY:
+        if not answer.tried or _is_from_history(answer):
             return answer
         wanted: dict[int, set[int]] = {}
         for message in _told(answer):
             wanted.setdefault(message.channel_id, set()).add(message.id)
-        look_up = (
-            self._search.get(question.guild_id, channel_id, ids, limits=policy.limits)
-            for channel_id, ids in wanted.items()
-        )
         try:
-            found = {(one.channel_id, one.id): one for some in await asyncio.gather(*look_up) for one in some}
+            visible = await self._visible(question.guild_id, wanted, policy)
         except RedisUnavailableError:
             return answer
+        found = {(one.channel_id, one.id): one for one in visible}
 
         def now(messages: Iterable[Message]) -> tuple[Message, ...]:
             return tuple(found[one.channel_id, one.id] for one in messages if (one.channel_id, one.id) in found)
@@ -166,6 +183,14 @@ class ContextBuilder:
             return await self._search.get(guild_id, channel_id, ids, limits=policy.limits)
         except RedisUnavailableError:
             return []
+
+
+def _place(question: Question) -> tuple[int, int, int]:
+    return question.guild_id, question.channel_id, question.id
+
+
+def _is_from_history(answer: Answer) -> bool:
+    return bool(answer.tried) and answer.tried[-1].source is Source.HISTORY
 
 
 def _forest(messages: Sequence[Message], taken: set[int], policy: Policy) -> Forest:

@@ -51,6 +51,9 @@ class FilteredHistory(History):
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return self._history.jump_url(guild_id, channel_id, message_id)
 
+    def link(self, message: Message) -> str:
+        return self.jump_url(message.guild_id, message.channel_id, message.id)
+
     async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
         find = getattr(self._history, "find_members", None)  # an adapter may have no such method
         found: tuple[Person, ...] = await find(guild_id, prefix) if find else ()

@@ -96,8 +96,7 @@ class Memory:
 
     async def remember(self, message: Message) -> Outcome:
         """Stores a message: "what was just said" sees it at once, search by meaning a moment later."""
-        (outcome,) = await self.remember_many([message])
-        return outcome
+        return (await self.remember_many([message]))[0]
 
     async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
         """The same for many messages, in order: the first are already being embedded while the last are stored."""
@@ -144,16 +143,15 @@ class Memory:
             recalled.reports,
             now=question.ts,
             tz=policy.tz,
-            jump_url=self._jump_url if self._history else None,
+            jump_url=self._history.link if self._history else None,
             guess=recalled.guess,
         )
-        total_ms = (time.perf_counter() - started) * 1000
         return Answer(
             text,
             routed,
             recalled.hits,
             forest.threads,
-            Timing(route_ms, recalled.embed_ms, recalled.search_ms, total_ms),
+            Timing(route_ms, recalled.embed_ms, recalled.search_ms, (time.perf_counter() - started) * 1000),
             recalled.reports,
             found=recalled.found,
             sure=recalled.sure,
@@ -186,9 +184,6 @@ class Memory:
             is_dm=question.is_dm,
         )
 
-    def _jump_url(self, message: Message) -> str:
-        return self._history.jump_url(message.guild_id, message.channel_id, message.id) if self._history else ""
-
     async def flush(self, timeout_s: float = 30.0) -> bool:
         """Returns when everything accepted is searchable; False if that takes longer than `timeout_s`."""
         return await self._store.flush(timeout_s)
@@ -218,6 +213,11 @@ class Memory:
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
         """What a language model was shown because of a question; with `Answer.origins`, its answer is made of this."""
         return self._context.shown(guild_id, channel_id, question_id)
+
+    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+        """What of all that a language model was given is visible and unchanged; may raise RedisUnavailableError."""
+        policy = self.policy(question.guild_id, question.channel_id)
+        return await self._context.standing(within_reach(question, self.policy), answer, policy)
 
     async def to_redact(self) -> list[tuple[int, int, int]]:
         """Guild, channel and id of the bot's answers of the last day that quote what was deleted or forgotten since."""

@@ -32,6 +32,10 @@ class Reply:
     """Sent as it is instead of anything sensible."""
     breaks: bool = False
     """The connection is cut in the middle of the text."""
+    finishes: bool = True
+    """Whether a stream says why it ends."""
+    piece: int = 0
+    """Streamed in pieces of so many characters instead of words."""
     usage: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -210,7 +214,8 @@ def _openai_events(reply: Reply) -> Iterator[bytes]:
         head = {"index": at, "id": f"call_{at}", "type": "function"}
         yield chunk({"tool_calls": [{**head, "function": {"name": "get_channel_context", "arguments": ""}}]})
         yield chunk({"tool_calls": [{"index": at, "function": {"arguments": arguments}}]})
-    yield chunk({}, "tool_calls" if reply.calls else "stop")
+    if reply.finishes:
+        yield chunk({}, "tool_calls" if reply.calls else "stop")
     if reply.usage:
         yield _openai_chunk({"choices": [], "usage": _openai_usage()})
     yield b"data: [DONE]\n\n"
@@ -222,10 +227,15 @@ def _openai_chunk(content: dict[str, Any]) -> bytes:
 
 
 def _words(reply: Reply) -> list[str]:
-    words = [f"{word} " for word in reply.text.split(" ")] if reply.text else []
-    if words:
-        words[-1] = words[-1].rstrip(" ")
+    words = _pieces(reply)
     return words[: len(words) // 2 + 1] if reply.breaks else words
+
+
+def _pieces(reply: Reply) -> list[str]:
+    if reply.piece:
+        return [reply.text[at : at + reply.piece] for at in range(0, len(reply.text), reply.piece)]
+    words = [f"{word} " for word in reply.text.split(" ")] if reply.text else []
+    return [*words[:-1], words[-1].rstrip(" ")] if words else []
 
 
 # --- Anthropic ---
@@ -263,6 +273,8 @@ def _anthropic_events(reply: Reply) -> Iterator[bytes]:
         yield _event("content_block_delta", index=number, delta=delta)
         yield _event("content_block_stop", index=number)
     stop = {"stop_reason": "tool_use" if reply.calls else "end_turn", "stop_sequence": None}
+    if not reply.finishes:
+        return
     yield _event("message_delta", delta=stop, usage={"output_tokens": OUTPUT_TOKENS if reply.usage else 0})
     yield _event("message_stop")
 

@@ -118,6 +118,44 @@ async def test_when_the_model_breaks_off_its_half_sentence_is_replaced(talking: 
     assert len(talking.server.sent(talking.general)) == 1
 
 
+@pytest.mark.parametrize("change", ["deleted", "edited"])
+async def test_what_was_deleted_while_the_model_wrote_does_not_reach_the_channel(
+    talking: Scene, bot: Bot, model: LlmServer, change: str
+) -> None:
+    gate = asyncio.Event()
+    model.will(say("Recursive spirals of turtles, you said!", gate=gate))
+    said = await talking.server.say(talking.general, talking.mark, TURTLES)
+    asked = await talking.server.say(talking.general, talking.mark, f"{talking.server.world.bot.mention} {QUESTION}")
+    await talking.server.until(lambda: model.requests)
+    if change == "deleted":
+        await talking.server.delete(talking.general, int(said["id"]))
+    else:
+        await talking.server.edit(said, "It's tortoises.")
+    await until(lambda: is_gone(bot, talking))
+    gate.set()
+    reply = await talking.server.reply(asked)
+    await talking.server.until(lambda: "ecursive" not in reply["content"])
+    assert len(talking.server.sent(talking.general)) == 1
+
+
+async def is_gone(bot: Bot, scene: Scene) -> bool:
+    return TURTLES not in [message.content async for message in bot.memory.export(scene.mark.id)]
+
+
+async def test_an_invention_is_replaced_by_the_quote(talking: Scene, model: LlmServer) -> None:
+    model.will(say("You adopted three kittens from a shelter in Oslo."))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    assert "kittens" not in await answer(talking, QUESTION, TURTLES)
+    assert len(talking.server.sent(talking.general)) == 1
+
+
+async def test_marks_of_the_prompt_do_not_reach_the_channel(talking: Scene, model: LlmServer) -> None:
+    model.will(say("<answer>\nYou said it is spirals of turtles.\n</answer>", piece=3))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    said = await answer(talking, QUESTION, "turtles.")
+    assert said == "You said it is spirals of turtles."
+
+
 async def test_python_m_bot_with_a_model_configured_by_environment(
     scene: Scene, settings: Settings, model: LlmServer, tmp_path: Path
 ) -> None:

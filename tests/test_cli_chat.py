@@ -351,6 +351,17 @@ async def test_without_the_models_words_the_answer_quotes_and_says_why(
     assert "sk-very-secret" not in done.stdout + done.stderr
 
 
+async def test_an_invention_is_replaced_by_quotes_and_marks_do_not_pass(env: Env, model: LlmServer) -> None:
+    model.will(say("You adopted kittens in Oslo."), say("<answer>The ferry, at nine.</answer>"))
+    lines = ("Bob: the ferry leaves at nine", "@bot what did I say?", "@bot what did I say?")
+    done = await asyncio.to_thread(piped, env, *lines)
+    assert done.returncode == 0, done.stderr
+    shown = flat(done.stdout)
+    assert "kittens" not in shown
+    assert "shares nothing with the messages it was given. Here are quotes instead. bot You said" in shown
+    assert "bot The ferry, at nine. (recalled" in shown
+
+
 def test_a_model_without_its_packages_is_one_sentence(env: Env) -> None:
     env["CHANNELMEM_LLM_MODEL"] = "openai:gpt-5-mini"
     done = piped(env, "Bob: hello", code=f"import sys; sys.modules['pydantic_ai'] = None; {CODE}")

@@ -15,6 +15,7 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, Reply, call, llm_server, say, status
+from waiting import until_true
 
 from channelmem.errors import ConfigError
 from channelmem.llm.agent import SDK_LOGGERS, LlmResponder
@@ -24,7 +25,7 @@ from channelmem.llm.responder import Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.types import Answer, ContextRequest, Hit, Kind, Person, Question, Route, Source
+from channelmem.types import Answer, ContextRequest, Hit, Kind, Message, Origin, Person, Question, Route, Source
 
 KEY = "sk-very-secret-0123456789"
 LOCATION = Location("Turtle Club", "general")
@@ -42,6 +43,7 @@ class Told:
     def __init__(self, context: str = "[Recent Channel Activity]\n- Mark (2m ago): it is turtles") -> None:
         self.text = context
         self.looks: list[ContextRequest] = []
+        self.visible: frozenset[Origin] = frozenset()
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:
         return Policy.of_settings(Settings())
@@ -52,6 +54,9 @@ class Told:
     async def look(self, look: ContextRequest) -> str:
         self.looks.append(look)
         return self.text
+
+    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+        return self.visible
 
 
 @pytest.fixture
@@ -78,6 +83,7 @@ def settings_for(server: LlmServer, provider: str, **changes: Any) -> Settings:
     model = "anthropic:claude-haiku-4-5" if provider == "anthropic" else "openai:gpt-5-mini"
     url = server.url if provider == "anthropic" else server.openai_url
     values = {"llm_model": model, "llm_base_url": url, "llm_api_key": KEY, "llm_timeout_s": 20, **changes}
+    values.setdefault("llm_grounded", False)  # most tests are about other things than what the model says
     return Settings(_env_file=None, **values)
 
 
@@ -97,9 +103,9 @@ async def _last(reply: AsyncIterator[str]) -> str:
     return [text async for text in reply][-1]
 
 
-async def failure(llm: LlmResponder) -> str:
+async def failure(llm: LlmResponder, question: Question = MARK, answer: Answer = FOUND) -> str:
     with pytest.raises(ResponderError) as caught:
-        await texts(llm)
+        await texts(llm, question, answer)
     return str(caught.value)
 
 
@@ -236,6 +242,13 @@ async def test_what_was_streamed_before_the_break_was_seen(server: LlmServer, pr
             await _last(reply)
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_stream_that_ends_without_a_finish_reason_is_incomplete(server: LlmServer, provider: str) -> None:
+    server.will(say("It is turtles and", finishes=False))
+    async with opened(settings_for(server, provider)) as llm:
+        assert await failure(llm) == "the language model's answer broke off"
+
+
 @every_way
 async def test_an_empty_answer_is_no_answer(server: LlmServer, provider: str, stream: bool) -> None:
     server.will(say(""))
@@ -258,6 +271,141 @@ async def test_somebody_who_stops_listening_stops_the_model(server: LlmServer) -
         assert await anext(reply)
         await reply.aclose()
         assert (await texts(llm))[-1] == "one two three four"
+
+
+# --- marks of our prompt ---
+
+
+@every_way
+@pytest.mark.parametrize("piece", [0, 1, 5])
+async def test_marks_of_the_prompt_never_pass(server: LlmServer, provider: str, stream: bool, piece: int) -> None:
+    leak = "<answer>\nYou said it is turtles. < 3\n</answer>\n<recent_memories>\n(nothing)</recent_memories>"
+    server.will(say(leak, piece=piece))
+    async with opened(settings_for(server, provider, llm_stream=stream)) as llm:
+        said = await texts(llm)
+    assert said[-1] == "You said it is turtles. < 3\n\n\n(nothing)"
+    assert not [one for one in said if "<a" in one or "</" in one or "<r" in one or "answer" in one]
+
+
+@every_way
+async def test_an_answer_of_nothing_but_marks_is_empty(server: LlmServer, provider: str, stream: bool) -> None:
+    server.will(say("<answer>\n</answer>"))
+    async with opened(settings_for(server, provider, llm_stream=stream)) as llm:
+        assert await failure(llm) == "the language model gave an empty answer"
+
+
+# --- inventions ---
+
+INVENTION = "You adopted three kittens from a shelter in Oslo."
+
+
+@every_way
+async def test_an_invention_is_no_answer(server: LlmServer, provider: str, stream: bool) -> None:
+    server.will(say(INVENTION))
+    async with opened(settings_for(server, provider, llm_stream=stream, llm_grounded=True)) as llm:
+        assert "shares nothing with the messages" in await failure(llm)
+
+
+async def test_what_the_tool_found_counts_as_given(server: LlmServer) -> None:
+    class Finds(Told):
+        async def look(self, look: ContextRequest) -> str:
+            return "- Mark (2d ago): I got kittens from the shelter in Oslo"
+
+    server.will(call({"query": "pets"}), say(INVENTION))
+    async with opened(settings_for(server, "openai", llm_grounded=True), Finds()) as llm:
+        assert (await texts(llm))[-1] == INVENTION
+
+
+@pytest.mark.parametrize(
+    ("changes", "question", "route"),
+    [
+        ({"llm_grounded": False}, MARK, Kind.CHANNEL),
+        ({"llm_grounded": True}, MARK, Kind.NONE),
+        ({"llm_grounded": True}, replace(MARK, kind=Kind.NONE), Kind.CHANNEL),
+    ],
+    ids=["by setting", "not about the channel", "in isolation"],
+)
+async def test_an_answer_may_be_free(server: LlmServer, changes: Any, question: Question, route: Kind) -> None:
+    server.will(say(INVENTION))
+    async with opened(settings_for(server, "openai", **changes)) as llm:
+        assert (await texts(llm, question, replace(FOUND, route=Route(route))))[-1] == INVENTION
+
+
+# --- what changes while the model writes ---
+
+
+async def changed(memory: Memory, said: Message, change: str) -> None:
+    match change:
+        case "delete":
+            await memory.delete(GUILD, CHANNEL, [said.id])
+        case "edit":
+            await memory.edit(replace(said, content="It's tortoises!", revision=NOW))
+        case "clear":
+            await memory.clear(GUILD, CHANNEL, NOW + 1)
+        case "opt out":
+            await memory.opt_out(said.author_id)
+        case "forget":
+            await memory.forget(said.author_id)
+        case "ambient":
+            await memory.delete(GUILD, CHANNEL, [2])
+
+
+@every_way
+@pytest.mark.parametrize("change", ["delete", "edit", "clear", "opt out", "forget", "ambient"])
+async def test_an_answer_whose_messages_changed_meanwhile_is_no_answer(
+    server: LlmServer,
+    provider: str,
+    stream: bool,
+    change: str,
+    settings: Settings,
+    fake_embedder: FakeEmbedder,
+    clock: Clock,
+) -> None:
+    said, other = message(1, "It's turtles all the way down!", author_id=7, author="Mark"), message(2, "lunch at one?")
+    gate = asyncio.Event()
+    server.will(say("You said it's turtles all the way down.", gate=gate))
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock) as memory:
+        await memory.remember_many([said, other])
+        assert await memory.flush()
+        answer = await memory.ask(MARK)
+        async with opened(settings_for(server, provider, llm_stream=stream), memory) as llm:
+            writing = asyncio.create_task(failure(llm, MARK, answer))
+            await until_true(lambda: server.requests)
+            await changed(memory, said, change)
+            gate.set()
+            assert "was deleted or changed" in await writing
+
+
+async def test_new_messages_do_not_outdate_an_answer(
+    server: LlmServer, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
+) -> None:
+    gate = asyncio.Event()
+    server.will(call({"query": "turtles"}), say("You said it's turtles.", gate=gate))
+    async with Memory.open(settings, embedder=fake_embedder, clock=clock) as memory:
+        await memory.remember_many([message(1, "It's turtles!", author_id=7, author="Mark"), message(2, "lunch?")])
+        assert await memory.flush()
+        answer = await memory.ask(MARK)
+        async with opened(settings_for(server, "openai"), memory) as llm:
+            writing = asyncio.create_task(texts(llm, MARK, answer))
+            await until_true(lambda: server.requests[1:])
+            await memory.remember(message(3, "and dinner?"))
+            gate.set()
+            assert (await writing)[-1] == "You said it's turtles."
+
+
+async def test_the_last_look_waits_for_deletes_on_their_way(server: LlmServer) -> None:
+    memory = Told()
+    memory.visible = frozenset({Origin(CHANNEL, 1)})
+    waited: list[int] = []
+
+    async def until_stored(channel_id: int) -> None:
+        waited.append(channel_id)
+        memory.visible = frozenset()
+
+    async with opened(settings_for(server, "openai"), memory) as llm:
+        llm.until_stored = until_stored
+        assert "was deleted or changed" in await failure(llm)
+    assert waited == [CHANNEL]
 
 
 # --- the key ---

@@ -8,7 +8,7 @@ of our own: a provider's response may contain the key or people's text, which mu
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -41,7 +41,9 @@ from pydantic_core import SchemaValidator, core_schema
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.llm.characters import Character, choose_character
-from channelmem.llm.models import MeteredModel, build_model
+from channelmem.llm.checks import visible_part, without_marks
+from channelmem.llm.given import Given
+from channelmem.llm.models import MeteredModel, UnfinishedError, build_model
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
 from channelmem.llm.responder import Location, ResponderError
 from channelmem.llm.spend import CapReachedError, Prices, Spend
@@ -56,6 +58,7 @@ TOOL_CALLS_PER_ROUND: Final = 3
 REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
     ((ModelRequestTimeout, ModelTimeoutError), "the language model did not answer within {timeout_s:g} s"),
     ((ModelHTTPError,), "the language model's server answered with status {status}"),
+    ((UnfinishedError,), "the language model's answer broke off"),
     ((ModelAPIError,), "the language model's server is unreachable, disconnected, or sent an unreadable response"),
     ((UsageLimitExceeded,), "the language model reached no answer within {rounds} rounds"),
     ((ContentFilterError,), "the language model's provider refused to answer"),
@@ -63,11 +66,21 @@ REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
 )
 """The first match applies."""
 
+EMPTY: Final = "the language model gave an empty answer"
+UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
+OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
+
 OnTokens = Callable[[str, int], None]
+UntilStored = Callable[[int], Awaitable[None]]
+
+
+async def _at_once(channel_id: int) -> None:
+    """For callers whose deletes and edits are never on their way to Memory."""
 
 
 class LlmResponder:
-    """A Responder. `on_tokens` is told "input" or "output", and how many."""
+    """A Responder. `on_tokens` is told "input" or "output", and how many. `until_stored` waits until the deletes and
+    edits of a channel have reached Memory."""
 
     def __init__(
         self, settings: Settings, memory: Memory, characters: Sequence[Character], *, clock: Callable[[], float]
@@ -76,24 +89,40 @@ class LlmResponder:
         self._settings, self._memory, self._characters = settings, memory, characters
         self.spend = Spend(settings.llm_daily_usd, clock)
         self.on_tokens: OnTokens | None = None
+        self.until_stored: UntilStored = _at_once
         self._models = {name: self._metered(name) for name in {self._model_name(one) for one in characters}}
         self._agents = {one.name: self._agent(one) for one in characters}
 
     async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
-        """Yields the whole text so far. What the model says before a tool call is replaced by what follows."""
+        """Yields the whole text so far, and the finished text once it is checked. What the model says before a tool
+        call is replaced by what follows."""
         character = choose_character(question.text, self._characters)
-        said = ""
+        said = ready = ""
         try:
             prompt = await compose(character, question, answer, location, self._memory)
+            given = await Given.of(question, answer, prompt.given, self._memory)
             # Closed as soon as nobody listens: the provider bills whatever else the model writes.
-            async with aclosing(self._speak(character, prompt, question)) as growing:
+            async with aclosing(self._speak(character, prompt, given)) as growing:
                 async for said in growing:
-                    if said.strip():
-                        yield said
+                    # One step behind, because the last step is the whole answer and is checked first.
+                    if ready.strip():
+                        yield ready
+                    ready = visible_part(said)
+            said = without_marks(said)
+            await self._check(said, given)
         except (AgentRunError, UserError, CapReachedError, RedisUnavailableError) as error:
             raise ResponderError(_reason(error, self._settings)) from None
+        yield said
+
+    async def _check(self, said: str, given: Given) -> None:
+        """The last look before an answer counts; raises ResponderError if it must not be shown."""
         if not said.strip():
-            raise ResponderError("the language model gave an empty answer")
+            raise ResponderError(EMPTY)
+        if self._settings.llm_grounded and not given.grounds(said):
+            raise ResponderError(UNGROUNDED)
+        await self.until_stored(given.question.channel_id)
+        if not await given.stands(self._memory):
+            raise ResponderError(OUTDATED)
 
     async def close(self) -> None:
         for model in self._models.values():
@@ -101,18 +130,16 @@ class LlmResponder:
             async with model:
                 pass
 
-    async def _speak(self, character: Character, prompt: Prompt, question: Question) -> AsyncGenerator[str, None]:
+    async def _speak(self, character: Character, prompt: Prompt, given: Given) -> AsyncGenerator[str, None]:
         agent = self._agents[character.name]
         limits = self._limits()
         if not self._settings.llm_stream:
-            result = await agent.run(
-                prompt.message, instructions=prompt.instructions, deps=question, usage_limits=limits
-            )
+            result = await agent.run(prompt.message, instructions=prompt.instructions, deps=given, usage_limits=limits)
             yield result.output
             return
         said = ""
         async with agent.run_stream_events(
-            prompt.message, instructions=prompt.instructions, deps=question, usage_limits=limits
+            prompt.message, instructions=prompt.instructions, deps=given, usage_limits=limits
         ) as events:
             async for event in events:
                 if (grown := _grown(said, event)) != said:
@@ -134,25 +161,27 @@ class LlmResponder:
             self.on_tokens("input", input_tokens)
             self.on_tokens("output", output_tokens)
 
-    def _agent(self, character: Character) -> Agent[Question, str]:
+    def _agent(self, character: Character) -> Agent[Given, str]:
         tools = [self._tool()] if self._settings.llm_tool else []
         return Agent(
             self._models[self._model_name(character)],
-            deps_type=Question,
+            deps_type=Given,
             name=character.name,
             tools=tools,
             model_settings=self._model_settings(character),
         )
 
-    def _tool(self) -> Tool[Question]:
-        async def look(context: RunContext[Question], /, **arguments: object) -> str:
+    def _tool(self) -> Tool[Given]:
+        async def look(context: RunContext[Given], /, **arguments: object) -> str:
             try:
                 wanted = context_tool.Arguments.model_validate(arguments)
             except ValidationError as error:
                 return context_tool.complaint(error)
-            return fence(TOOL_RESULT, await context_tool.look(self._memory, context.deps, wanted))
+            found = await context_tool.look(self._memory, context.deps.question, wanted)
+            await context.deps.add(found, self._memory)
+            return fence(TOOL_RESULT, found)
 
-        made = Tool[Question].from_schema(
+        made = Tool[Given].from_schema(
             look, context_tool.NAME, context_tool.DESCRIPTION, context_tool.schema(), takes_ctx=True
         )
         # A tool made from a schema accepts any JSON, but a list can't be passed as keyword arguments.
@@ -160,7 +189,7 @@ class LlmResponder:
         made.prepare = _unless_isolated
         return made
 
-    def _model_settings(self, character: Character) -> Callable[[RunContext[Question]], ModelSettings]:
+    def _model_settings(self, character: Character) -> Callable[[RunContext[Given]], ModelSettings]:
         settings = self._settings
         fixed = ModelSettings(
             max_tokens=settings.llm_max_output_tokens,
@@ -173,7 +202,7 @@ class LlmResponder:
         if character.temperature is not None:
             fixed["temperature"] = character.temperature
 
-        def for_step(context: RunContext[Question]) -> ModelSettings:
+        def for_step(context: RunContext[Given]) -> ModelSettings:
             last = context.usage.requests >= settings.llm_tool_rounds - 1
             # In the last round the model may only answer. The tool stays declared because earlier results refer to it.
             return ModelSettings(**fixed, tool_choice="none") if last and settings.llm_tool else fixed
@@ -181,8 +210,8 @@ class LlmResponder:
         return for_step
 
 
-async def _unless_isolated(context: RunContext[Question], offered: ToolDefinition) -> ToolDefinition | None:
-    return None if in_isolation(context.deps) else offered
+async def _unless_isolated(context: RunContext[Given], offered: ToolDefinition) -> ToolDefinition | None:
+    return None if in_isolation(context.deps.question) else offered
 
 
 def _grown(said: str, event: AgentStreamEvent | AgentRunResultEvent[str]) -> str:

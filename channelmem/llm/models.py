@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from pydantic_ai import ModelMessagesTypeAdapter, RunContext
-from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UserError
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
 from pydantic_ai.models.wrapper import WrapperModel
@@ -29,6 +29,9 @@ COMPATIBLE: Final = (*OPENAI, "ollama", "vllm", "litellm")
 OPENAI_NAMES: Final = ("gpt-", "chatgpt-", "o1", "o3", "o4")
 OVERHEAD_TOKENS: Final = 1000
 """What providers add to a prompt with tools; the largest documented figure is about half of this."""
+
+MAPPED_ONLY: Final = ("xai",)
+"""Providers whose own finish reason pydantic-ai does not keep."""
 
 MALFORMED: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
 """What pydantic-ai and the SDKs raise for valid JSON that lacks the expected fields."""
@@ -88,6 +91,17 @@ def _other(kind: str, key: str | None) -> Provider[Any]:
     return infer_provider(kind)
 
 
+class UnfinishedError(ModelAPIError):
+    """The stream ended, but the model did not say that it had finished: a proxy or a crash may have cut it off."""
+
+
+def _is_finished(response: StreamedResponse) -> bool:
+    # What the provider sent: pydantic-ai puts "stop" into `finish_reason` where an OpenAI-compatible server sent none.
+    said = (response.provider_details or {}).get("finish_reason")
+    assumed = response.finish_reason == "stop" and response.provider_name not in MAPPED_ONLY
+    return response.cancelled or bool(said or (response.finish_reason and not assumed))
+
+
 class MeteredModel(WrapperModel):
     """A model whose requests stay within the daily spend cap."""
 
@@ -135,6 +149,8 @@ class MeteredModel(WrapperModel):
         except MALFORMED as error:
             raise UnexpectedModelBehavior(MALFORMED_MESSAGE) from error
         self._settle(reservation, response.usage)
+        if not _is_finished(response):
+            raise UnfinishedError(response.model_name, "the stream ended without a finish reason")
 
     def _reserve(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters

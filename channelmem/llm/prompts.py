@@ -41,6 +41,8 @@ _FENCE: Final = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join((*BLOCKS, TOOL_RESULT, QU
 class Prompt:
     instructions: str
     message: str
+    given: str = ""
+    """What people wrote in it, the question excepted."""
 
 
 async def compose(
@@ -56,7 +58,7 @@ async def compose(
     if "answer" in used:
         blocks["answer"] = answer.text
     instructions = f"{character.instructions(_values(question, location, policy))}\n\n{RULES}"
-    return Prompt(instructions, _message(question, blocks))
+    return Prompt(instructions, _message(question, blocks), "\n".join(blocks.values()))
 
 
 def in_isolation(question: Question) -> bool:

@@ -28,7 +28,9 @@ class Responder(Protocol):
     """Puts Memory's answer into its own words."""
 
     def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
-        """Yields the whole text so far, longer each time; raises ResponderError if it can't go on."""
+        """Yields the whole text so far, longer each time; raises ResponderError if it can't go on.
+
+        A caller must not leave standing what was yielded before a ResponderError."""
 
     async def close(self) -> None:
         """Called once, after the last answer."""
