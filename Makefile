@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check audit format bench lock up down clean
+.PHONY: help install demo chat bot test test-all check audit format bench torture lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -67,6 +67,11 @@ format: $(READY)  ## let ruff fix what it can
 
 bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
 	$(BIN)/python -m scripts.bench
+
+MINUTES ?= 20
+SEED ?= 1
+torture: $(READY)  ## random histories while everything breaks (MINUTES=20 SEED=1)
+	$(BIN)/python -m scripts.torture --minutes $(MINUTES) --seed $(SEED)
 
 lock: $(READY)  ## write the installed releases to constraints.txt
 	$(BIN)/python -m scripts.lock
