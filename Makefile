@@ -13,7 +13,7 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check audit format bench eval lock up down clean
+.PHONY: help install demo chat bot test test-all check audit format bench eval torture lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -85,6 +85,11 @@ eval: $(READY)  ## how good routing, recall and the decision are (DATA=folder ad
 		if [ -f "$(DATA)/routing_open.jsonl" ]; then $(BIN)/python -m scripts.eval_routing --data "$(DATA)"; \
 		else echo "Skipped routing: there is no $(DATA)/routing_open.jsonl."; fi; \
 	fi
+
+MINUTES ?= 20
+SEED ?= 1
+torture: $(READY)  ## random histories while everything breaks (MINUTES=20 SEED=1)
+	$(BIN)/python -m scripts.torture --minutes $(MINUTES) --seed $(SEED)
 
 lock: $(READY)  ## write the installed releases to constraints.txt
 	$(BIN)/python -m scripts.lock

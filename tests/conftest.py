@@ -8,34 +8,29 @@ A run fails if one of its processes outlives it.
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import subprocess
 import threading
 import time
 import uuid
-import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import docker  # type: ignore[import-untyped]
-import numpy as np
 import platformdirs
 import pytest
 import redis as sync_redis
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
-from numpy.typing import NDArray
 from processes import begin_run, end_group, leftovers, quiet_port
 from pydantic import SecretStr
 from redis.asyncio import Redis
 from testcontainers.core.container import DockerContainer
 
-from channelmem.embedding.embed import Embedder, Group, open_embedder
+from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
@@ -46,6 +41,7 @@ from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Message
+from scripts.fake_embedder import FakeEmbedder as FakeEmbedder  # noqa: PLC0414  (for tests, which import it from here)
 
 # How long an example takes says something about the machine, nothing about the code.
 hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -127,49 +123,6 @@ async def redis(settings: Settings) -> AsyncIterator[Redis]:
     client = connect(settings.redis_url.get_secret_value(), settings)
     yield client
     await client.aclose()
-
-
-@cache
-def _direction(word: str, dims: int) -> NDArray[np.float64]:
-    return np.random.default_rng(zlib.crc32(word.encode())).normal(size=dims)
-
-
-class FakeEmbedder:
-    """Gives each word a direction of its own: the same words are near, others are not. Can be held to embed late."""
-
-    dims = 32
-    identity = "fake-hash-32"
-
-    def __init__(self) -> None:
-        self.embedded = 0
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def embed_question(self, text: str) -> NDArray[np.float32]:
-        return self.vector(text)
-
-    def begin_question(self, text: str) -> asyncio.Future[NDArray[np.float32]]:
-        return asyncio.ensure_future(self.embed_question(text))
-
-    async def embed_messages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        await self.gate.wait()
-        self.embedded += len(texts)
-        return np.stack([self.vector(text) for text in texts])
-
-    async def embed_as_ready(self, texts: Sequence[str]) -> AsyncGenerator[Group]:
-        """In groups of 32, in the order of the texts."""
-        for at in range(0, len(texts), 32):
-            some = texts[at : at + 32]
-            yield list(range(at, at + len(some))), await self.embed_messages(some)
-
-    def vector(self, text: str) -> NDArray[np.float32]:
-        words = re.findall(r"\w+", text.lower()) or [text]
-        vector = np.sum([_direction(word, self.dims) for word in words], axis=0)
-        unit: NDArray[np.float32] = (vector / np.linalg.norm(vector)).astype(np.float32)
-        return unit
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -131,6 +131,34 @@ async def test_the_refused_window_of_who_waited_to_be_back_ends_when_the_removal
     assert await store.add(said) == [Outcome.IGNORED, Outcome.IGNORED, Outcome.STORED]
 
 
+@pytest.mark.parametrize(("guild", "left"), [(None, []), (GUILD, [2])])
+async def test_an_export_leaves_out_what_is_being_forgotten(store: Store, guild: int | None, left: list[int]) -> None:
+    await store._sweeper.stop()
+    await store.add([bobs(1), bobs(2, guild_id=OTHER_GUILD, channel_id=4)])
+    await store.consent.forget(6, guild)
+    assert [one.id async for one in store.consent.export(6)] == left
+
+
+@pytest.mark.parametrize("page", [0, 1], ids=["before", "between two pages"])
+async def test_an_export_is_complete_even_if_the_index_is_lost(
+    store: Store, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr(consent, "EXPORT_PAGE", 20)
+    await store.add([bobs(number) for number in range(1, 201)])
+    run, pages = store.buckets.run, 0
+
+    async def losing(name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
+        nonlocal pages
+        if name == "authored" and pages == page:
+            index = await store.buckets.redis.execute_command("FT.INFO", store.buckets.keys(0).one("idx"))  # type: ignore[no-untyped-call]
+            await store.buckets.redis.execute_command("FT.DROPINDEX", index[1])  # type: ignore[no-untyped-call]
+        pages += name == "authored"
+        return await run(name, bucket, arguments)
+
+    monkeypatch.setattr(store.buckets, "run", losing)
+    assert [one.id async for one in store.consent.export(6)] == list(range(1, 201))
+
+
 async def test_an_opt_in_that_waits_shows_how_much_is_left(store: Store) -> None:
     await store._sweeper.stop()
     await store.add([bobs(number) for number in range(1, 11)])
@@ -200,8 +228,8 @@ async def test_forgetting_in_one_guild_leaves_the_others(store: Store, search: S
 
 async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, settings: Settings, clock: Clock) -> None:
     await store.add([bobs(number) for number in range(1, 61)])
-    await store.consent.forget(6)
     await store._sweeper.stop()
+    await store.consent.forget(6)
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 1
     other = await open_store(redis, settings, clock)
     await asyncio.wait_for(other.swept(), LIMIT_S)

@@ -82,6 +82,19 @@ async def test_a_full_disk_still_answers_and_keeps_what_is_said_for_later(
     assert await memory.flush(LIMIT_S)
 
 
+async def test_an_index_that_is_lost_on_a_full_disk_counts_as_unavailable(
+    memory: Memory, own_server: OwnServer
+) -> None:
+    async with disk_full(own_server), Redis.from_url(own_server.url) as client:
+        await client.config_set("stop-writes-on-bgsave-error", "no")
+        for name in await client.execute_command("FT._LIST"):  # type: ignore[no-untyped-call]
+            await client.execute_command("FT.DROPINDEX", name)  # type: ignore[no-untyped-call]
+        await client.config_set("stop-writes-on-bgsave-error", "yes")
+        with pytest.raises(RedisUnavailableError):
+            assert [one async for one in memory.export(5)]
+    assert len([one async for one in memory.export(5)]) == 3
+
+
 async def test_a_memory_that_opens_on_a_full_disk_answers_without_it(
     own_server: OwnServer, alone: Settings, clock: Clock
 ) -> None:

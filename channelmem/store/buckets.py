@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from redis import exceptions as redis_errors
@@ -21,8 +21,10 @@ from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.connection import UNREACHABLE, answered, command, is_full, run_script
 from channelmem.store.keys import GROUP, Keys, keys_of
+from channelmem.store.outbox import Event
 from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape, vector_field
 from channelmem.store.undelivered import Undelivered
+from channelmem.store.withdrawn import Withdrawn
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +70,7 @@ async def serving(redis: Redis, alias: str) -> str:
 
 
 async def _facts(redis: Redis, name: str) -> dict[bytes, Any]:
-    info = await command(redis, "FT.INFO", name)
+    info = await answered(command(redis, "FT.INFO", name))
     return dict(zip(info[::2], info[1::2], strict=False))
 
 
@@ -89,6 +91,8 @@ class Buckets:
         self.healed = 0
         """How often something lost was recreated."""
         self.undelivered = Undelivered()
+        self.waiting: Callable[[], Iterable[Event]] = tuple
+        """What this process still has to deliver; the store's outbox, if there is one."""
         self._keys = [keys_of(settings.key_prefix, bucket) for bucket in self.all]
         self._ready: dict[int, Bucket] = {}
         self._creating = asyncio.Lock()
@@ -104,6 +108,10 @@ class Buckets:
     def guild_keys(self, guild_id: int) -> Keys:
         """The keys of the guild's bucket."""
         return self._keys[self.bucket(guild_id)]
+
+    def withdrawn(self) -> Withdrawn:
+        """What must not be shown although Redis may still hold it; to be asked for before Redis is read."""
+        return Withdrawn(self.waiting(), self.undelivered.people())
 
     def moment(self) -> list[str]:
         """The time of a decision, and how long its refused window is kept: back-fill reaches no further."""
@@ -153,7 +161,13 @@ class Buckets:
 
     async def indexed(self, bucket: int) -> bool:
         """Whether the index has read all documents; False for a while after it was recreated."""
-        return await indexed(self.redis, self.keys(bucket).one("idx")) == 1
+        try:
+            return await indexed(self.redis, self.keys(bucket).one("idx")) == 1
+        except redis_errors.ResponseError as error:
+            if not index_lost(error):
+                raise
+        await self.heal(bucket)
+        return False
 
     async def _create(self, bucket: int) -> None:
         failures = self._failures
@@ -209,10 +223,10 @@ class Buckets:
         try:
             created = False
             with already_there():
-                await command(self.redis, *create_command(schema))
+                await answered(command(self.redis, *create_command(schema)))
                 created = True
             with already_there():
-                await command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name)
+                await answered(command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name))
             # An interrupted reindex may have left another index serving.
             if created and await serving(self.redis, keys.one("idx")) == schema.index.name:
                 await answered(self.redis.hset(keys.one("meta"), "shape", shape(self.settings)))
@@ -227,7 +241,8 @@ class Buckets:
     async def _create_group(self, bucket: int) -> None:
         # From the beginning: acknowledged entries are deleted, so whatever is on the stream still waits.
         with already_there():
-            await self.redis.xgroup_create(self.keys(bucket).one("ingest"), GROUP, id="0", mkstream=True)
+            key = self.keys(bucket).one("ingest")
+            await answered(self.redis.xgroup_create(key, GROUP, id="0", mkstream=True))
 
 
 def _check(found: dict[str, str], mine: dict[str, str]) -> None:

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from channelmem.errors import DecisionDelayedError, RedisUnavailableError
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, is_full, is_unwritable
@@ -21,10 +23,13 @@ from channelmem.store.documents import from_row
 from channelmem.store.outbox import Result, Value
 from channelmem.store.schema import FIELDS
 from channelmem.store.sweep import Sweeper
+from channelmem.store.withdrawn import Withdrawn
 from channelmem.types import Message
 
 EXPORT_PAGE = 100
 NO_MORE = b"0"
+INDEXING_S = 0.05
+"""Between two looks at an index that still reads documents."""
 
 DELAYED = (
     "I can't save that yet because {why}. I already leave you out of everything, and I'll save it as soon as I can. "
@@ -102,25 +107,42 @@ class Consent:
         return list(self._buckets.all) if guild_id is None else [self._buckets.bucket(guild_id)]
 
     async def _authored(self, bucket: int, author_id: int) -> list[tuple[float, bytes]]:
-        """Times and names (`<room>:<id>`) of an author's messages, oldest first."""
+        """Times and names (`<room>:<id>`) of an author's messages, oldest first. An index that was lost and recreated
+        knows only a part of them for a while, so this waits for it."""
+        while True:
+            healed = self._buckets.healed
+            if await self._buckets.indexed(bucket):
+                found = await self._read_authored(bucket, author_id)
+                if found is not None and healed == self._buckets.healed and await self._buckets.indexed(bucket):
+                    return sorted(found)
+            await asyncio.sleep(INDEXING_S)
+
+    async def _read_authored(self, bucket: int, author_id: int) -> list[tuple[float, bytes]] | None:
+        """None if the index was lost between two pages."""
         skip, cursor, found = len(self._buckets.keys(bucket).one("msg")), b"", list[tuple[float, bytes]]()
         while cursor != NO_MORE:
-            cursor, *page = await self._buckets.run("authored", bucket, [author_id, EXPORT_PAGE, cursor])
+            try:
+                cursor, *page = await self._buckets.run("authored", bucket, [author_id, EXPORT_PAGE, cursor])
+            except ResponseError as error:
+                if "cursor" not in str(error).lower():
+                    raise
+                return None
             found += [(float(ts), key[skip:]) for key, ts in zip(page[::2], page[1::2], strict=True)]
-        return sorted(found)
+        return found
 
     async def _load(self, bucket: int, names: list[list[bytes]]) -> list[Message]:
-        keys = self._buckets.keys(bucket)
+        keys, gone = self._buckets.keys(bucket), Withdrawn(self._buckets.waiting(), frozenset())
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for place, message_id in names:
                 pipe.zscore(keys.of("chan", place.decode()), message_id)
                 pipe.hmget(f"{keys.one('msg')}{place.decode()}:{message_id.decode()}", FIELDS)
             replies: list[Any] = await answered(pipe.execute())
-        return [
+        found = [
             from_row([*name, fields])
             for name, score, fields in zip(names, replies[::2], replies[1::2], strict=True)
             if score is not None and fields[4] is not None
         ]
+        return [message for message in found if not gone.hides(message)]
 
 
 def _left(counts: Iterable[int]) -> int | None:

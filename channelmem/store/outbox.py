@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -73,6 +73,11 @@ class Outbox:
     def __len__(self) -> int:
         """Events accepted and not yet acknowledged by Redis."""
         return sum(len(lane.events) + len(lane.flight) for lane in self._lanes.values())
+
+    def waiting(self) -> Iterator[Event]:
+        """Events whose callers no longer wait: they were told that it is queued."""
+        for lane in self._lanes.values():
+            yield from (event for event in (*lane.flight, *lane.events) if event.done.done())
 
     def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
         event = Event(kind, values, asyncio.get_running_loop().create_future())

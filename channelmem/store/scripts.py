@@ -22,6 +22,7 @@ PARTS = {
     "view": ("rules", "read"),
     "find": ("rules", "read"),
     "around": ("rules", "read"),
+    "authored": ("jobs",),
     "forget": ("jobs",),
     "forgotten": ("jobs", "refused"),
     "opt_in": ("jobs", "refused"),

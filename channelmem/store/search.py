@@ -23,6 +23,7 @@ from channelmem.store.connection import answered, reads
 from channelmem.store.documents import from_row, pack_limits, to_message
 from channelmem.store.keys import padded, room
 from channelmem.store.schema import FIELDS
+from channelmem.store.withdrawn import Withdrawn
 from channelmem.store.words import tokens
 from channelmem.types import Hit, Message, Source, Window
 
@@ -115,10 +116,12 @@ class Search:
             newest = rows[: query.limit]
             messages = [to_message(query.guild_id, channel, id_, row[1:]) for channel, _, id_, row in newest]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
-            messages = self._shown(await self._walk(query))
+            withdrawn = self._buckets.withdrawn()
+            messages = _shown(await self._walk(query), withdrawn)
         else:
+            withdrawn = self._buckets.withdrawn()
             _, _, found, _, _ = await self._find(query, newest=True)
-            messages = self._shown(found)
+            messages = _shown(found, withdrawn)
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
@@ -127,13 +130,14 @@ class Search:
         """By vector, by words, or both, in one round trip."""
         if (view := await self.view(query)) is not None:
             return self._nearest_in_view(view, query)
+        withdrawn = self._buckets.withdrawn()
         total, oldest, rows, late, counts = await self._find(query, newest=False)
         now = self._buckets.clock()
-        hits = [hit for hit in [_found_hit(query, row, now) for row in rows] if not self._hides(hit.message)]
+        hits = [hit for hit in [_found_hit(query, row, now) for row in rows] if not withdrawn.hides(hit.message)]
         hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
         return SearchResult(
             tuple(hits),
-            tuple(self._shown(late)),
+            tuple(_shown(late, withdrawn)),
             total,
             float(oldest) if oldest else None,
             _counts(query, counts),
@@ -168,8 +172,9 @@ class Search:
             return []
         place = (room(guild_id, channel_id), radius)
         arguments = [*self._head(guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
+        withdrawn = self._buckets.withdrawn()
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
-        messages = self._shown(rows)
+        messages = _shown(rows, withdrawn)
         messages.sort(key=lambda message: (message.ts, message.id))
         return messages
 
@@ -178,13 +183,6 @@ class Search:
     ) -> list[Message]:
         """Those of these messages that are visible, in the channel's order."""
         return await self.around(guild_id, channel_id, ids, 0, limits=limits)
-
-    def _shown(self, rows: Iterable[Any]) -> list[Message]:
-        """The rows of a script, which leaves out everybody of whose opt-out Redis knows."""
-        return [message for message in map(from_row, rows) if not self._hides(message)]
-
-    def _hides(self, message: Message) -> bool:
-        return self._buckets.undelivered.hides(message.guild_id, message.author_id)
 
     def _is_small(self, query: Query) -> bool:
         """Whether reading the whole view is cheaper than querying the index."""
@@ -210,6 +208,7 @@ class Search:
 
     async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
         """The newest messages of each channel. SORT reads order and documents at half the cost of a script."""
+        withdrawn = self._buckets.withdrawn()
         bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
         limits = query.limits or self._default
         names = (*FIELDS, bucket.vector_field) if vectors else FIELDS
@@ -221,6 +220,8 @@ class Search:
             for row in (flat[at : at + size] for at in range(0, len(flat), size))
             if row[5] and (ts := float(row[3])) >= oldest
         ]
+        if withdrawn:  # before anything is counted
+            rows = [one for one in rows if not withdrawn.hides(_stored(query, one))]
         return await self._visible(query, rows, hidden=opted_out > 0)
 
     async def _newest_rows(
@@ -257,8 +258,6 @@ class Search:
             # Before anything is counted: "I have the last 6 messages" must not reveal that five of them are hidden.
             out = await self._opted_out(query.guild_id, list({row[1] for _, _, _, row in rows}))
             rows = [one for one in rows if one[3][1] not in out]
-        if undelivered := self._buckets.undelivered:
-            rows = [one for one in rows if not undelivered.hides(query.guild_id, int(one[3][1]))]
         total, oldest_ts = len(rows), min((ts for _, ts, _, _ in rows), default=None)
         if not query.flagged:
             rows = [one for one in rows if not one[3][4]]
@@ -321,6 +320,16 @@ def _rooms(query: Query) -> list[str]:
 def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[str | int]:
     wanted = [part for name in names for part in ("GET", f"{messages}*->{name}")]
     return ["SORT_RO", order, "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
+
+
+def _shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
+    """The rows of a script, which leaves out what Redis knows to be hidden."""
+    return [message for message in map(from_row, rows) if not withdrawn.hides(message)]
+
+
+def _stored(query: Query, row: StoredRow) -> Message:
+    channel, _, id_, fields = row
+    return to_message(query.guild_id, channel, id_, fields[1 : 1 + len(FIELDS)])
 
 
 def _counts(query: Query, counted: list[int]) -> tuple[int, ...]:

@@ -51,6 +51,7 @@ class Store:
     def __init__(self, buckets: Buckets) -> None:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
+        buckets.waiting = self._outbox.waiting
         self._sweeper = Sweeper(buckets)
         self.decisions, self.derived = Decisions(buckets), Derived(buckets)
         self.consent = Consent(buckets, self._sweeper, self.decisions, self._outbox.put)

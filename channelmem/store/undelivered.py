@@ -17,6 +17,10 @@ class Undelivered:
     def __len__(self) -> int:
         return len(self._left)
 
+    def people(self) -> frozenset[tuple[int | None, int]]:
+        """Guild (None: everywhere) and author."""
+        return frozenset(self._left)
+
     def names(self) -> set[str]:
         """As the set of opt-outs names them."""
         return {str(author) if guild is None else f"{guild}:{author}" for guild, author in self._left}
