@@ -26,6 +26,7 @@ from bot.privacy.channel_cog import ChannelPrivacy
 from bot.privacy.cog import Privacy
 from bot.redacting.cog import Redacting
 from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.llm.characters import known_characters
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
@@ -64,6 +65,7 @@ class Bot(commands.AutoShardedBot):
         guild_ready_timeout: float = 2.0,
     ) -> None:
         self.settings, self.memory, self.history, self.responder = settings, memory, history, responder
+        self.characters = known_characters(settings)
         self.metrics = Metrics()
         self.gaps = SessionGaps(memory)
         self.traces = Traces()

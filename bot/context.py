@@ -12,6 +12,7 @@ import discord
 from bot.history.discord_history import DiscordHistory
 from bot.messages.channels import Fetcher
 from bot.ops.metrics import Metrics
+from channelmem.llm.characters import Character
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
@@ -22,6 +23,8 @@ class BotContext(Fetcher, Protocol):
     history: DiscordHistory
     metrics: Metrics
     shard_count: int
+    characters: tuple[Character, ...]
+    """Who may answer; the first does unless another is called by name."""
 
     def get_partial_messageable(self, id: int, /) -> discord.PartialMessageable:  # noqa: A002  (discord.py's name)
         """Any channel, known to this process or not."""

@@ -6,20 +6,23 @@ Gathers the ambient threads, the hits, explicit references and the reply chain; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cachetools import LRUCache
 
+from channelmem.cascade.levels import Boundary
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.recalling.recall import MEMORY_OFF, Recall
+from channelmem.recalling.recall import Recall
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
 from channelmem.telling import references
 from channelmem.telling.assemble import Parts, assemble
 from channelmem.telling.threads import Forest, build
 from channelmem.types import (
+    MEMORY_OFF,
     Answer,
     ContextRequest,
     History,
@@ -43,9 +46,31 @@ SHOWN = 500
 MOST_LOOKED = 100
 
 
+BoundaryOf = Callable[[int, int], Boundary | None]
+"""Where a channel of a guild began anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far back a language model is given what nobody asked for: a time window and a fresh start both apply."""
+
+    since: float | None
+    boundary: Boundary | None
+
+    @property
+    def start(self) -> float | None:
+        """Messages of the boundary's own moment are before it."""
+        begun = None if self.boundary is None else math.nextafter(self.boundary.at, math.inf)
+        return begun if self.since is None else max(self.since, begun or self.since)
+
+    def has(self, message: Message) -> bool:
+        """Whether it comes after the fresh start, or was kept."""
+        return self.boundary is None or message.ts > self.boundary.at or message.id in self.boundary.kept
+
+
 class ContextBuilder:
-    def __init__(self, search: Search, recall: Recall, history: History | None) -> None:
-        self._search, self._recall, self._history = search, recall, history
+    def __init__(self, search: Search, recall: Recall, history: History | None, boundary_of: BoundaryOf) -> None:
+        self._search, self._recall, self._history, self._boundary_of = search, recall, history, boundary_of
         self._shown: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
         self._nearby: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
         """The ambient messages a language model was given."""
@@ -64,24 +89,30 @@ class ContextBuilder:
     async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
         if not policy.enabled:
             return assemble(Parts(question.ts, question.bot, question), policy.context_max_tokens)
-        ambient, answer = await asyncio.gather(self._ambient(question, policy), self._current(question, answer, policy))
+        reach = self._reach(question, policy)
+        ambient, prior, answer = await asyncio.gather(
+            self._ambient(question, reach, policy),
+            self._prior(question, reach, policy),
+            self._current(question, answer, policy),
+        )
         fetch = references.layered(
             ambient,
             lambda channel_id, ids: self._stored(question.guild_id, channel_id, ids, policy),
             self._history.fetch_message if self._history else None,
         )
-        chain = await references.reply_chain(question, fetch, CHAIN)
+        chain = tuple(filter(reach.has, await references.reply_chain(question, fetch, CHAIN)))
         shown = await references.collect(question, fetch, policy.context_references)
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         linked = await references.linked(ambient, question, fetch)
         self._note(question, _told(answer), chain, shown, linked.values())
-        self._nearby[_place(question)] = frozenset(message.origin for message in ambient)
+        self._nearby[_place(question)] = frozenset(message.origin for message in (*prior, *ambient))
         parts = Parts(
             now=question.ts,
             bot=question.bot,
             question=question,
             route=answer.route,
             hits=answer.hits,
+            prior=tuple(message for message in prior if message.id not in taken),
             forest=_recapped(answer, taken) or _forest(ambient, taken, policy),
             references=shown,
             chain=chain,
@@ -99,6 +130,7 @@ class ContextBuilder:
         if not policy.enabled:
             return MEMORY_OFF
         question = replace(request.question, text=request.query)
+        request = self._within_limits(request, policy)
         route = _route_of(request, scene)
         if route is None:
             await self._search.newest(
@@ -126,7 +158,7 @@ class ContextBuilder:
             wanted.setdefault(origin.channel_id, set()).add(origin.id)
         found = await self._visible(question.guild_id, wanted, policy)
         if given and _is_from_history(answer):
-            found += await self._past(question, policy)
+            found += await self._past(question, policy, policy.history_limit, policy.history_max_age_s)
         return given & {message.origin for message in found}
 
     async def _visible(self, guild_id: int, wanted: Mapping[int, set[int]], policy: Policy) -> list[Message]:
@@ -134,13 +166,34 @@ class ContextBuilder:
         look_up = (self._search.get(guild_id, one, ids, limits=policy.limits) for one, ids in wanted.items())
         return [message for some in await asyncio.gather(*look_up) for message in some]
 
-    async def _ambient(self, question: Question, policy: Policy) -> list[Message]:
-        """The newest messages of the channel, whoever wrote them, as far back as ambient context reaches."""
+    def _reach(self, question: Question, policy: Policy) -> Reach:
+        boundary = self._boundary_of(question.guild_id, question.channel_id)
         age_s = policy.context_max_age_s
+        return Reach(None if age_s is None else question.ts - age_s, boundary)
+
+    def _within_limits(self, request: ContextRequest, policy: Policy) -> ContextRequest:
+        """A model that just looks around gets no more than it is given unasked; one that searches may find anything."""
+        limit = max(1, min(request.limit, policy.context_messages))
+        if request.query.strip() or request.speaker or request.since_s is not None:
+            return request
+        start = self._reach(request.question, policy).start
+        since_s = None if start is None else max(0.0, request.question.ts - start)
+        return replace(request, limit=limit, since_s=since_s)
+
+    async def _prior(self, question: Question, reach: Reach, policy: Policy) -> list[Message]:
+        """What was kept when the channel began anew, as far as it is still there."""
+        kept = reach.boundary.kept[-MOST_LOOKED:] if reach.boundary else ()
+        found = await self._stored(question.guild_id, question.channel_id, kept, policy) if kept else ()
+        return sorted(found, key=lambda message: (message.ts, message.id))
+
+    async def _ambient(self, question: Question, reach: Reach, policy: Policy) -> list[Message]:
+        """The newest messages of the channel, whoever wrote them, as far back as ambient context reaches."""
+        if policy.context_messages == 0:
+            return []
         query = Query(
             question.guild_id,
             (question.channel_id,),
-            Window(None if age_s is None else question.ts - age_s, question.ts),
+            Window(reach.start, question.ts),
             limit=policy.context_messages + 1,
             flagged=True,
             source=Source.ARCHIVE,
@@ -149,8 +202,10 @@ class ContextBuilder:
         try:
             newest = await self._search.newest(query)
         except RedisUnavailableError:
-            newest = await self._past(question, policy)
-        return [message for message in reversed(newest) if message.id != question.id]
+            past = await self._past(question, policy, policy.context_messages, policy.context_max_age_s)
+            newest = [message for message in past if reach.has(message)]
+        kept = reach.boundary.kept if reach.boundary else ()
+        return [message for message in reversed(newest) if message.id != question.id and message.id not in kept]
 
     async def _current(self, question: Question, answer: Answer, policy: Policy) -> Answer:
         """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
@@ -172,10 +227,10 @@ class ContextBuilder:
         threads = (Thread(messages) for thread in answer.threads if (messages := now(thread.messages)))
         return replace(answer, hits=tuple(hits), threads=tuple(threads))
 
-    async def _past(self, question: Question, policy: Policy) -> list[Message]:
+    async def _past(self, question: Question, policy: Policy, limit: int, max_age_s: float | None) -> list[Message]:
         if self._history is None:
             return []
-        past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
+        past = await self._history.fetch(question, limit, policy.limits.archive_s if max_age_s is None else max_age_s)
         return list(reversed(past.messages))
 
     async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int], policy: Policy) -> Sequence[Message]:

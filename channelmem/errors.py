@@ -39,5 +39,9 @@ class IndexMismatchError(ChannelmemError):
     pass
 
 
+class UnknownSettingError(ChannelmemError):
+    pass
+
+
 class ModelError(ChannelmemError):
     pass

@@ -8,25 +8,27 @@ ones say what they were made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.policy import Policy
+from channelmem.policies import Policies
 from channelmem.store.decisions import Decisions
 from channelmem.types import LAST_TS, History, Message, Past, Person, Question
 
 UNDECIDED = "I can't check who opted out right now, so I don't quote this channel's history."
+UNKNOWN = "I can't check this channel's settings right now, so I don't quote its history."
 
 
 class FilteredHistory(History):
-    def __init__(self, history: History, decisions: Decisions, policy_of: Callable[[int, int], Policy]) -> None:
-        self._history, self._decisions, self._policy_of = history, decisions, policy_of
+    def __init__(self, history: History, decisions: Decisions, policies: Policies) -> None:
+        self._history, self._decisions, self._policies = history, decisions, policies
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
-        if not self._policy_of(question.guild_id, question.channel_id).enabled:
+        if not self._policies.of_question(question).enabled:
             return Past()
         past = await self._history.fetch(question, limit, max_age_s)
+        if past.messages and not self._policies.known:
+            return Past(problem=UNKNOWN)
         others = [one for one in past.messages if 0 <= one.ts <= LAST_TS and not one.own]  # as for messages to remember
         try:
             shown = await self._decisions.allowed(question.guild_id, question.channel_id, others)
@@ -36,7 +38,7 @@ class FilteredHistory(History):
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
         message = await self._history.fetch_message(channel_id, message_id)
-        if message is None or message.own or not self._policy_of(message.guild_id, channel_id).enabled:
+        if message is None or message.own or not self._may_show(message):
             return None
         try:
             shown = await self._decisions.allowed(message.guild_id, channel_id, [message])
@@ -44,8 +46,11 @@ class FilteredHistory(History):
             return None
         return self._cut(message) if shown else None
 
+    def _may_show(self, message: Message) -> bool:
+        return self._policies.known and self._policies.of_message(message).enabled
+
     def _cut(self, message: Message) -> Message:
-        chars = self._policy_of(message.guild_id, message.channel_id).history_content_chars
+        chars = self._policies.of_message(message).history_content_chars
         return message if len(message.content) <= chars else replace(message, content=message.content[:chars])
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:

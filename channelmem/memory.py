@@ -24,6 +24,7 @@ from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
 from channelmem.opening import Clock, opened
+from channelmem.policies import Policies
 from channelmem.policy import Policy, within_reach
 from channelmem.recalling.recall import Recall, decide
 from channelmem.rosters import KnownPeople, Rosters
@@ -60,17 +61,17 @@ class Memory:
 
     def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
         settings = store.buckets.settings
-        self._store, self._default_policy = store, Policy.of_settings(settings)
-        self._history = past = FilteredHistory(history, store.decisions, self.policy) if history else None
+        self._store, self.policies = store, Policies(settings, store)
+        self._history = past = FilteredHistory(history, store.decisions, self.policies) if history else None
         self._bookmarks = Bookmarks(store.buckets)
         self._search = search = Search(store.buckets)
-        self._linkers = ChannelLinkers(Newest(search, self.policy))
+        self._linkers = ChannelLinkers(Newest(search, self.policies.storing))
         self._rosters = Rosters(store, past, self._linkers.authors)
         self._follow_ups = FollowUps()
         self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups)
         wait_s = settings.pending_wait_ms / 1000
         self._recall = Recall(search, embedder, clock=store.buckets.clock, pending_wait_s=wait_s, history=past)
-        self._context = ContextBuilder(search, self._recall, past)
+        self._context = ContextBuilder(search, self._recall, past, self.policies.boundary)
 
     @classmethod
     @asynccontextmanager
@@ -107,7 +108,8 @@ class Memory:
 
     async def _remember(self, messages: Sequence[Message]) -> list[Outcome]:
         """One batch, in one round trip."""
-        policies = [self.policy(message.guild_id, message.channel_id) for message in messages]
+        policies = list(map(self.policies.of_message, messages))
+        await self.policies.learn_threads(messages)
         normal = list(map(normalise, messages, policies))
         kept = list(filter(None, normal))
         linked = await self._linkers.link(kept)
@@ -128,8 +130,7 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
-        question = within_reach(question, self.policy)
-        policy = self.policy(question.guild_id, question.channel_id)
+        question, policy = self._reached(question)
         routed, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, routed, policy)
         routed, recalled = decide(routed, recalled)
@@ -189,22 +190,24 @@ class Memory:
         return await self._store.flush(timeout_s)
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:
-        """What applies to a conversation: the default, until levels override it."""
-        del guild_id, channel_id
-        return self._default_policy
+        """What applies to a channel, whoever answers."""
+        return self.policies.of(guild_id, channel_id)
+
+    def _reached(self, question: Question) -> tuple[Question, Policy]:
+        """The question without channels whose memory is off, and what applies to it."""
+        return within_reach(question, self.policies.of), self.policies.of_question(question)
 
     # --- for a language model ---
 
     async def context(self, question: Question, answer: Answer) -> str:
         """What surrounds a question, as a block of text within the token budget."""
-        policy = self.policy(question.guild_id, question.channel_id)
-        return await self._context.context(within_reach(question, self.policy), answer, policy)
+        question, policy = self._reached(question)
+        return await self._context.context(question, answer, policy)
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        question = within_reach(request.question, self.policy)
+        question, policy = self._reached(request.question)
         request = replace(request, question=question)
-        policy = self.policy(question.guild_id, question.channel_id)
         people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):
             people = await self._rosters.from_history(question, policy)
@@ -216,8 +219,8 @@ class Memory:
 
     async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
         """What of all that a language model was given is visible and unchanged; may raise RedisUnavailableError."""
-        policy = self.policy(question.guild_id, question.channel_id)
-        return await self._context.standing(within_reach(question, self.policy), answer, policy)
+        question, policy = self._reached(question)
+        return await self._context.standing(question, answer, policy)
 
     async def to_redact(self) -> list[tuple[int, int, int]]:
         """Guild, channel and id of the bot's answers of the last day that quote what was deleted or forgotten since."""
@@ -230,11 +233,9 @@ class Memory:
 
     async def edit(self, message: Message) -> Outcome:
         """Replaces text and vector; an older revision than the stored one changes nothing."""
-        policy = self.policy(message.guild_id, message.channel_id)
-        if not policy.enabled:
-            return Outcome.IGNORED
+        policy = self.policies.of_message(message)
         normal = normalise(message, policy)
-        if normal is None:
+        if normal is None:  # where memory is off, too: the old text is no longer what the message says
             drop = partial(self._local.drop, message.guild_id, message.channel_id, [message.id])
             return await removed(drop, self._store.edit(replace(message, content="")))
         outcome = await self._store.edit(await self._linkers.relink(normal), policy)
@@ -247,7 +248,7 @@ class Memory:
         False if the message or attachment does not exist (any more), or there is nothing to add.
         """
         known = tidy_line(text, ENRICHMENT_CHARS)
-        policy = self.policy(guild_id, channel_id)
+        policy = self.policies.storing(guild_id, channel_id)
         if not (known and policy.enabled):
             return False
         return await self._store.enrich(guild_id, channel_id, message_id, attachment_id, known, policy)

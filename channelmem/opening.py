@@ -45,8 +45,9 @@ async def opened(
             await asyncio.to_thread(check_server, url, timeout_s=settings.redis_timeout_s)
         store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
         stack.push_async_callback(store.close)
-        await store.decisions.sync()  # from the first moment on, Redis may go away
+        await asyncio.gather(store.decisions.sync(), store.levels.load())  # from the first moment on, Redis may go away
         await stack.enter_async_context(_beside(store.decisions.keep_synced()))
+        await stack.enter_async_context(_beside(store.levels.follow()))
         if settings.embed_in_process:
             await stack.enter_async_context(_embedding(Worker(store, model)))
         yield store, model
@@ -77,7 +78,7 @@ async def _open_store(buckets: Buckets) -> Store:
 
 @asynccontextmanager
 async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work, name="channelmem decisions")
+    task = asyncio.create_task(work, name="channelmem keeping current")
     try:
         yield
     finally:

@@ -1,7 +1,8 @@
 """The limits and options of one conversation: a frozen value that travels with every message and every question.
 
 Enters: the process's `Settings`, and the guild, channel and character of a conversation. Leaves: a `Policy`. `Settings`
-keeps what belongs to the process (connections, the model, queues); no stage below `Memory` reads limits from it.
+keeps what belongs to the process (connections, the model, queues); no stage below `Memory` reads limits from it. What
+people change while the bot runs is applied on top (cascade/, policies.py).
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ class Policy:
     context_threads: int
     context_max_age_s: float | None
     """None: no limit."""
+    context_images: int
+    """How many pictures of the ambient context are described unasked."""
+    summaries: bool
     context_references: int
     hit_chars: int
     cross_channel: bool
@@ -71,14 +75,16 @@ class Policy:
             context_messages=settings.context_messages,
             context_threads=settings.context_threads,
             context_max_age_s=None if hours is None else hours * 3600,
+            context_images=settings.context_images,
+            summaries=settings.summaries,
             context_references=settings.context_references,
             hit_chars=settings.hit_chars,
             cross_channel=settings.cross_channel,
         )
 
 
-def within_reach(question: Question, policy_of: Callable[[int, int], Policy]) -> Question:
+def within_reach(question: Question, policy_of: Callable[[int, int, str], Policy]) -> Question:
     """The question without other channels whose memory is off."""
     others = question.readable_channel_ids
-    kept = tuple(channel for channel in others if policy_of(question.guild_id, channel).enabled)
+    kept = tuple(channel for channel in others if policy_of(question.guild_id, channel, question.character).enabled)
     return question if kept == others else replace(question, readable_channel_ids=kept)

@@ -126,6 +126,10 @@ class Settings(BaseSettings):
     context_max_age_hours: float | None = Field(
         8, gt=0, description="Hours back that ambient context reaches; 'off' removes the limit."
     )
+    context_images: int = Field(
+        0, ge=0, le=10, description="Maximum number of ambient pictures described for the context, unasked."
+    )
+    summaries: bool = Field(True, description="Summarise older messages, for longer context and recaps.")
     context_references: int = Field(20, ge=0, le=100, description="Maximum number of referenced messages in context.")
     hit_chars: int = Field(100, ge=20, description="Hits in the context block are truncated to this length.")
 
@@ -273,6 +277,11 @@ class Settings(BaseSettings):
     def lifetime_s(self) -> float:
         """How long Redis keeps a message by default."""
         return self.archive_days * 86_400 if self.archive else self.buffer_s
+
+    @property
+    def longest_s(self) -> float:
+        """How long anything made of a message is kept at most."""
+        return max(self.lifetime_s, 30 * 86_400)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -65,6 +65,8 @@ class Message:
     parents: tuple[tuple[int, float], ...] = ()
     """What it probably answers: (message id, probability), most likely first. Filled in by `remember`."""
     attachments: tuple[Attachment, ...] = ()
+    thread_of: int = 0
+    """The channel of the thread it was written in, whose settings apply; 0 if it is in no thread. Not read back."""
     derived_from: tuple[Origin, ...] = ()
     """What an answer of the bot quotes: it is stored only while all of that is, and goes with the first of it. Stored,
     but not read back."""
@@ -113,6 +115,10 @@ class Question:
     """Other channels of the guild that both asker and bot may read; the question may search them too."""
     kind: Kind | None = None
     """Forces the route's kind; the router still decides everything else."""
+    character: str = ""
+    """Who answers: a character may have settings of its own."""
+    thread_of: int = 0
+    """The channel of the thread it is asked in; 0 if it is in no thread."""
 
     def __post_init__(self) -> None:
         """A message with an impossible time is ignored, but a question has somebody who waits for its answer."""
@@ -289,6 +295,9 @@ class SourceReport:
     """Why this source could not be searched, as a plain sentence; empty if it could."""
 
 
+MEMORY_OFF = "Memory is off in this channel."
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What `ask` returns: a text that quotes, and everything it is based on."""
@@ -303,6 +312,11 @@ class Answer:
     sure: float = 0.0
     """How likely the hits answer the question, from the evidence and the wording."""
     evidence: Evidence | None = None
+
+    @property
+    def off(self) -> bool:
+        """Whether it is about a channel whose memory is off."""
+        return self.route.kind is not Kind.NONE and any(one.problem == MEMORY_OFF for one in self.tried)
 
     @property
     def origins(self) -> tuple[Origin, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "secrets", "terminal", "commands", "durations", "policy", "extras"}
+GROUND = {"types", "errors", "settings", "secrets", "terminal", "commands", "durations", "policy", "cascade", "extras"}
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "server": set(),
@@ -23,7 +23,7 @@ STAGES: dict[str, set[str]] = {
     "telling": {"recalling", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
-FRONT = GROUND | {"memory", "llm", "tools", "cli"}
+FRONT = GROUND | {"memory", "policies", "llm", "tools", "cli"}
 SAFE_DISPLAY = "channelmem.telling.quote"
 # What the rooms above memory may build on; the chat platform is not part of it.
 ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}}

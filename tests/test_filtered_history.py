@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import cast
 
 import pytest
 from conftest import CHANNEL, GUILD, NOW, message
 
 from channelmem.filtered_history import FilteredHistory
-from channelmem.policy import Policy
+from channelmem.policies import Policies
 from channelmem.settings import Settings
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Past, Person, Question
 
 ASKED = Question(GUILD, CHANNEL, 9_000, 77, "Zoe", "what did I miss?", NOW)
-POLICY = replace(Policy.of_settings(Settings()), history_content_chars=10)
+
+
+def policies(store: Store) -> Policies:
+    store.levels.known = True
+    return Policies(Settings(history_content_chars=10), store)
 
 
 class Platform:
@@ -37,7 +40,7 @@ class PlatformWithMembers(Platform):
 
 @pytest.fixture
 def history(store: Store) -> FilteredHistory:
-    return FilteredHistory(PlatformWithMembers(), store.decisions, lambda _guild_id, _channel_id: POLICY)
+    return FilteredHistory(PlatformWithMembers(), store.decisions, policies(store))
 
 
 async def test_fetched_messages_with_an_impossible_time_are_left_out(
@@ -71,7 +74,7 @@ async def test_members_who_opted_out_are_not_found(history: FilteredHistory, sto
 
 
 async def test_a_platform_may_have_no_search_for_members(store: Store) -> None:
-    plain = FilteredHistory(cast("History", Platform()), store.decisions, lambda _guild_id, _channel_id: POLICY)
+    plain = FilteredHistory(cast("History", Platform()), store.decisions, policies(store))
     assert await plain.find_members(GUILD, "Bo") == ()
 
 

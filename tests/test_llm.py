@@ -45,7 +45,11 @@ class Told:
         self.looks: list[ContextRequest] = []
         self.visible: frozenset[Origin] = frozenset()
 
-    def policy(self, guild_id: int, channel_id: int) -> Policy:
+    @property
+    def policies(self) -> "Told":
+        return self
+
+    def of_question(self, question: Question) -> Policy:
         return Policy.of_settings(Settings())
 
     async def context(self, question: Question, answer: Answer) -> str:

@@ -12,9 +12,9 @@ from conftest import Clock, FakeEmbedder, OwnServer, make_settings
 from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 
 from channelmem import ContextRequest, Memory, Message, Outcome, Past, Person, Settings
-from channelmem.filtered_history import UNDECIDED
-from channelmem.policy import Policy
-from channelmem.recalling.recall import MEMORY_OFF
+from channelmem.cascade.levels import Place
+from channelmem.filtered_history import UNKNOWN
+from channelmem.types import MEMORY_OFF
 
 VAULT = "the vault code is 4711"
 ASKED = "who mentioned the vault code?"
@@ -66,7 +66,7 @@ async def test_without_redis_and_copy_nothing_is_quoted_and_the_answer_says_why(
     async with opened(frail, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, _):
         answer = await talk.ask(MARK, ASKED)
         assert not answer.found
-        assert UNDECIDED in answer.text
+        assert UNKNOWN in answer.text
         assert "4711" not in await talk.memory.context(talk.question(MARK, ASKED, reply_to=1), answer)
 
 
@@ -143,12 +143,11 @@ async def test_an_edit_made_while_paused_is_not_quoted(
 
 
 async def test_with_memory_off_nothing_is_fetched_or_recalled(
-    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
 ) -> None:
     async with opened(settings, clock, fake_embedder, said(clock, 1, VAULT)) as (talk, shelf):
         await talk.say(BOB, "the vault code is stored")
-        off = replace(Policy.of_settings(settings), enabled=False)
-        monkeypatch.setattr(talk.memory, "_default_policy", off)
+        await talk.memory.policies.set(Place.channel(GUILD, CHANNEL), "enabled", False)
         told = await everything(talk, ASKED, 1)
         assert "4711" not in told
         assert "stored" not in told
@@ -159,15 +158,13 @@ async def test_with_memory_off_nothing_is_fetched_or_recalled(
 
 
 async def test_a_question_reaches_no_other_channel_whose_memory_is_off(
-    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
 ) -> None:
     async with opened(settings, clock, fake_embedder) as (talk, _):
         await talk.say(BOB, VAULT, channel_id=OTHER)
-        usual = talk.memory.policy(GUILD, CHANNEL)
-        off = replace(usual, enabled=False)
         asked = talk.question(MARK, ASKED, readable_channel_ids=(OTHER,))
         assert "4711" in (await talk.memory.ask(asked)).text
-        monkeypatch.setattr(talk.memory, "policy", lambda _guild, channel: off if channel == OTHER else usual)
+        await talk.memory.policies.set(Place.channel(GUILD, OTHER), "enabled", False)
         answer = await talk.memory.ask(asked)
         assert "4711" not in answer.text
         assert "4711" not in await talk.memory.context(asked, answer)

@@ -167,8 +167,9 @@ class Asking(commands.Cog):
             self.traces.link(message_id, trace)
 
     async def _deliver(self, request: Request, answer: Answer) -> None:
-        """In the language model's words if there is a model; if it fails, as quotes."""
-        if self._responder is not None:
+        """In the language model's words if there is a model; if it fails, as quotes. A model can't say anything about a
+        channel whose memory is off."""
+        if self._responder is not None and not answer.off:
             growing = self._responder.respond(request.question, answer, _location(request.channel))
             try:
                 await request.delivery.stream(growing)

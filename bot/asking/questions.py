@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import discord
 
 from bot.context import BotContext
-from bot.messages.channels import MESSAGE_CHANNELS
+from bot.messages.channels import MESSAGE_CHANNELS, thread_of
 from bot.messages.convert import question_text, replied_to, to_person
 from bot.messages.members import fetch_members
 from bot.messages.permissions import readable_channel_ids
+from channelmem.llm.characters import choose_character
 from channelmem.types import Kind, Person, Question
 
 ISOLATE = "🚫"
@@ -45,6 +46,8 @@ class QuestionBuilder:
             joined_ts=_joined_ts(author),
             readable_channel_ids=self._readable(message.channel, author, private=False),
             kind=Kind.NONE if ISOLATE in text else None,
+            character=self._character(text),
+            thread_of=thread_of(message.channel),
         )
 
     async def from_interaction(self, interaction: discord.Interaction, text: str, *, private: bool) -> Question:
@@ -64,6 +67,8 @@ class QuestionBuilder:
             joined_ts=_joined_ts(user),
             readable_channel_ids=self._readable(interaction.channel, user, private=private),
             kind=Kind.NONE if ISOLATE in text else None,
+            character=self._character(text),
+            thread_of=thread_of(interaction.channel),
         )
 
     async def _mentioned(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
@@ -73,6 +78,10 @@ class QuestionBuilder:
         members = await fetch_members(guild, ids) if guild and ids else {}
         return tuple(to_person(members[id_]) for id_ in ids if id_ in members)
 
+    def _character(self, text: str) -> str:
+        known = self._context.characters
+        return choose_character(text, known).name if known else ""
+
     def _bot_person(self, guild: discord.Guild | None) -> Person:
         return to_person(guild.me if guild else self._context.me)  # type: ignore[arg-type]  # (a ClientUser is a user)
 
@@ -80,7 +89,9 @@ class QuestionBuilder:
         if isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member):
             policy = self._context.memory.policy(channel.guild.id, channel.id)
             if policy.cross_channel:
-                return readable_channel_ids(channel, asker, self._context.settings, private=private)
+                return readable_channel_ids(
+                    channel, asker, self._context.settings, self._context.memory.policies, private=private
+                )
         return ()
 
 

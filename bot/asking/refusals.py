@@ -5,7 +5,7 @@ from __future__ import annotations
 import discord
 
 from bot.messages.channels import MESSAGE_CHANNELS
-from bot.messages.permissions import can_read, can_see, is_remembered
+from bot.messages.permissions import can_read, can_see, is_included
 from channelmem.settings import Settings
 from channelmem.types import Kind, Question
 
@@ -20,7 +20,7 @@ Asker = discord.User | discord.Member
 
 def refusal(question: Question, channel: discord.abc.Snowflake | None, asker: Asker, settings: Settings) -> str:
     """For questions in a server."""
-    if not is_remembered(channel or discord.Object(question.channel_id), settings):
+    if not is_included(channel or discord.Object(question.channel_id), settings):
         return EXCLUDED_CHANNEL
     if question.kind is not Kind.NONE and (closed := _closed(channel, asker)):  # in isolation nothing is shared
         return closed

@@ -152,7 +152,7 @@ class Backfill(commands.Cog):
         return all(await asyncio.gather(*(self._carry_out(plan, progress) for plan in plans)))
 
     def _is_wanted(self, channel: MessageChannel) -> bool:
-        return is_remembered(channel, self.settings) and can_read(channel, channel.guild.me)
+        return is_remembered(channel, self.settings, self.memory.policies) and can_read(channel, channel.guild.me)
 
     async def _plan(self, channel: MessageChannel, left: IdRange | None, progress: BackfillProgress) -> ChannelPlan:
         """What was missed just now, then what an earlier run left open."""

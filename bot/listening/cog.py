@@ -34,7 +34,7 @@ class Listening(commands.Cog):
 
     def memorable(self, message: discord.Message) -> Message | None:
         """The message to remember; None for bots, commands, DMs and excluded channels."""
-        if not is_remembered(message.channel, self.settings):
+        if not is_remembered(message.channel, self.settings, self.memory.policies):
             return None
         converted = to_message(message, self.context.me)
         if converted is None or (not converted.own and self._is_command(converted.content)):

@@ -33,3 +33,16 @@ async def resolve(client: Fetcher, channel: object, channel_id: int) -> MessageC
     except UNRESOLVED:
         return None
     return found if isinstance(found, MESSAGE_CHANNELS) else None
+
+
+def thread_of(channel: object) -> int:
+    """The channel that a thread belongs to; 0 if it is no thread."""
+    return channel.parent_id if isinstance(channel, discord.Thread) else 0
+
+
+def guild_of(channel: object) -> int:
+    """0 for a private conversation, or an unknown place."""
+    if isinstance(channel, discord.PartialMessageable):
+        return channel.guild_id or 0
+    guild = getattr(channel, "guild", None)
+    return guild.id if guild is not None else 0

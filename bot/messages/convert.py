@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import discord
 
+from bot.messages.channels import thread_of
 from channelmem.types import Attachment, Message, Person
 
 MARKUP = re.compile(
@@ -48,6 +49,7 @@ def to_message(message: discord.Message, me: discord.ClientUser, members: Member
         revision=message.edited_at.timestamp() if message.edited_at else 0.0,
         aliases=aliases_of(author),
         attachments=tuple(_file(one) for one in _attachments(message)),
+        thread_of=thread_of(message.channel),
     )
 
 

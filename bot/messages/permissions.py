@@ -6,14 +6,26 @@ from __future__ import annotations
 import discord
 
 from bot.messages.audience import Audience
-from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
+from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel, guild_of, thread_of
+from channelmem.policies import Policies
 from channelmem.settings import Settings
 
 
-def is_remembered(channel: discord.abc.Snowflake, settings: Settings) -> bool:
+def is_remembered(channel: discord.abc.Snowflake, settings: Settings, policies: Policies) -> bool:
+    """Whether the operator includes the channel and its memory is on."""
+    return is_included(channel, settings) and is_on(channel, policies)
+
+
+def is_on(channel: discord.abc.Snowflake, policies: Policies) -> bool:
+    """Whether the settings that people change while the bot runs let the channel be remembered."""
+    guild_id = guild_of(channel)
+    if isinstance(channel, discord.PartialMessageable) and policies.any_closed(guild_id):
+        return False  # a thread Discord has not announced yet: its parent may be off
+    return policies.storing(guild_id, channel.id, thread_of(channel)).enabled
+
+
+def is_included(channel: discord.abc.Snowflake, settings: Settings) -> bool:
     """Applies the allow and block lists; a thread follows its parent unless it is listed itself."""
-    if not settings.enabled:
-        return False
     if isinstance(channel, discord.PartialMessageable) and settings.channels_block:
         return False  # a thread Discord has not announced yet: its parent may be blocked
     ids = {channel.id} | ({channel.parent_id} if isinstance(channel, discord.Thread) else set())
@@ -44,7 +56,7 @@ def message_channels(guild: discord.Guild) -> list[MessageChannel]:
 
 
 def readable_channel_ids(
-    here: MessageChannel, asker: discord.Member, settings: Settings, *, private: bool
+    here: MessageChannel, asker: discord.Member, settings: Settings, policies: Policies, *, private: bool
 ) -> tuple[int, ...]:
     """Other channels a question may search: asker and bot can both read them right now.
 
@@ -61,7 +73,7 @@ def readable_channel_ids(
         channel.id
         for channel in message_channels(guild)
         if channel.id != here.id
-        and is_remembered(channel, settings)
+        and is_remembered(channel, settings, policies)
         and not (isinstance(channel, discord.Thread) and channel.is_private())
         and (here.is_nsfw() or not channel.is_nsfw())
         and all(can_read(channel, reader) for reader in readers)

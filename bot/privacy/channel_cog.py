@@ -80,7 +80,8 @@ class ChannelPrivacy(commands.Cog):
     async def status(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         status = await self.memory.status(*_place(interaction))
-        included = is_remembered(interaction.channel or discord.Object(0), self.context.settings)
+        channel = interaction.channel or discord.Object(0)
+        included = is_remembered(channel, self.context.settings, self.memory.policies)
         await interaction.followup.send(texts.describe(status, included=included), ephemeral=True)
 
 

@@ -40,7 +40,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.llm.characters import Character, choose_character
+from channelmem.llm.characters import Character, character_of
 from channelmem.llm.checks import visible_part, without_marks
 from channelmem.llm.given import Given
 from channelmem.llm.models import MeteredModel, UnfinishedError, build_model
@@ -96,7 +96,7 @@ class LlmResponder:
     async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
         """Yields the whole text so far, and the finished text once it is checked. What the model says before a tool
         call is replaced by what follows."""
-        character = choose_character(question.text, self._characters)
+        character = character_of(question, self._characters)
         said = ready = ""
         try:
             prompt = await compose(character, question, answer, location, self._memory)

@@ -18,6 +18,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channelmem.errors import ConfigError
+from channelmem.settings import Settings
+from channelmem.types import Question
 
 BUILT_IN: Final = Path(__file__).with_name("characters")
 
@@ -79,6 +81,16 @@ def load_characters(names: str) -> tuple[Character, ...]:
     return tuple(load_character(_path(name)) for name in wanted)
 
 
+def known_characters(settings: Settings) -> tuple[Character, ...]:
+    """The configured characters; without a language model a faulty file is no reason to stop."""
+    try:
+        return load_characters(settings.character)
+    except ConfigError:
+        if settings.llm_model is not None:
+            raise
+        return ()
+
+
 def load_character(path: Path) -> Character:
     """Reads one file; raises ConfigError with one sentence that names the file and the problem."""
     try:
@@ -94,6 +106,12 @@ def load_character(path: Path) -> Character:
         raise ConfigError(f"The character file {path} has no prompt below its front matter.")
     _check_placeholders(path, prompt)
     return Character(head.name, prompt, head.model, head.temperature)
+
+
+def character_of(question: Question, characters: Sequence[Character]) -> Character:
+    """The one that the adapter chose, or else the one that the text calls."""
+    named = (one for one in characters if one.name == question.character)
+    return next(named, None) or choose_character(question.text, characters)
 
 
 def choose_character(text: str, characters: Sequence[Character]) -> Character:

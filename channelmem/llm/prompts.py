@@ -48,9 +48,12 @@ class Prompt:
 async def compose(
     character: Character, question: Question, answer: Answer, location: Location, memory: Memory
 ) -> Prompt:
-    """Gathers only what the character's prompt uses, and nothing of the channel for an isolated question."""
-    used, policy = character.placeholders, memory.policy(question.guild_id, question.channel_id)
+    """Gathers only what the character's prompt uses. Nothing of the channel for an isolated question, and the question
+    alone where memory is off."""
+    used, policy = character.placeholders, memory.policies.of_question(question)
     blocks: dict[str, str] = {}
+    if not policy.enabled:
+        used = frozenset[str]()
     if "channel_context" in used:
         blocks["channel_context"] = "" if in_isolation(question) else await memory.context(question, answer)
     if "recent_memories" in used:

@@ -30,6 +30,7 @@ from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, 
 from channelmem.recalling.verdict import ENOUGH, QUOTE, Verdict, close, judge, least, sureness
 from channelmem.store.search import Search
 from channelmem.types import (
+    MEMORY_OFF,
     Evidence,
     History,
     Hit,
@@ -49,7 +50,6 @@ RECAP_MESSAGES: Final = 100
 AWAY_S: Final = 1_800.0
 """Who wrote nothing for this long was away; a hello after that does not end it."""
 UNREACHABLE: Final = "Redis does not answer."
-MEMORY_OFF: Final = "My memory is off in this channel."
 OUTDATED: Final = "The index belongs to another model; the operator has to restart or reindex."
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, reads
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
-from channelmem.store.keys import room
+from channelmem.store.keys import guild_and_channel, room
 from channelmem.store.sweep import Sweeper
 from channelmem.types import ChannelStatus, Window
 
@@ -43,6 +43,17 @@ class ChannelState:
         removed: int = await self._buckets.run("archive", self._buckets.bucket(guild_id), arguments)
         self._sweeper.wake()
         return removed
+
+    async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
+        """Guild and channel of everything that holds messages, in one guild or in all."""
+        found: list[tuple[int, int]] = []
+        for bucket in [self._buckets.bucket(guild_id)] if guild_id else self._buckets.all:
+            keys = self._buckets.keys(bucket)
+            guilds: Any = [guild_id] if guild_id else await answered(self._buckets.redis.smembers(keys.one("guilds")))
+            for guild in guilds:
+                names: Any = await answered(self._buckets.redis.smembers(keys.of("guild", int(guild))))
+                found += map(guild_and_channel, names)
+        return found
 
     async def status(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> ChannelStatus:
         limits, keys = (policy or self._buckets.policy).limits, self._buckets.guild_keys(guild_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -50,7 +50,8 @@ class Decisions:
         if not messages:
             return []
         place = room(guild_id, channel_id)
-        recorded = await self._recorded(guild_id, place, {one.author_id for one in messages})
+        channels = {f"off:{room(guild_id, one.thread_of or channel_id)}" for one in messages}
+        recorded = await self._recorded(guild_id, place, {one.author_id for one in messages}, sorted(channels))
         if place in self._cleared:
             _add(recorded, place, [self._cleared[place]])
         return [one for one in messages if _is_allowed(one, recorded)]
@@ -62,13 +63,15 @@ class Decisions:
         recorded = await self._recorded(guild_id, room(guild_id, 0), author_ids)  # of no room
         return {one for one in author_ids if not recorded.hidden.isdisjoint(_names(guild_id, one))}
 
-    async def _recorded(self, guild_id: int, place: str, author_ids: Iterable[int]) -> Recorded:
+    async def _recorded(
+        self, guild_id: int, place: str, author_ids: Iterable[int], channels: Sequence[str] = ()
+    ) -> Recorded:
         """What Redis knows about a room and people, or else the copy; and what Redis could not write yet."""
         people = [name for author_id in author_ids for name in _names(guild_id, author_id)]
         try:
-            recorded = await self._read(guild_id, place, people)
+            recorded = await self._read(guild_id, place, people, channels)
         except RedisUnavailableError:
-            copied = await asyncio.to_thread(self._copy.of, [place, *people])
+            copied = await asyncio.to_thread(self._copy.of, [place, *people, *channels])
             if copied is None:
                 raise
             recorded = copied
@@ -80,16 +83,16 @@ class Decisions:
         return self._hiding | self._buckets.undelivered.names()
 
     @reads
-    async def _read(self, guild_id: int, place: str, people: list[str]) -> Recorded:
+    async def _read(self, guild_id: int, place: str, people: list[str], channels: Sequence[str]) -> Recorded:
         keys = self._buckets.guild_keys(guild_id)
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             pipe.smismember(keys.one("optout"), people)
             pipe.hmget(keys.one("policy"), [f"{place}:{kind}" for kind in STATES])
-            pipe.hmget(keys.one("refused"), [place, *people])
+            pipe.hmget(keys.one("refused"), [place, *people, *channels])
             out, state, refused = await answered(pipe.execute())
         hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
         recorded = Recorded(hidden, {place: _windows(*state)})
-        for name, windows in zip((place, *people), refused, strict=True):
+        for name, windows in zip((place, *people, *channels), refused, strict=True):
             _add(recorded, name, _parsed(windows or b""))
         return recorded
 
@@ -193,10 +196,11 @@ def _is_allowed(message: Message, recorded: Recorded) -> bool:
     people = _names(message.guild_id, message.author_id)
     if not recorded.hidden.isdisjoint(people):
         return False
+    channel = room(message.guild_id, message.thread_of or message.channel_id)
     moments = (message.ts, message.revision) if message.revision else (message.ts,)
     return not any(
         window.contains(moment)
-        for window in _of(recorded, (room(message.guild_id, message.channel_id), *people))
+        for window in _of(recorded, (room(message.guild_id, message.channel_id), f"off:{channel}", *people))
         for moment in moments
     )
 

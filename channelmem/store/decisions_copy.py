@@ -13,14 +13,13 @@ import json
 import logging
 import os
 import secrets
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from channelmem.settings import Settings
+from channelmem.store.files import place_of, replace_file
 from channelmem.types import Window
 
 KEY_FILE: Final = "decisions.key"
@@ -46,7 +45,7 @@ class DecisionsCopy:
     """Never raises for a file: without one there is simply no copy."""
 
     def __init__(self, settings: Settings) -> None:
-        self._folder, self._place = settings.data_dir, _place(settings)
+        self._folder, self._place = settings.data_dir, place_of(settings)
         self._secret = b""
         self._known: Recorded | None = None
         """By HMAC instead of by name."""
@@ -137,15 +136,7 @@ class DecisionsCopy:
     def _write(self, known: Recorded) -> None:
         windows = {key: [[one.start, one.end] for one in some] for key, some in known.windows.items()}
         stored: dict[str, Any] = {"version": VERSION, "check": self._key("check"), "windows": windows}
-        _replace(self._path(), json.dumps({**stored, "hidden": sorted(known.hidden)}).encode())
-
-
-def _place(settings: Settings) -> str:
-    """Which Redis a copy belongs to. Passwords and the embedded server's port change, so they are no part of it."""
-    if settings.redis_url is None:
-        return f"embedded {settings.key_prefix}"
-    url = urlsplit(settings.redis_url.get_secret_value())
-    return f"{url.hostname}:{url.port}{url.path} {settings.key_prefix}"
+        replace_file(self._path(), json.dumps({**stored, "hidden": sorted(known.hidden)}).encode())
 
 
 def _secret(path: Path) -> bytes:
@@ -156,19 +147,5 @@ def _secret(path: Path) -> bytes:
             file.write(secrets.token_bytes(SECRET_BYTES))
     except FileExistsError:
         if path.stat().st_size != SECRET_BYTES:  # cut off by a crash; copies made with it are lost anyway
-            _replace(path, secrets.token_bytes(SECRET_BYTES))
+            replace_file(path, secrets.token_bytes(SECRET_BYTES))
     return path.read_bytes()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Whole or not at all, even if the machine stops meanwhile."""
-    fd, fresh = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # with mode 0600
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(fresh).replace(path)
-    except OSError:
-        Path(fresh).unlink(missing_ok=True)
-        raise

@@ -28,12 +28,17 @@ KEYS = {
     # per guild
     "guild": "guild:",  # SET    guild:<guild>          its rooms that hold messages
     "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> both ends of what back-fill must still fetch
+    # per place where settings are set (levels.py)
+    "settings": "settings:",  # JSON   settings:<place>       what is set there, and the last changes; or a boundary
     # per bucket
+    "levels": "levels",  # HASH   place -> how often it changed; '*' -> how often anything did
+    "threads": "threads",  # HASH   room of a thread -> room of its channel
+    "changed": "changed",  # PUB/SUB places whose settings changed
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
-    "policy": "policy",  # HASH   <room>:paused, <room>:cleared -> since when, until when; <room>:archive -> 0 or 1
+    "policy": "policy",  # HASH   <room>:paused, :off, :cleared -> since when, until when; <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
-    "refused": "refused",  # HASH   room, <author> or <guild>:<author> -> windows in which nothing may be stored
+    "refused": "refused",  # HASH   room, off:<room>, <author> or <guild>:<author> -> windows: nothing may be stored
     "redact": "redact",  # ZSET   <room>:<id> -> ts of answers to be replaced on the platform; expires
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
     "returning": "returning",  # SET    <author> or <guild>:<author>: the opt-out ends when their removal is done

@@ -28,6 +28,7 @@ from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived
 from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
+from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, results_of
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
@@ -53,7 +54,7 @@ class Store:
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         buckets.waiting = self._outbox.waiting
         self._sweeper = Sweeper(buckets)
-        self.decisions, self.derived = Decisions(buckets), Derived(buckets)
+        self.decisions, self.derived, self.levels = Decisions(buckets), Derived(buckets), Levels(buckets)
         self.consent = Consent(buckets, self._sweeper, self.decisions, self._outbox.put)
         self.channels = ChannelState(buckets, self._sweeper, self.decisions)
 

@@ -26,7 +26,7 @@ from channelmem.telling.quote import (
 )
 from channelmem.telling.recap import recap
 from channelmem.telling.threads import Forest
-from channelmem.types import Hit, Kind, Message, Mode, Question, Route, SourceReport, Wants
+from channelmem.types import MEMORY_OFF, Hit, Kind, Message, Mode, Question, Route, SourceReport, Wants
 
 NO_CHANNEL: Final = "There's no channel to search here."
 NOT_ABOUT_THE_CHANNEL: Final = 'I only know what was said here. Try "what did Ann say about the release?"'
@@ -69,6 +69,8 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits]]
     people = _people(question, messages)
     phrasing = Phrasing(question, route, now, tz, jump_url, people, namesakes(question, route, messages))
+    if any(report.problem == MEMORY_OFF for report in reports):
+        return MEMORY_OFF
     problems = _problems(reports)
     if route.mode is Mode.RECAP and forest.threads:
         return _joined([*recap(phrasing, forest, reports)], problems)

@@ -1,13 +1,14 @@
 """The block of text that a language model reads. Enters: what was found. Leaves: sections within a token budget.
 
-From wide to near: ambient threads, hits, references, reply chain, question. Whatever people wrote stays inside one
-line that begins with our own mark and the real author; it cannot open a section, a tag or another person's line.
+From wide to near: what was kept of earlier talks, ambient threads, hits, references, reply chain, question. Whatever
+people wrote stays inside one line that begins with our own mark and the real author; it cannot open a section, a tag
+or another person's line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
@@ -15,11 +16,12 @@ from typing import Final
 
 from channelmem.durations import human_age
 from channelmem.telling.budget import Block, BudgetRow, Draft, Section, fit, overflows
-from channelmem.telling.quote import MINOR_S, ago, cut, escape_xml, flatten, marker, named, relevance
+from channelmem.telling.quote import MINOR_S, ago, counted, cut, escape_xml, flatten, marker, named, relevance
 from channelmem.telling.references import inline
 from channelmem.telling.threads import Forest, Names, label
 from channelmem.types import Hit, Message, Mode, Person, Question, Route, Thread
 
+PRIOR: Final = "[PRIOR_CONTEXT_PROVIDED]"
 AMBIENT: Final = "[recent channel context]"
 HITS: Final = "[Recent Channel Activity]"
 REFERENCES: Final = "<contextual_references>"
@@ -28,6 +30,8 @@ CHAIN: Final = "[reply chain]"
 QUESTION: Final = "[question]"
 
 THREAD_CHARS: Final = 200
+PRIOR_CHARS: Final = 200
+PREVIEW_CHARS: Final = 40
 REFERENCE_CHARS: Final = 300
 CHAIN_CHARS: Final = 200
 QUESTION_CHARS: Final = 300
@@ -57,6 +61,8 @@ class Parts:
     channels: Mapping[int, str] = field(default_factory=dict)
     tz: tzinfo = UTC
     hit_chars: int = 100
+    prior: tuple[Message, ...] = ()
+    """What somebody kept when the channel began anew, oldest first."""
 
 
 def assemble(parts: Parts, budget_tokens: int) -> str:
@@ -95,6 +101,14 @@ class _Writer:
             yield replace(_section(REFERENCES, rows), foot=REFERENCES_END)
         if self._parts.hits:
             yield self._hits()
+
+    def prior(self) -> Section | None:
+        messages = self._parts.prior
+        if not messages:
+            return None
+        rows = [self._dated(message, self._words(message.content, PRIOR_CHARS)) for message in messages]
+        newest_first = tuple(reversed(range(len(rows))))
+        return replace(_section(prior_head(messages), rows), priority=newest_first, more_first=True)
 
     def thread(self, thread: Thread) -> Block:
         messages = thread.messages
@@ -181,6 +195,12 @@ class _Writer:
         return human_age(self._parts.now - ts)
 
 
+def prior_head(messages: Sequence[Message]) -> str:
+    """The marker above what was kept: how much that is, and how it begins."""
+    begins = _TAG.sub("&lt;", cut(flatten(messages[0].content), PREVIEW_CHARS)).replace('"', "'")
+    return f'{PRIOR} {counted(len(messages), "message")}, "{begins}"'
+
+
 def _section(head: str, rows: list[BudgetRow]) -> Section:
     return Section(head, tuple(rows), tuple(range(len(rows))), len(rows))
 
@@ -189,13 +209,14 @@ def _draft(parts: Parts, names: Names, *, pointing: bool = True) -> Draft:
     writer = _Writer(parts, names, pointing=pointing)
     asked = {parts.question.id} if parts.question is not None else set()
     forest = _without(parts.forest, asked | {message.id for message in (*parts.references, *parts.chain)})
-    return Draft(tuple(writer.near()), AMBIENT, tuple(map(writer.thread, forest.threads)), forest.more_messages)
+    threads = tuple(map(writer.thread, forest.threads))
+    return Draft(tuple(writer.near()), AMBIENT, threads, forest.more_messages, writer.prior())
 
 
 def _focus(draft: Draft) -> Draft:
     """What the asker pointed at: everything except hits and ambient threads."""
     near = tuple(section for section in draft.near if section.head != HITS)
-    return replace(draft, near=near, ambient=(), ambient_more=0)
+    return replace(draft, near=near, ambient=(), ambient_more=0, prior=None)
 
 
 def _without(forest: Forest, ids: Collection[int]) -> Forest:
@@ -209,6 +230,7 @@ def _speakers(parts: Parts) -> Iterator[Message]:
     for hit in parts.hits:
         yield hit.message
         yield from hit.around
+    yield from parts.prior
     yield from parts.forest.messages
     yield from parts.linked.values()
 

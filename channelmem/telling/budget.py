@@ -85,10 +85,13 @@ class Draft:
     ambient: tuple[Block, ...]
     ambient_more: int
     """How many ambient messages a cap has already left out."""
+    prior: Section | None = None
+    """What was kept of earlier talks; more important than ambient lines, and read before them."""
 
     def lines(self) -> list[str]:
         """All of it, with the lines that say what was left out."""
-        near = [line for part in self.near for line in (part.frame, more(_MANY), *map(str, part.rows))]
+        sections = (*self.near, *([self.prior] if self.prior else ()))
+        near = [line for part in sections for line in (part.frame, more(_MANY), *map(str, part.rows))]
         return [*near, self.ambient_head, more(_MANY), *self.ambient_lines()]
 
     def ambient_lines(self) -> list[str]:
@@ -108,11 +111,15 @@ def fit(draft: Draft, budget_tokens: int) -> str:
     # If even the upper bound fits, there is no need to count.
     costs: _Costs = _bounds if sum(_bounds(draft.lines())) <= room else tokens.counts
     told: list[str] = []
-    for section in draft.near:
+    prior = ""
+    for section in (*draft.near, *([draft.prior] if draft.prior else ())):
         lines, cost = _fit_section(section, room, costs)
         room -= cost
-        told.append("\n".join(lines))
-    told.append(_fit_ambient(draft, room, costs))
+        if section is draft.prior:
+            prior = "\n".join(lines)
+        else:
+            told.append("\n".join(lines))
+    told += [_fit_ambient(draft, room, costs), prior]
     return "\n\n".join(text for text in reversed(told) if text)
 
 

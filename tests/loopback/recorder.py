@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
+from redis.asyncio import Redis
+
+from channelmem.policies import Policies
 from channelmem.policy import Policy
 from channelmem.settings import Settings
+from channelmem.store.buckets import Buckets
+from channelmem.store.store import Store
 from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Origin, Outcome, Question, Route
 
 
@@ -37,8 +44,14 @@ class Recorder:
     left: int | None = None
     """What a removal still has to do before an opt-in takes effect."""
 
+    @property
+    def policies(self) -> Policies:
+        """Of a memory where nobody set anything."""
+        nowhere = Buckets(cast("Redis", None), self.settings, dims=1, identity="", clock=time.time)
+        return Policies(self.settings, Store(nowhere))
+
     def policy(self, guild_id: int, channel_id: int) -> Policy:
-        return Policy.of_settings(self.settings)
+        return self.policies.of(guild_id, channel_id)
 
     def _note(self, name: str, *arguments: object) -> None:
         self.calls.append((name, arguments))

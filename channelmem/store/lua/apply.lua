@@ -9,12 +9,16 @@ local TOMBSTONE_MS = tonumber(ARGV[2])
 -- batch changes it, so it is then read again.
 local rooms = {}
 local function open_room(channel)
-  local paused, own_archive = unpack(redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':archive'))
+  local channel_of = redis.call('HGET', THREADS, channel) or channel -- a thread follows its channel
+  local paused, own_archive, off = unpack(
+    redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':archive', channel_of .. ':off')
+  )
   -- The floor of a guild that was left applies even to channels that were unknown then.
   local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
   local room = {
     tag = tag(channel),
-    paused = paused,
+    closed = paused or off,
+    channel = channel_of,
     own_archive = own_archive,
     floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
     listed = false, -- in the list of its guild
@@ -80,14 +84,17 @@ local function in_window(name, m)
 end
 
 -- Whether it was said or edited while its author or channel refused to be stored: back-fill must not bring it.
-local function was_refused(m)
+local function was_refused(m, room)
   if not has_refused then return false end
-  return in_window(m.channel, m) or in_window(m.author, m) or in_window(m.guild .. ':' .. m.author, m)
+  return in_window(m.channel, m)
+    or in_window('off:' .. room.channel, m)
+    or in_window(m.author, m)
+    or in_window(m.guild .. ':' .. m.author, m)
 end
 
 local function refused(m, room)
   if m.ts < NOW - room.life_s then return true end
-  if opted_out(m.guild, m.author) or room.paused or was_refused(m) then
+  if opted_out(m.guild, m.author) or room.closed or was_refused(m, room) then
     -- The new text must not be stored, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end

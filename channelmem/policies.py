@@ -1,0 +1,237 @@
+"""Policies: what is in force in each conversation, and changing it. In: a guild, channel, character. Out: a `Policy`.
+
+Resolved once from defaults and levels, then a look-up; any change empties the cache. Nothing here waits for Redis but
+the changes themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from cachetools import LRUCache
+
+from channelmem.cascade.declared import SETTINGS, Setting
+from channelmem.cascade.levels import Boundary, Change, Level, Overrides, Place
+from channelmem.cascade.resolve import Effective, resolve
+from channelmem.cascade.values import Auto, Value
+from channelmem.errors import RedisUnavailableError, UnknownSettingError
+from channelmem.policy import Policy
+from channelmem.settings import Settings
+from channelmem.store.keys import guild_and_channel, room
+from channelmem.store.store import Store
+from channelmem.types import Message, Question
+
+CACHED = 20_000
+ARCHIVE = "archive"
+
+log = logging.getLogger(__name__)
+
+
+class Policies:
+    def __init__(self, settings: Settings, store: Store, declared: Sequence[Setting] = SETTINGS) -> None:
+        self._settings, self._levels, self._channels = settings, store.levels, store.channels
+        self.declared = tuple(declared)
+        self._default = Policy.of_settings(settings)
+        self._cache: LRUCache[tuple[int, int, str, int], Policy] = LRUCache(CACHED)
+        self._storing: LRUCache[tuple[int, int, int], Policy] = LRUCache(CACHED)
+        self._values: LRUCache[str, Mapping[str, Value]] = LRUCache(CACHED)
+        self._trimming: set[asyncio.Task[None]] = set()
+        self._levels.on_change = self._forget_cached
+
+    @property
+    def known(self) -> bool:
+        """Whether anybody knows what is off. If not, nothing of the platform's history may be shown."""
+        return self._levels.known
+
+    def _forget_cached(self) -> None:
+        self._cache.clear()
+        self._storing.clear()
+        self._values.clear()
+
+    # --- what is in force ---
+
+    def of(self, guild_id: int, channel_id: int, character: str = "", thread_of: int = 0) -> Policy:
+        """What applies to a conversation; `thread_of` is the channel of a thread, as far as the caller knows it."""
+        key = (guild_id, channel_id, character, thread_of)
+        policy = self._cache.get(key)
+        if policy is None:
+            policy = self._default
+            for one in self.effective(*key).values():
+                policy = one.setting.apply(policy, one.value)
+            self._cache[key] = policy
+        return policy
+
+    def of_question(self, question: Question) -> Policy:
+        return self.of(question.guild_id, question.channel_id, question.character, question.thread_of)
+
+    def storing(self, guild_id: int, channel_id: int, thread_of: int = 0) -> Policy:
+        """What applies to storing: messages are kept if anybody may use them, with or without a character."""
+        key = (guild_id, channel_id, thread_of)
+        policy = self._storing.get(key)
+        if policy is None:
+            policy = self.of(guild_id, channel_id, thread_of=thread_of)
+            if not policy.enabled and self._wanted_by_a_character(*key):
+                policy = replace(policy, enabled=True)
+            self._storing[key] = policy
+        return policy
+
+    def of_message(self, message: Message) -> Policy:
+        return self.storing(message.guild_id, message.channel_id, message.thread_of)
+
+    def effective(
+        self, guild_id: int, channel_id: int, character: str = "", thread_of: int = 0
+    ) -> dict[str, Effective]:
+        """The value of each setting, with its source and why."""
+        said = {
+            Level.GLOBAL: self.overrides(Place.everywhere()),
+            Level.CHANNEL: self.overrides(Place.channel(guild_id, self.channel_of(guild_id, channel_id, thread_of))),
+        }
+        if character:
+            said[Level.CHARACTER] = self.overrides(Place.of_character(guild_id, character))
+        return {
+            one.name: resolve(
+                one,
+                one.default(self._settings),
+                {level: values[one.name] for level, values in said.items() if one.name in values},
+            )
+            for one in self.declared
+        }
+
+    def overrides(self, place: Place) -> Mapping[str, Value]:
+        """What is set at a place, as this process knows it."""
+        name = _name(place)
+        values = self._values.get(name)
+        if values is None:
+            values = self._read_values(self._levels.documents.get(name, {}))
+            self._values[name] = values
+        return values
+
+    def channel_of(self, guild_id: int, channel_id: int, thread_of: int = 0) -> int:
+        """The channel whose settings apply: a thread follows its channel."""
+        if thread_of:
+            return thread_of
+        parent = self._levels.threads.get(room(guild_id, channel_id))
+        return guild_and_channel(parent.encode())[1] if parent else channel_id
+
+    def any_closed(self, guild_id: int) -> bool:
+        """Whether some channel of the guild is off: a thread of an unknown channel may belong to it."""
+        return any(
+            self.overrides(Place.channel(guild_id, guild_and_channel(name.removeprefix("channel:").encode())[1])).get(
+                "enabled"
+            )
+            is False
+            for name in self._levels.documents
+            if name.startswith(f"channel:{guild_id}c")
+        )
+
+    def _wanted_by_a_character(self, guild_id: int, channel_id: int, thread_of: int) -> bool:
+        start = f"character:{guild_id}:"
+        names = [name.removeprefix(start) for name in self._levels.documents if name.startswith(start)]
+        return any(self.of(guild_id, channel_id, name, thread_of).enabled for name in names)
+
+    # --- changing it ---
+
+    async def read(self, place: Place) -> Overrides:
+        """What is set at a place and who changed it, fresh from Redis; may raise RedisUnavailableError."""
+        document = await self._levels.read(place.guild_id, _name(place))
+        changes = tuple(self._change(**one) for one in document.get("changes", ()) if one["setting"] in self._by_name)
+        return Overrides(self._read_values(document), changes)
+
+    async def set(self, place: Place, name: str, value: Value | Auto, *, by: int = 0) -> Change | None:
+        """Sets one setting, or clears it (AUTO); None if that changes nothing. In force when this returns."""
+        setting = self._by_name.get(name)
+        if setting is None or place.level not in setting.levels:
+            raise UnknownSettingError(f"There is no setting {name!r} at the {place.level} level.")
+        text = "" if isinstance(value, Auto) else json.dumps(setting.to_json(value))
+        changes = await self._write(place, [(name, text)], by)
+        return changes[0] if changes else None
+
+    async def reset(self, place: Place, *, by: int = 0) -> tuple[Change, ...]:
+        """Clears everything that is set at a place."""
+        return await self._write(place, None, by)
+
+    async def _write(self, place: Place, values: Sequence[tuple[str, str]] | None, by: int) -> tuple[Change, ...]:
+        room_ = room(place.guild_id, place.channel_id) if place.level is Level.CHANNEL else ""
+        changed = await self._levels.change(_name(place), place.guild_id, room_, by, values)
+        if any(name == ARCHIVE for name, _, _ in changed):
+            task = asyncio.create_task(self._trim(place), name="channelmem trimming archives")
+            self._trimming.add(task)
+            task.add_done_callback(self._trimming.discard)
+        known = [one for one in changed if one[0] in self._by_name]
+        return tuple(self._change(self._levels.now(), by, name, _parsed(old), _parsed(new)) for name, old, new in known)
+
+    async def _trim(self, place: Place) -> None:
+        """Where the archive is off now, what the buffer does not hold is removed; it is invisible already."""
+        try:
+            for guild_id, channel_id in await self._channels.rooms(place.guild_id):
+                policy = self.storing(guild_id, channel_id)
+                if not policy.limits.archive:
+                    await self._channels.set_archive(guild_id, channel_id, None, policy)
+        except RedisUnavailableError as error:
+            log.warning("Archives that were switched off are not removed yet, and expire instead: %s", error)
+
+    # --- fresh starts ---
+
+    def boundary(self, guild_id: int, channel_id: int) -> Boundary | None:
+        """Where a channel or thread began anew (/new), if it did."""
+        document = self._levels.documents.get(f"boundary:{room(guild_id, channel_id)}")
+        if not document or not isinstance(document.get("at"), int | float):
+            return None
+        return Boundary(float(document["at"]), tuple(map(int, document.get("kept", ()))))
+
+    async def begin(self, guild_id: int, channel_id: int, boundary: Boundary, *, by: int = 0) -> None:
+        document = {"at": boundary.at, "kept": [str(one) for one in boundary.kept], "by": str(by)}
+        await self._levels.begin(guild_id, channel_id, document, self._settings.longest_s)
+
+    async def learn_threads(self, messages: Iterable[Message]) -> None:
+        """Notes to which channels threads belong, for processes that the platform does not tell."""
+        for message in messages:
+            if message.thread_of:
+                thread = room(message.guild_id, message.channel_id)
+                parent = room(message.guild_id, message.thread_of)
+                await self._levels.learn_threads(message.guild_id, {thread: parent})
+
+    # --- documents ---
+
+    @cached_property
+    def _by_name(self) -> dict[str, Setting]:
+        return {one.name: one for one in self.declared}
+
+    def _read_values(self, document: Mapping[str, Any]) -> dict[str, Value]:
+        """Whatever this version does not understand is left out by itself: the rest of the level still counts."""
+        values = {}
+        for name, stored in document.get("values", {}).items():
+            try:
+                values[name] = self._by_name[name].from_json(stored)
+            except (KeyError, ValueError):
+                log.warning("Ignoring a stored setting that this version does not know or allow: %.40s", name)
+        return values
+
+    def _change(self, at: float, by: str | int, setting: str, old: object, new: object) -> Change:
+        return Change(float(at), int(by), setting, self._stored(setting, old), self._stored(setting, new))
+
+    def _stored(self, name: str, value: object) -> Value | None:
+        if value is None:
+            return None
+        try:
+            return self._by_name[name].from_json(value)
+        except ValueError:
+            return None
+
+
+def _name(place: Place) -> str:
+    if place.level is Level.CHANNEL:
+        return f"channel:{room(place.guild_id, place.channel_id)}"
+    if place.level is Level.CHARACTER:
+        return f"character:{place.guild_id}:{place.character}"
+    return "global"
+
+
+def _parsed(text: str) -> object:
+    return json.loads(text) if text else None

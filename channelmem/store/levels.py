@@ -1,0 +1,192 @@
+"""Levels: what is set where, as JSON documents in Redis with a copy in this process. In: changes. Out: documents.
+
+Nothing here is read per message or question. All documents are read at the start; later changes are announced by
+pub/sub and read one by one. Announcements can get lost, so every few seconds the number of changes is compared. While
+Redis is unreachable the last known documents hold, after a restart those on disk (levels_copy.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.store.buckets import Buckets
+from channelmem.store.connection import UNREACHABLE, answered, command, reads
+from channelmem.store.keys import room
+from channelmem.store.levels_copy import LevelsCopy
+
+log = logging.getLogger(__name__)
+
+COMPARE_S = 2.0
+"""How long a lost announcement may go unnoticed."""
+RETRY_S = 0.5
+CHUNK = 1_000
+
+Document = Mapping[str, Any]
+
+
+class Levels:
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._copy = LevelsCopy(buckets.settings)
+        self.documents: dict[str, Document] = {}
+        """By place: `global`, `channel:<room>`, `character:<guild>:<name>`, `boundary:<room>`."""
+        self.threads: dict[str, str] = {}
+        """Room of a thread -> room of its channel."""
+        self.known = False
+        """False until Redis or the copy on disk was read: nobody knows yet what is off."""
+        self.on_change: Callable[[], None] = lambda: None
+        self._counts: list[int] = []
+
+    # --- changes ---
+
+    async def change(
+        self, place: str, guild_id: int, room_: str, by: int, values: Sequence[tuple[str, str]] | None
+    ) -> list[tuple[str, str, str]]:
+        """Sets names to JSON texts ('' clears); None clears everything. Returns name, old and new of what changed."""
+        flat = ["*"] if values is None else [part for pair in values for part in pair]
+        arguments = [*self._buckets.moment(), place, room_, by, *flat]
+        reply = await self._buckets.run("settings", self._buckets.bucket(guild_id), arguments)
+        await self._reload(self._buckets.bucket(guild_id), place)
+        await self._keep()
+        changed = [part.decode() for part in reply]
+        return list(zip(changed[::3], changed[1::3], changed[2::3], strict=True))
+
+    async def begin(self, guild_id: int, channel_id: int, document: Document, life_s: float) -> None:
+        place = f"boundary:{room(guild_id, channel_id)}"
+        arguments = (place, json.dumps(document), int(life_s * 1000))
+        await self._buckets.run("boundary", self._buckets.bucket(guild_id), arguments)
+        await self._reload(self._buckets.bucket(guild_id), place)
+
+    async def learn_threads(self, guild_id: int, parents: Mapping[str, str]) -> None:
+        """Notes the channels of threads. Known here at once; other processes learn of them through Redis."""
+        new = {thread: parent for thread, parent in parents.items() if self.threads.get(thread) != parent}
+        if not new:
+            return
+        self.threads |= new
+        self.on_change()
+        flat = [part for pair in new.items() for part in pair]
+        try:
+            await self._buckets.run("thread", self._buckets.bucket(guild_id), flat)
+        except RedisUnavailableError:
+            for thread in new:  # to be told again with the next message
+                self.threads.pop(thread, None)
+
+    def now(self) -> float:
+        return self._buckets.clock()
+
+    # --- reading ---
+
+    @reads
+    async def read(self, guild_id: int, place: str) -> Document:
+        """One document as Redis holds it now; empty if nothing is set there."""
+        key = self._buckets.guild_keys(guild_id).of("settings", place)
+        return _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
+
+    async def load(self) -> None:
+        """Reads everything; the copy on disk if Redis can't be reached and nothing is known yet."""
+        try:
+            await self._load()
+        except RedisUnavailableError:
+            if not self.known and (copied := await asyncio.to_thread(self._copy.read)) is not None:
+                self._take(*copied)
+
+    @reads
+    async def _load(self) -> None:
+        documents: dict[str, Document] = {}
+        threads: dict[str, str] = {}
+        counts = await self._count()  # before the documents: what changes meanwhile is read again
+        for bucket in self._buckets.all:
+            documents |= await self._documents(bucket)
+            found: Any = await answered(self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads")))
+            threads |= {thread.decode(): parent.decode() for thread, parent in found.items()}
+        self._counts = counts
+        self._take(documents, threads)
+        await self._keep()
+
+    def _take(self, documents: dict[str, Document], threads: dict[str, str]) -> None:
+        self.documents, self.threads, self.known = documents, threads, True
+        self.on_change()
+
+    async def _documents(self, bucket: int) -> dict[str, Document]:
+        keys = self._buckets.keys(bucket)
+        names: Any = await answered(self._buckets.redis.hkeys(keys.one("levels")))
+        places = [place for name in names if not (place := name.decode()).startswith(("*", "thread:"))]
+        documents: dict[str, Document] = {}
+        for at in range(0, len(places), CHUNK):
+            some = places[at : at + CHUNK]
+            wanted = (keys.of("settings", place) for place in some)
+            found = await answered(command(self._buckets.redis, "JSON.MGET", *wanted, "."))
+            documents |= {place: made for place, one in zip(some, found, strict=True) if (made := _document(one))}
+        return documents
+
+    async def _reload(self, bucket: int, place: str) -> None:
+        keys = self._buckets.keys(bucket)
+        thread = place.removeprefix("thread:")
+        if thread != place:
+            parent: Any = await answered(self._buckets.redis.hget(keys.one("threads"), thread))
+            if parent:
+                self.threads[thread] = parent.decode()
+        else:
+            key = keys.of("settings", place)
+            self.documents[place] = _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
+        self.on_change()
+
+    async def _count(self) -> list[int]:
+        async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            for bucket in self._buckets.all:
+                pipe.hget(self._buckets.keys(bucket).one("levels"), "*")
+            return [int(count or 0) for count in await answered(pipe.execute())]
+
+    async def _keep(self) -> None:
+        await asyncio.to_thread(self._copy.write, dict(self.documents), dict(self.threads))
+
+    # --- following ---
+
+    async def follow(self) -> None:
+        """Keeps the documents current until it is cancelled."""
+        while True:
+            try:
+                await self._listen()
+            except (RedisUnavailableError, *UNREACHABLE) as error:
+                log.debug("Settings are not followed: %s", error)
+            await asyncio.sleep(RETRY_S)
+
+    async def _listen(self) -> None:
+        prefix = self._buckets.settings.key_prefix
+        buckets = {self._buckets.keys(bucket).one("changed").encode(): bucket for bucket in self._buckets.all}
+        async with self._buckets.redis.pubsub() as pubsub:
+            await pubsub.psubscribe(f"{prefix}:*:changed")
+            await self._load()  # what changed before anybody listened
+            while True:
+                message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
+                if message is None:
+                    await self._compare()
+                elif message["channel"] in buckets:
+                    await self._heard(buckets[message["channel"]], message["data"].decode())
+
+    async def _heard(self, bucket: int, place: str) -> None:
+        counts = await self._count()
+        await self._reload(bucket, place)
+        self._counts = counts
+        await self._keep()
+
+    async def _compare(self) -> None:
+        if await self._count() != self._counts:
+            await self._load()
+
+
+def _document(raw: bytes | None) -> Document:
+    """A damaged document counts as none, and says so."""
+    try:
+        found = json.loads(raw or b"{}")
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        return found
+    log.warning("A settings document in Redis is not a JSON object; ignoring it")
+    return {}

@@ -1,0 +1,388 @@
+"""What is in force in each conversation, on real Redis: changes, other processes, outages, threads, old documents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Clock, FakeEmbedder, OwnServer, make_settings
+from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
+from waiting import until, until_true
+
+from channelmem import ContextRequest, Memory, Message, Outcome, Person, Question, Settings
+from channelmem.cascade.declared import SETTINGS, Combine, Setting
+from channelmem.cascade.levels import Boundary, Level, Place
+from channelmem.cascade.values import AUTO, OFF, Number
+from channelmem.errors import RedisUnavailableError, UnknownSettingError
+from channelmem.policies import Policies
+from channelmem.store.levels import Levels
+from channelmem.store.store import Store
+from channelmem.types import MEMORY_OFF
+
+HERE = Place.channel(GUILD, CHANNEL)
+EVERYWHERE = Place.everywhere()
+PIRATE = Place.of_character(GUILD, "Pirate")
+THREAD = 77
+
+
+class Present(Talk):
+    """Everything is said at the moment of the clock."""
+
+    def message(self, who: Person, text: str, *, ago_s: float = 0, **changes: object) -> Message:
+        return super().message(who, text, ago_s=ago_s, **changes)
+
+    async def say(self, who: Person, text: str, *, ago_s: float = 0, **changes: object) -> Message:
+        return await super().say(who, text, ago_s=ago_s, **changes)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, clock: Clock, embedder: FakeEmbedder, *past: Message) -> AsyncIterator[Talk]:
+    shelf = Shelf(past)
+    async with Memory.open(settings, clock=clock, embedder=embedder, history=shelf, patient=True) as memory:
+        yield Present(memory, clock)
+
+
+@pytest.fixture
+async def talk(settings: Settings, clock: Clock, fake_embedder: FakeEmbedder) -> AsyncIterator[Talk]:
+    async with opened(settings, clock, fake_embedder) as talk:
+        yield talk
+
+
+async def test_a_change_is_in_force_at_once_and_says_what_it_changed(talk: Talk) -> None:
+    policies = talk.memory.policies
+    change = await policies.set(HERE, "max_messages", 50, by=ANN.id)
+    assert change is not None
+    assert (change.setting, change.old, change.new, change.by) == ("max_messages", None, 50, ANN.id)
+    assert policies.of(GUILD, CHANNEL).context_messages == 50
+    assert policies.of(GUILD, OTHER).context_messages == 20
+    found = policies.effective(GUILD, CHANNEL)["max_messages"]
+    assert (found.value, found.source) == (50, Level.CHANNEL)
+
+
+async def test_what_changes_nothing_is_no_change(talk: Talk) -> None:
+    policies = talk.memory.policies
+    await policies.set(HERE, "max_messages", 50)
+    assert await policies.set(HERE, "max_messages", 50) is None
+    assert await policies.set(HERE, "max_images", AUTO) is None
+    assert len((await policies.read(HERE)).changes) == 1
+
+
+async def test_every_setting_can_be_set_off_and_cleared_everywhere(talk: Talk) -> None:
+    policies = talk.memory.policies
+    for place in (EVERYWHERE, HERE, PIRATE):
+        for setting in SETTINGS:
+            if place.level not in setting.levels:
+                continue
+            value = 7 if isinstance(setting.kind, Number) else setting.kind.parse("off")
+            await policies.set(place, setting.name, value)
+            assert (await policies.read(place)).values[setting.name] == value
+            assert policies.overrides(place)[setting.name] == value
+            await policies.set(place, setting.name, AUTO)
+            assert setting.name not in (await policies.read(place)).values
+            assert setting.name not in policies.overrides(place)
+
+
+async def test_the_last_changes_are_kept_newest_first(talk: Talk) -> None:
+    policies = talk.memory.policies
+    for number in range(1, 31):
+        await policies.set(HERE, "max_messages", number, by=number)
+    changes = (await policies.read(HERE)).changes
+    assert [one.by for one in changes[:3]] == [30, 29, 28]
+    assert (changes[0].old, changes[0].new) == (29, 30)
+    assert len(changes) == 20
+
+
+async def test_reset_clears_everything_of_a_place(talk: Talk) -> None:
+    policies = talk.memory.policies
+    await policies.set(HERE, "max_messages", 50)
+    await policies.set(HERE, "max_age", OFF)
+    await policies.set(EVERYWHERE, "max_images", 3)
+    changes = await policies.reset(HERE, by=5)
+    assert {(one.setting, one.new) for one in changes} == {("max_messages", None), ("max_age", None)}
+    assert policies.overrides(HERE) == {}
+    assert policies.of(GUILD, CHANNEL).context_images == 3
+
+
+async def test_an_unknown_setting_or_level_is_refused(talk: Talk) -> None:
+    with pytest.raises(UnknownSettingError, match="no setting 'colour'"):
+        await talk.memory.policies.set(HERE, "colour", 1)
+    with pytest.raises(UnknownSettingError, match="character level"):
+        await talk.memory.policies.set(PIRATE, "archive", False)
+
+
+async def test_characters_are_capped_by_the_channel_and_known_by_any_spelling(talk: Talk) -> None:
+    policies = talk.memory.policies
+    await policies.set(PIRATE, "max_messages", 60)
+    await policies.set(HERE, "max_messages", 30)
+    assert policies.of(GUILD, CHANNEL, "PIRATE").context_messages == 30
+    assert policies.of(GUILD, OTHER, "pirate").context_messages == 60
+    assert policies.of(GUILD, OTHER).context_messages == 20
+
+
+async def test_guilds_do_not_share_settings(talk: Talk) -> None:
+    policies = talk.memory.policies
+    await policies.set(HERE, "enabled", False)
+    await policies.set(PIRATE, "max_messages", 5)
+    assert policies.of(GUILD + 1, CHANNEL).enabled
+    assert policies.of(GUILD + 1, CHANNEL, "pirate").context_messages == 20
+
+
+# --- channel OFF ---
+
+
+async def test_an_off_channel_is_neither_stored_nor_shown_and_comes_back_with_on(talk: Talk) -> None:
+    await talk.say(BOB, "the vault code is 4711")
+    await talk.memory.policies.set(HERE, "enabled", False)
+    assert await talk.memory.remember(talk.message(BOB, "said while off")) is Outcome.IGNORED
+    answer = await talk.ask(MARK, "who mentioned the vault code?")
+    assert answer.text == MEMORY_OFF
+    assert answer.off
+    asked = talk.question(MARK, "who mentioned the vault code?")
+    assert "4711" not in await talk.memory.context(asked, answer)
+    assert await talk.memory.look(ContextRequest(asked, query="vault")) == MEMORY_OFF
+    await talk.memory.policies.set(HERE, "enabled", AUTO)
+    assert "4711" in (await talk.ask(MARK, "who mentioned the vault code?")).text
+    assert "while off" not in (await talk.ask(MARK, "what did Bob say?")).text
+
+
+async def test_what_was_said_while_off_is_not_stored_later(talk: Talk, clock: Clock) -> None:
+    policies = talk.memory.policies
+    await policies.set(HERE, "enabled", False)
+    clock.now += 60
+    missed = talk.message(BOB, "said while off")
+    clock.now += 60
+    await policies.set(HERE, "enabled", True)
+    assert await talk.memory.remember(missed) is Outcome.IGNORED
+    clock.now += 60
+    assert await talk.memory.remember(talk.message(BOB, "said after")) is Outcome.STORED
+
+
+async def test_an_edit_while_off_removes_the_old_text(talk: Talk) -> None:
+    said = await talk.say(BOB, "the vault code is 4711")
+    await talk.memory.policies.set(HERE, "enabled", False)
+    await talk.memory.edit(replace(said, content="never mind", revision=talk.clock()))
+    await talk.memory.policies.set(HERE, "enabled", True)
+    told = (await talk.ask(MARK, "what did Bob say?")).text
+    assert "4711" not in told
+    assert "never mind" not in told
+
+
+async def test_redis_itself_refuses_messages_of_an_off_channel(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Levels, "follow", lambda _self: asyncio.Event().wait())  # a process that hears nothing
+    async with opened(settings, clock, fake_embedder) as deaf:
+        await talk.memory.policies.set(HERE, "enabled", False)
+        assert await deaf.memory.remember(deaf.message(BOB, "hello?")) is Outcome.IGNORED
+
+
+async def test_a_thread_follows_its_channel_and_other_processes_know_it(
+    talk: Talk, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    said = replace(talk.message(BOB, "the vault code is 4711"), channel_id=THREAD, thread_of=CHANNEL)
+    assert await talk.memory.remember(said) is Outcome.STORED
+    await talk.memory.policies.set(HERE, "enabled", False)
+    assert not talk.memory.policy(GUILD, THREAD).enabled
+    later = replace(talk.message(BOB, "more"), channel_id=THREAD, thread_of=CHANNEL)
+    assert await talk.memory.remember(later) is Outcome.IGNORED
+    async with opened(settings, clock, fake_embedder) as other:
+        assert not other.memory.policy(GUILD, THREAD).enabled
+
+
+async def test_a_character_that_is_on_keeps_an_auto_channel_stored_but_not_a_closed_one(talk: Talk) -> None:
+    policies = talk.memory.policies
+    await policies.set(EVERYWHERE, "enabled", False)
+    assert not policies.storing(GUILD, CHANNEL).enabled
+    await policies.set(PIRATE, "enabled", True)
+    await policies.set(Place.channel(GUILD, OTHER), "enabled", False)
+    assert policies.storing(GUILD, CHANNEL).enabled
+    assert not policies.storing(GUILD, OTHER).enabled
+    assert not policies.of(GUILD, CHANNEL).enabled
+    assert policies.of(GUILD, CHANNEL, "pirate").enabled
+
+
+async def test_an_archive_that_is_switched_off_shows_the_buffer_only(talk: Talk, clock: Clock) -> None:
+    await talk.say(BOB, "the vault code is 4711")
+    clock.now += 3 * 3600
+    assert "4711" in (await talk.ask(MARK, "who mentioned the vault code?")).text
+    await talk.memory.policies.set(HERE, "archive", False)
+    assert "4711" not in (await talk.ask(MARK, "who mentioned the vault code?")).text
+    await until(lambda: _is_empty(talk))
+
+
+async def _is_empty(talk: Talk) -> bool:
+    buckets = talk.memory._store.buckets
+    return not await buckets.redis.exists(buckets.guild_keys(GUILD).channel(GUILD, CHANNEL)[0])
+
+
+# --- several processes, outages, old documents ---
+
+
+async def test_other_processes_see_a_change_within_a_second(
+    talk: Talk, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    async with opened(settings, clock, fake_embedder) as other:
+        await talk.memory.policies.set(HERE, "max_messages", 42)
+        async with asyncio.timeout(1):
+            while other.memory.policy(GUILD, CHANNEL).context_messages != 42:  # noqa: ASYNC110  (no event for it)
+                await asyncio.sleep(0.01)
+
+
+async def test_a_lost_announcement_is_noticed(
+    talk: Talk, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("channelmem.store.levels.COMPARE_S", 0.05)
+
+    async def deaf(self: Levels, bucket: int, place: str) -> None:
+        """Drops what it hears."""
+
+    monkeypatch.setattr(Levels, "_heard", deaf)
+    async with opened(settings, clock, fake_embedder) as other:
+        await talk.memory.policies.set(HERE, "max_messages", 42)
+        await until_true(lambda: other.memory.policy(GUILD, CHANNEL).context_messages == 42)
+
+
+async def test_without_redis_the_last_known_policy_holds_even_after_a_restart(
+    own_server: OwnServer, tmp_path: Path, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.5)
+    said = Message(GUILD, CHANNEL, 1, BOB.id, BOB.name, "the vault code is 4711", clock() - 60)
+    async with opened(settings, clock, fake_embedder) as talk:
+        await talk.memory.policies.set(HERE, "enabled", False)
+        await until_true(lambda: any(tmp_path.rglob("levels-*.json")))
+        own_server.kill()
+        assert not talk.memory.policy(GUILD, CHANNEL).enabled
+        with pytest.raises(RedisUnavailableError):
+            await talk.memory.policies.set(HERE, "enabled", True)
+        with pytest.raises(RedisUnavailableError):
+            await talk.memory.policies.read(HERE)
+    async with opened(settings, clock, fake_embedder, said) as talk:
+        assert (await talk.ask(MARK, "who mentioned the vault code?")).text == MEMORY_OFF
+
+
+async def test_the_copy_on_disk_is_private_and_names_nobody(talk: Talk, settings: Settings) -> None:
+    await talk.memory.policies.set(HERE, "enabled", False, by=ANN.id)
+    await until_true(lambda: any(settings.data_dir.glob("levels-*.json")))
+    (path,) = settings.data_dir.glob("levels-*.json")
+    await until_true(lambda: b"channel:" in path.read_bytes())
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert str(ANN.id) not in json.dumps(json.loads(path.read_bytes())["documents"])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"values": {"max_messages": 33, "colour": "red"}},
+        {"values": {"max_messages": 33, "max_images": 99}},
+        {"values": {"max_messages": 33, "enabled": "perhaps"}, "more": [1]},
+    ],
+)
+async def test_one_unknown_key_or_value_does_not_reject_the_level(
+    settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, talk: Talk, document: dict[str, object]
+) -> None:
+    await talk.memory.policies.set(HERE, "max_messages", 1)
+    buckets = talk.memory._store.buckets
+    key = buckets.guild_keys(GUILD).of("settings", f"channel:{GUILD}c{CHANNEL}")
+    await buckets.redis.execute_command("JSON.SET", key, "$", json.dumps(document))  # type: ignore[no-untyped-call]
+    async with opened(settings, clock, fake_embedder) as other:
+        policy = other.memory.policy(GUILD, CHANNEL)
+        assert (policy.context_messages, policy.context_images, policy.enabled) == (33, 0, True)
+
+
+async def test_a_new_setting_is_one_entry(talk: Talk, settings: Settings) -> None:
+    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), Combine.LIMIT, lambda _: 2, lambda policy, value: policy)
+    policies = Policies(settings, talk.memory._store, (*SETTINGS, pace))
+    await policies.set(HERE, "pace", 4)
+    assert policies.effective(GUILD, CHANNEL)["pace"].value == 4
+    assert (await policies.read(HERE)).changes[0].setting == "pace"
+
+
+async def test_ten_thousand_overrides_are_read_in_a_few_round_trips(talk: Talk, settings: Settings) -> None:
+    buckets = talk.memory._store.buckets
+    keys = buckets.guild_keys(GUILD)
+    async with buckets.redis.pipeline(transaction=False) as pipe:
+        for number in range(10_000):
+            place = f"channel:{GUILD}c{number}"
+            pipe.execute_command("JSON.SET", keys.of("settings", place), "$", '{"values":{"max_messages":9}}')
+            pipe.hset(keys.one("levels"), place, "1")
+        await pipe.execute()
+    store = Store(buckets)
+    await store.levels.load()
+    policies = Policies(settings, store)
+    assert {policies.of(GUILD, number).context_messages for number in range(10_000)} == {9}
+
+
+# --- what a language model is given ---
+
+
+async def given(talk: Talk, text: str = "hi", **changes: object) -> str:
+    question: Question = replace(talk.question(MARK, text), **changes)  # type: ignore[arg-type]
+    return await talk.memory.context(question, await talk.memory.ask(question))
+
+
+async def test_ambient_context_follows_count_and_age(talk: Talk, clock: Clock) -> None:
+    for number in range(5):
+        await talk.say(BOB, f"line{number}")
+        clock.now += 600
+    await talk.memory.policies.set(HERE, "max_messages", 2)
+    told = await given(talk)
+    assert [f"line{n}" in told for n in range(5)] == [False, False, False, True, True]
+    await talk.memory.policies.set(HERE, "max_messages", 100)
+    await talk.memory.policies.set(PIRATE, "max_age", 1500.0)
+    told = await given(talk, character="pirate")
+    assert [f"line{n}" in told for n in range(5)] == [False, False, False, True, True]
+    assert "line0" in await given(talk)
+
+
+async def test_max_age_never_limits_what_a_question_finds(talk: Talk, clock: Clock) -> None:
+    await talk.say(BOB, "the vault code is 4711")
+    clock.now += 1200
+    await talk.memory.policies.set(HERE, "max_age", 60.0)
+    assert "4711" in (await talk.ask(MARK, "who mentioned the vault code?")).text
+
+
+async def test_a_fresh_start_hides_the_past_but_for_what_was_kept(talk: Talk, clock: Clock) -> None:
+    old = await talk.say(BOB, "alpha before")
+    await talk.say(ANN, "beta before")
+    clock.now += 60
+    await talk.memory.policies.begin(GUILD, CHANNEL, Boundary(clock()), by=1)
+    clock.now += 60
+    await talk.say(ANN, "gamma after")
+    told = await given(talk)
+    assert "gamma" in told
+    assert "alpha" not in told
+    assert "alpha" in (await talk.ask(MARK, "who said alpha?")).text
+    assert "alpha" not in await talk.memory.look(ContextRequest(talk.question(MARK, "hi")))
+    await talk.memory.policies.begin(GUILD, CHANNEL, Boundary(clock(), (old.id,)), by=1)
+    told = await given(talk)
+    assert '[PRIOR_CONTEXT_PROVIDED] 1 message, "alpha before"' in told
+    assert "beta" not in told
+    await talk.memory.delete(GUILD, CHANNEL, [old.id])
+    assert "alpha" not in await given(talk)
+
+
+async def test_a_reply_chain_ends_at_a_fresh_start(talk: Talk, clock: Clock) -> None:
+    first = await talk.say(BOB, "alpha before")
+    second = await talk.say(ANN, "beta before", reply_to=first.id)
+    clock.now += 60
+    await talk.memory.policies.begin(GUILD, CHANNEL, Boundary(clock()), by=1)
+    clock.now += 60
+    third = await talk.say(BOB, "gamma after", reply_to=second.id)
+    told = await given(talk, reply_to=third.id)
+    assert "gamma" in told
+    assert "beta" not in told
+    assert "alpha" not in told
+
+
+async def test_a_fresh_start_is_known_after_a_restart(
+    talk: Talk, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    await talk.memory.policies.begin(GUILD, CHANNEL, Boundary(clock(), (2**60 + 1,)), by=1)
+    async with opened(settings, clock, fake_embedder) as other:
+        assert other.memory.policies.boundary(GUILD, CHANNEL) == Boundary(clock(), (2**60 + 1,))
+        assert other.memory.policies.boundary(GUILD, OTHER) is None
