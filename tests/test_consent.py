@@ -16,7 +16,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store import consent
-from channelmem.store.keys import room
+from channelmem.store.keys import padded, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Message, Outcome, Source
@@ -265,6 +265,29 @@ async def test_nothing_is_left_if_the_index_is_read_again_while_somebody_is_forg
     await store.consent.forget(6)
     await asyncio.wait_for(store.swept(), LIMIT_S)
     assert [one.id async for one in store.consent.export(6)] == []
+
+
+async def expire(store: Store, numbers: Sequence[int]) -> None:
+    """Their time is over, but Redis has not removed them yet, so the index still knows them."""
+    documents = f"{store.buckets.keys(0).one('msg')}{room(GUILD, CHANNEL)}"
+    for number in numbers:
+        await store.buckets.redis.pexpire(f"{documents}:{padded(number)}", 1)
+    await asyncio.sleep(0.003)
+
+
+async def test_expired_messages_do_not_end_a_removal(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    await store.add([bobs(number) for number in range(1, 31)])
+    await expire(store, range(1, 21))
+    await store.consent.forget(6)
+    await asyncio.wait_for(store.swept(), LIMIT_S)
+    assert [one.id async for one in store.consent.export(6)] == []
+    assert "Background removal paused" not in caplog.text
+
+
+async def test_expired_messages_do_not_end_an_export(store: Store) -> None:
+    await store.add([bobs(number) for number in range(1, 31)])
+    await expire(store, range(1, 21))
+    assert [one.id async for one in store.consent.export(6)] == list(range(21, 31))
 
 
 async def is_empty(redis: Redis, key: str) -> bool:
