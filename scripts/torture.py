@@ -60,6 +60,8 @@ def figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         "steps": found.total,
         "by act": dict(found.steps.most_common()),
         "acknowledged messages": run.model.acknowledged,
+        "looked for": run.model.looked_for,
+        "came out and judged": run.model.judged,
         "checkpoints": found.checkpoints,
         "faults": dict(found.faults.most_common()),
         "violations": {why.value: run.model.violations[why] for why in Why},

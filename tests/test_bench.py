@@ -13,6 +13,7 @@ import pytest
 from processes import run as run_process
 
 from scripts.bench_knn import FILTERED, IN_PINGS, LATENCY, RECALL
+from scripts.bench_stopped import BACK, FIRST, SECOND
 from scripts.fill import Cloud
 from scripts.measure import SUBJECTS, Ratio, chat_lines, questions, subject_channel
 
@@ -74,6 +75,14 @@ def test_the_peers_are_measured_and_all_find_the_answer(redis_url: str) -> None:
         "JSON, torch",
     }
     assert len(report["ratios"]) == 12
+
+
+def test_waiting_for_a_stopped_redis_is_measured_on_a_server_of_its_own(redis_url: str) -> None:
+    (rows,) = run("bench_stopped", redis_url, "--rounds", "1")["tables"].values()
+    took = {row["what"]: row["median"] for row in rows}
+    assert took[FIRST] >= 1.0, "one timeout"
+    assert took[SECOND] < took[FIRST]
+    assert BACK in took
 
 
 def test_a_ratio_knows_its_direction() -> None:

@@ -16,7 +16,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store import consent
-from channelmem.store.keys import room
+from channelmem.store.keys import padded, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Message, Outcome, Source
@@ -28,6 +28,11 @@ ARCHIVE = replace(BUFFER, source=Source.ARCHIVE)
 
 def bobs(number: int, **changes: Any) -> Message:
     return message(number, author_id=6, author="Bob", **changes)
+
+
+async def lose_index(store: Store) -> None:
+    index = await store.buckets.redis.execute_command("FT.INFO", store.buckets.keys(0).one("idx"))  # type: ignore[no-untyped-call]
+    await store.buckets.redis.execute_command("FT.DROPINDEX", index[1])  # type: ignore[no-untyped-call]
 
 
 async def visible(search: Search, embedder: FakeEmbedder, guild_id: int = GUILD) -> set[int]:
@@ -150,8 +155,7 @@ async def test_an_export_is_complete_even_if_the_index_is_lost(
     async def losing(name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         nonlocal pages
         if name == "authored" and pages == page:
-            index = await store.buckets.redis.execute_command("FT.INFO", store.buckets.keys(0).one("idx"))  # type: ignore[no-untyped-call]
-            await store.buckets.redis.execute_command("FT.DROPINDEX", index[1])  # type: ignore[no-untyped-call]
+            await lose_index(store)
         pages += name == "authored"
         return await run(name, bucket, arguments)
 
@@ -236,6 +240,54 @@ async def test_a_forget_job_survives_the_process(store: Store, redis: Redis, set
     assert await redis.scard(store.buckets.keys(0).one("forgetting")) == 0
     assert [key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*")] == []
     await other.close()
+
+
+async def test_nothing_is_left_if_the_index_is_read_again_while_somebody_is_forgotten(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.add([message(number) for number in range(1, 1501)])
+    await store.add([bobs(1501), bobs(1502)])
+    run, indexed = store.buckets.run, store.buckets.indexed
+
+    async def losing(name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
+        if name == "forget":
+            monkeypatch.setattr(store.buckets, "run", run)
+            await lose_index(store)
+        return await run(name, bucket, arguments)
+
+    async def late(bucket: int) -> bool:
+        """The index is complete again when somebody asks whether it is."""
+        await until(lambda: indexed(bucket))
+        return await indexed(bucket)
+
+    monkeypatch.setattr(store.buckets, "run", losing)
+    monkeypatch.setattr(store.buckets, "indexed", late)
+    await store.consent.forget(6)
+    await asyncio.wait_for(store.swept(), LIMIT_S)
+    assert [one.id async for one in store.consent.export(6)] == []
+
+
+async def expire(store: Store, numbers: Sequence[int]) -> None:
+    """Their time is over, but Redis has not removed them yet, so the index still knows them."""
+    documents = f"{store.buckets.keys(0).one('msg')}{room(GUILD, CHANNEL)}"
+    for number in numbers:
+        await store.buckets.redis.pexpire(f"{documents}:{padded(number)}", 1)
+    await asyncio.sleep(0.003)
+
+
+async def test_expired_messages_do_not_end_a_removal(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    await store.add([bobs(number) for number in range(1, 31)])
+    await expire(store, range(1, 21))
+    await store.consent.forget(6)
+    await asyncio.wait_for(store.swept(), LIMIT_S)
+    assert [one.id async for one in store.consent.export(6)] == []
+    assert "Background removal paused" not in caplog.text
+
+
+async def test_expired_messages_do_not_end_an_export(store: Store) -> None:
+    await store.add([bobs(number) for number in range(1, 31)])
+    await expire(store, range(1, 21))
+    assert [one.id async for one in store.consent.export(6)] == list(range(21, 31))
 
 
 async def is_empty(redis: Redis, key: str) -> bool:

@@ -17,14 +17,15 @@ from channelmem.policy import Limits
 from channelmem.store.decisions import Decisions
 from channelmem.store.outbox import Result
 from channelmem.store.store import Store
-from channelmem.types import Message
+from channelmem.types import Message, Outcome
 from scripts.torturing.actor import settings_for
 from scripts.torturing.faults import Faults
-from scripts.torturing.model import Why
+from scripts.torturing.model import Model, Why
 from scripts.torturing.plan import Plan
 from scripts.torturing.processes import LocalProcess
 from scripts.torturing.run import Run
-from scripts.torturing.steps import ROOMS
+from scripts.torturing.steps import ROOMS, Act, Reply, Step
+from scripts.torturing.steps import Result as Done
 
 STEPS = 400
 NO_RESTART = "kill -9"
@@ -64,6 +65,67 @@ def test_the_same_seed_gives_the_same_history() -> None:
     one, same, other = (list(islice(Plan(seed, 2, ["a", "b"]).rounds(), 20)) for seed in (1, 1, 2))
     assert one == same
     assert one != other
+
+
+# --- what may come out after FLUSHALL ---
+
+ROOM = ROOMS[0]
+
+
+def stored(*tokens: str) -> Model:
+    """A model that knows one message, with its revisions."""
+    model = Model()
+    for act, token in zip((Act.SAY, *[Act.EDIT] * len(tokens)), tokens, strict=False):
+        did(model, Step(act, *ROOM, author=11, id=1, text=token, ts=1.0), Outcome.STORED)
+    return model
+
+
+def did(model: Model, step: Step, result: str = Done.DONE) -> None:
+    model.replied(model.sent(0, step, troubled=False), Reply(result))
+
+
+def shown(model: Model, act: Act, token: str) -> list[Why]:
+    """The violations if a look shows it."""
+    ticket = model.sent(0, Step(act, *ROOM, author=11), troubled=False)
+    model.violations.clear()
+    model.look(ticket, Reply(Done.DONE, seen=frozenset({token})))
+    return list(model.violations)
+
+
+OLD, NEW = "zq1r1qz", "zq1r2qz"
+
+
+def test_after_a_flush_only_the_platform_has_the_last_words() -> None:
+    model = stored(OLD, NEW)
+    model.flushed()
+    assert shown(model, Act.ASK, NEW) == []
+    assert shown(model, Act.ASK, OLD) == [Why.EDITED]
+    for act in (Act.LIST, Act.SEARCH, Act.EXPORT):
+        assert shown(model, act, NEW) == [Why.FLUSHED]
+
+
+def test_a_flush_does_not_bring_back_what_was_deleted() -> None:
+    model = stored(OLD)
+    did(model, Step(Act.DELETE, *ROOM, id=1))
+    model.flushed()
+    model.flushed()
+    assert shown(model, Act.ASK, OLD) == [Why.DELETED]
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (Step(Act.DELETE, *ROOM, id=1), Why.DELETED),
+        (Step(Act.CLEAR, *ROOM, ts=2.0), Why.CLEARED),
+        (Step(Act.FORGET, author=11, ts=2.0), Why.FORGOTTEN),
+        (Step(Act.OPT_OUT, author=11, ts=2.0), Why.OPTED_OUT),
+    ],
+)
+def test_what_is_decided_after_a_flush_holds_for_the_platform_too(step: Step, why: Why) -> None:
+    model = stored(OLD)
+    model.flushed()
+    did(model, step)
+    assert shown(model, Act.ASK, OLD) == [why]
 
 
 # --- what is broken on purpose ---

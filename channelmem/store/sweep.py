@@ -73,7 +73,7 @@ class Sweeper:
             await self._forget(bucket, job)
 
     async def _forget(self, bucket: int, job: bytes) -> None:
-        while await self._step("forget", bucket, STEP, job) or not await self._buckets.indexed(bucket):
+        while await self._step("forget", bucket, STEP, job):
             pass
         await self._buckets.run("forgotten", bucket, [*self._buckets.moment(), job])
 

@@ -139,15 +139,17 @@ class Faults:
 
     @asynccontextmanager
     async def _slow(self) -> AsyncIterator[None]:
-        pausing = asyncio.create_task(self._pause_again_and_again())
+        over = asyncio.Event()
+        pausing = asyncio.create_task(self._pause_until(over))
         try:
             yield
         finally:
-            pausing.cancel()
-            await asyncio.gather(pausing, return_exceptions=True)
+            over.set()
+            await pausing
 
-    async def _pause_again_and_again(self) -> None:
-        while True:
+    async def _pause_until(self, over: asyncio.Event) -> None:
+        """Not by cancelling: a wait that ends at the same moment can swallow that, and the pauses would never end."""
+        while not over.is_set():
             await self._do("CLIENT", "PAUSE", str(SLOW_MS), "ALL")
             await asyncio.sleep(SLOW_MS / 800)
 

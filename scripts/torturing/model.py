@@ -7,6 +7,7 @@ counts as delivered with the first reply that says that nothing is queued there.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -15,10 +16,14 @@ from enum import StrEnum
 from channelmem.types import Outcome
 from scripts.torturing.steps import Act, Reply, Result, Step
 
+log = logging.getLogger(__name__)
+
 EXAMPLES = 20
 REMOVALS = frozenset({Act.DELETE, Act.CLEAR})
 PERSONAL = frozenset({Act.OPT_OUT, Act.OPT_IN, Act.FORGET})
 OF_ROOMS = frozenset({Act.PAUSE, Act.RESUME})
+ASKS = frozenset({Act.ASK, Act.ANSWER})
+"""Where memory has too little, these look at the platform's history too."""
 CHANGES = frozenset({Act.SAY, Act.EDIT}) | REMOVALS | PERSONAL | OF_ROOMS
 
 
@@ -84,12 +89,19 @@ class Said:
     """Somebody tried to remove it, so no later revision has to be visible."""
     removed: Why | None = None
     """It is removed for good, so no later revision may be visible."""
+    deleted: bool = False
+    """It is no longer on the platform either."""
     withdrawn: dict[tuple[int, str], Gone] = field(default_factory=dict)
     """By process and revision: removed or edited there, but Redis does not know yet."""
 
+    @property
+    def showable(self) -> set[str]:
+        """Revisions that some answer may show: stored ones, and those that only the platform still has."""
+        return self.allowed | {token for token, gone in self.gone.items() if gone.why is Why.FLUSHED}
+
     def end(self, gone: Gone, *, keep: str = "", until: int | None = None) -> None:
         """Nothing of it may be shown any more, but for one revision and those sent after `until`."""
-        ended = {one for one in self.allowed - {keep} if until is None or self.sent[one] <= until}
+        ended = {one for one in self.showable - {keep} if until is None or self.sent[one] <= until}
         self.gone |= dict.fromkeys(ended, gone)
         self.allowed -= ended
         self.must = self.must and bool(self.allowed)
@@ -100,7 +112,16 @@ class Said:
     def remove(self, gone: Gone) -> None:
         self.doom()
         self.removed = gone.why
+        self.deleted |= gone.why is Why.DELETED
         self.end(gone)
+
+    def flush(self, now: int) -> None:
+        """Redis forgets the message and all decisions about it. Its last revision stays on the platform, unless it was
+        deleted there."""
+        self.end(Gone(Why.EDITED, now))
+        if not self.deleted:
+            self.gone[max(self.sent, key=self.sent.__getitem__)] = Gone(Why.FLUSHED, now)
+        self.doomed, self.removed = False, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +159,10 @@ class Model:
         self.violations: Counter[Why] = Counter()
         self.examples: list[str] = []
         self.acknowledged = 0
+        self.looked_for = 0
+        """How often something acknowledged had to come out."""
+        self.judged = 0
+        """How many revisions came out and were judged."""
 
     # --- a step begins and ends ---
 
@@ -176,8 +201,7 @@ class Model:
         """Somebody emptied Redis, with tombstones and decisions. Called only while nothing is on its way."""
         self.now += 1
         for said in self._all():
-            said.end(Gone(Why.FLUSHED, self.now))
-            said.doomed, said.removed = False, None
+            said.flush(self.now)
         self.people.clear()
         self.rooms.clear()
 
@@ -203,7 +227,7 @@ class Model:
             self._withdraw(said, ticket.process, Gone(Why.EDITED, self.now), keep=ticket.step.token)
 
     def _withdraw(self, said: Said, process: int, gone: Gone, keep: str = "") -> None:
-        said.withdrawn |= {(process, token): gone for token in said.allowed - {keep}}
+        said.withdrawn |= {(process, token): gone for token in said.showable - {keep}}
         self.withdrawn.setdefault(process, []).append(said)
 
     # --- what changes ---
@@ -308,11 +332,13 @@ class Model:
     def look(self, ticket: Ticket, reply: Reply, *, complete: bool = False) -> None:
         """Judges what came out. `complete`: everything that must be visible has to be among it."""
         ticket = replace(ticket, troubled=ticket.troubled or reply.down)
+        self.judged += len(reply.seen)
         for token in reply.seen:
             if why := self._forbidden(ticket, token):
                 self._violate(why, ticket, token)
         if complete and reply.result == Result.DONE:
             for said in self._expected(ticket):
+                self.looked_for += 1
                 if said.allowed.isdisjoint(reply.seen):
                     self._violate(Why.LOST, ticket, min(said.allowed))
                     said.must = False  # counted once
@@ -323,9 +349,11 @@ class Model:
             return Why.UNHEARD
         if self._is_elsewhere(ticket.step, said.step):
             return Why.LEAKED
-        gone = said.gone.get(token) or said.withdrawn.get((ticket.process, token))
-        if gone is not None and gone.since < ticket.sent and self._knows(ticket, gone.decided):
-            return gone.why
+        for gone in (said.gone.get(token), said.withdrawn.get((ticket.process, token))):
+            if gone is None or (gone.why is Why.FLUSHED and ticket.step.act in ASKS):
+                continue
+            if gone.since < ticket.sent and self._knows(ticket, gone.decided):
+                return gone.why
         if ticket.step.act is Act.EXPORT:  # people may take along what they have hidden
             return None
         closed = [one for one in self._people(said.step) if one.state is State.CLOSED and one.since < ticket.sent]
@@ -360,6 +388,7 @@ class Model:
         if len(self.examples) < EXAMPLES:
             said = self.by_token.get(token)
             self.examples.append(f"{why}: {token} at {self.now}, {ticket}; {said}")
+            log.error("%s", self.examples[-1])  # a long run says it at once
 
     # --- people and rooms ---
 

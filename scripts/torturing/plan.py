@@ -43,10 +43,11 @@ ACTS = {
     Act.LIST: 1,
     Act.EXPORT: 0.6,
     Act.PAUSE: 0.5,
-    Act.RESUME: 1.5,
+    Act.RESUME: 4,
     Act.CLEAR: 0.4,
 }
-DECISIONS = {Act.OPT_OUT: 4, Act.FORGET: 2, Act.OPT_IN: 8}
+DECISIONS = {Act.OPT_OUT: 4, Act.FORGET: 2, Act.OPT_IN: 20}
+"""More openings than closings, so that most of what is said is stored."""
 NEAR = 40
 """Edits and deletes meet one of this many newest messages of a channel."""
 STEPS = 30

@@ -16,7 +16,7 @@ end
 local page = { tostring(reply[2]) }
 for i = 2, #reply[1] do
   local row = reply[1][i]
-  local guild = #row == 4 and string.match(string.sub(row[2], #MSG + 1), '^%d+') -- otherwise the document has expired
+  local guild = row and #row == 4 and string.match(string.sub(row[2], #MSG + 1), '^%d+') -- else expired
   if guild and not forgotten[guild] then
     page[#page + 1] = row[2]
     page[#page + 1] = row[4]

@@ -35,3 +35,13 @@ local function left_of(jobs)
   end
   return left
 end
+
+-- 1 while the index still reads documents, else 0. FT.INFO names its facts by status replies, or by strings.
+local function unread()
+  local facts = redis.call('FT.INFO', IDX)
+  for i = 1, #facts, 2 do
+    local name = type(facts[i]) == 'table' and facts[i].ok or facts[i]
+    if name == 'indexing' then return tonumber(facts[i + 1]) end
+  end
+  return redis.error_reply('FT.INFO does not say whether the index is complete')
+end
