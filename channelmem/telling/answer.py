@@ -69,8 +69,6 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits]]
     people = _people(question, messages)
     phrasing = Phrasing(question, route, now, tz, jump_url, people, namesakes(question, route, messages))
-    if any(report.problem == MEMORY_OFF for report in reports):
-        return MEMORY_OFF
     problems = _problems(reports)
     if route.mode is Mode.RECAP and forest.threads:
         return _joined([*recap(phrasing, forest, reports)], problems)
@@ -188,7 +186,7 @@ def _problems(reports: Sequence[SourceReport]) -> list[str]:
     return [
         cut(flatten(problem), PROBLEM_CHARS)
         for problem in dict.fromkeys(report.problem for report in reports)
-        if problem
+        if problem and problem != MEMORY_OFF  # which is the whole answer
     ]
 
 

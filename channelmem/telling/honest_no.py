@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from channelmem.telling.quote import Phrasing, counted, during, listed, name
-from channelmem.types import Source, SourceReport
+from channelmem.types import MEMORY_OFF, Source, SourceReport
 
 MOST_COUNTED = 100
 """Counting reads no more messages than this."""
@@ -18,7 +18,7 @@ MOST_COUNTED = 100
 def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
     asked = [source for source in reports if not source.problem]
     if reports and not asked:
-        return "I couldn't look it up."
+        return MEMORY_OFF if reports[0].problem == MEMORY_OFF else "I couldn't look it up."
     if phrasing.route.stranger:
         return _no_such_person(phrasing, asked)
     seen = [_seen(source, phrasing) for source in _distinct(asked)]
