@@ -59,8 +59,10 @@ class Dashboards(commands.Cog):
     @tasks.loop(minutes=OWNERS_REFRESH_MIN)
     async def refresh_owners(self) -> None:
         """People join and leave a team while the bot runs."""
-        if self.refresh_owners.current_loop == 0:
-            return  # the login just told
+        if self.refresh_owners.current_loop > 0:  # the login just told
+            await self.learn_owners()
+
+    async def learn_owners(self) -> None:
         try:
             self.context.owner_ids = owners_of(await self.context.application_info())
         except UNRESOLVED as error:
