@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from channelmem.cascade.declared import SETTINGS, Setting
 from conftest import FakeEmbedder
 from llm_server import LlmServer
 from loopback import Channel, Interaction, Json, User
@@ -15,7 +16,6 @@ from loopback.scene import Scene
 
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
-from channelmem.cascade.declared import SETTINGS, Setting
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings

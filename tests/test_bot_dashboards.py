@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from channelmem.cascade.declared import SETTINGS
+from channelmem.cascade.levels import Place
 from conftest import OwnServer, make_settings
 from dashboards import LINES, Desk, buttons, looks, make_desk
 from llm_server import LlmServer, llm_server
 from loopback.scene import Scene
 
 from bot.dashboards import texts
-from channelmem.cascade.declared import SETTINGS
-from channelmem.cascade.levels import Place
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from dashboards import LINES, Desk, looks, make_desk
 from llm_server import LlmServer, llm_server
+from loopback import Channel
 from loopback.scene import Scene
 
 from bot.dashboards import texts
@@ -106,18 +107,21 @@ async def test_a_permission_taken_away_closes_every_button_and_form(desk: Desk, 
     assert await desk.ambient() == LINES
 
 
-async def test_a_custom_id_of_another_place_is_refused(desk: Desk, scene: Scene) -> None:
-    """Mark manages both servers: even so, a click only reaches the place that it comes from."""
-    server, world = scene.server, scene.server.world
-    elsewhere = world.add_guild("Elsewhere", scene.mark)
-    away, other = world.add_channel(elsewhere, "away"), world.add_channel(scene.guild, "other")
-    await server.gateway.cut(resumable=False)  # the bot learns of the new places
-    await server.ready()
-    for guild in (scene.guild, elsewhere):
+@pytest.fixture
+def elsewhere(scene: Scene) -> list[Channel]:
+    """A channel of another server, and another channel of this one; Mark manages them all."""
+    world = scene.server.world
+    other = world.add_guild("Elsewhere", scene.mark)
+    for guild in (scene.guild, other):
         world.grant(guild, scene.mark, manage_channels=True, manage_guild=True)
+    return [world.add_channel(other, "away"), world.add_channel(scene.guild, "other")]
+
+
+async def test_a_custom_id_of_another_place_is_refused(elsewhere: list[Channel], desk: Desk, scene: Scene) -> None:
+    server = scene.server
     for path in ("channel settings", "character settings"):
         here = await desk.open(scene.mark, path)
-        for place in (away, other):
+        for place in elsewhere:
             there = await desk.open(scene.mark, path, place)
             for one in there["components"][0]["components"]:
                 refused = await server.press(here, scene.mark, one["custom_id"])

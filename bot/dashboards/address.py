@@ -14,10 +14,13 @@ from enum import StrEnum
 from typing import Final
 
 import discord
+from channelmem.cascade.levels import Level, Place
 
 from bot.messages.channels import thread_of
-from channelmem.cascade.levels import Level, Place
 from channelmem.llm.characters import Character
+
+LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
+"""Those that have a dashboard, from wide to narrow."""
 
 
 class Action(StrEnum):
@@ -35,7 +38,7 @@ class Action(StrEnum):
 
 
 _CUSTOM_ID: Final = re.compile(
-    rf"settings:(?P<action>{'|'.join(Action)}):(?P<level>{'|'.join(Level)})"
+    rf"settings:(?P<action>{'|'.join(Action)}):(?P<level>{'|'.join(LEVELS)})"
     r":(?P<guild>\d+):(?P<channel>\d+):(?P<character>[0-9a-f]*):(?P<setting>\w*)"
 )
 

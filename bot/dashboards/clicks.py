@@ -6,10 +6,14 @@ acknowledged and then opened: its current value comes from the process's own cop
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import discord
+from channelmem.cascade.declared import Setting
+from channelmem.cascade.levels import Change, Level, Place
+from channelmem.cascade.values import Auto, Value
 
 from bot.context import BotContext
 from bot.dashboards import controls, texts
@@ -17,9 +21,6 @@ from bot.dashboards.access import OPENS, RefusedError
 from bot.dashboards.address import Action, Address, Click
 from bot.dashboards.embed import picture
 from bot.dashboards.reading import Reading, read
-from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Change, Level, Place
-from channelmem.cascade.values import Auto, Value
 from channelmem.errors import RedisUnavailableError
 
 NO_PINGS = discord.AllowedMentions.none()
@@ -93,7 +94,8 @@ class Clicks:
 
     async def _close(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
-        await interaction.delete_original_response()
+        with contextlib.suppress(discord.NotFound):  # clicked twice
+            await interaction.delete_original_response()
 
     # --- changing ---
 

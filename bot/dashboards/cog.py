@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import discord
 import structlog
+from channelmem.cascade.levels import Level
 from discord import app_commands
 from discord.ext import commands, tasks
 
@@ -14,7 +15,7 @@ from bot.dashboards.address import Address, read_click
 from bot.dashboards.clicks import Clicks
 from bot.errors import report
 from bot.messages.channels import UNRESOLVED
-from channelmem.cascade.levels import Level
+from bot.messages.fit import shorten
 from channelmem.errors import ChannelmemError
 
 OWNERS_REFRESH_MIN = 5
@@ -96,7 +97,7 @@ class Dashboards(commands.Cog):
             raise RefusedError(texts.NO_CHARACTERS)
         found = [name for name in names if name.casefold() == wanted.strip().casefold()]
         if wanted and not found:
-            raise RefusedError(texts.UNKNOWN_CHARACTER.format(names=texts.shorten(", ".join(names), 1000)))
+            raise RefusedError(texts.UNKNOWN_CHARACTER.format(names=shorten(", ".join(names), 1000)))
         return found[0] if found else names[0]
 
     async def _open(self, interaction: discord.Interaction, level: Level, character: str = "") -> None:

@@ -9,16 +9,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.dashboards.address import Address
 from channelmem.cascade.declared import Setting
 from channelmem.cascade.levels import Change, Level, Overrides, Place
 from channelmem.cascade.resolve import Effective, resolve
 from channelmem.cascade.values import Value
 from channelmem.policies import Policies
-from channelmem.settings import Settings
 
-ORDER = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
-"""From wide to narrow: a dashboard needs its own level and those before it."""
+from bot.dashboards.address import LEVELS, Address
+from channelmem.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Reading:
 
 
 async def read(policies: Policies, settings: Settings, address: Address, character: str) -> Reading:
-    levels = ORDER[: ORDER.index(address.level) + 1]
+    levels = LEVELS[: LEVELS.index(address.level) + 1]  # its own and those it inherits from
     found = await asyncio.gather(*(policies.read(_place(level, address, character)) for level in levels))
     said = dict(zip(levels, found, strict=True))
     shown = [one for one in policies.declared if address.level in one.levels]

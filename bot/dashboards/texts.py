@@ -1,8 +1,6 @@
-"""What the dashboards say besides the settings themselves. In: labels and values. Out: sentences for people."""
+"""What the dashboards say besides the settings themselves. In: nothing. Out: sentences for people."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 OWNERS_ONLY = "Only the owners of this application can open the global settings."
 CHANNEL_MANAGERS_ONLY = "You need the Manage Channels permission here to open the channel settings."
@@ -27,22 +25,3 @@ NOTHING_TO_RESET = "Everything here is already on Auto."
 CONFIRM_RESET = "⚠️ Reset every setting here to Auto?"
 PICK = "Which setting do you want to change?"
 THREAD = "This thread follows the settings of its channel. Changes here apply to the whole channel."
-
-MORE = "… and {count} more"
-
-
-def clip(lines: Iterable[str], limit: int) -> str:
-    """As many lines as fit; the last one says how many did not."""
-    kept, rest = "", list(lines)
-    while rest:
-        longer = f"{kept}\n{rest[0]}" if kept else rest[0]
-        more = MORE.format(count=len(rest))
-        if len(longer) + (len(more) + 1 if len(rest) > 1 else 0) > limit:
-            return f"{kept}\n{more}" if kept else more
-        kept = longer
-        rest.pop(0)
-    return kept
-
-
-def shorten(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

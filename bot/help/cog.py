@@ -10,6 +10,8 @@ from discord import app_commands
 from discord.ext import commands
 from discord.utils import maybe_coroutine
 
+from bot.messages.fit import clip
+
 INTRODUCTION = "Mention me to ask what was said here, or use a command:"
 MESSAGE_MAX = 2000
 
@@ -27,7 +29,7 @@ class Help(commands.Cog):
             open_ = [leaf for leaf in _leaves(command) if await is_open(leaf, interaction)]
             if open_:
                 lines.append(_line(command, open_))
-        text = "\n".join(lines)[:MESSAGE_MAX]
+        text = clip(lines, MESSAGE_MAX)
         await interaction.response.send_message(text, ephemeral=True, allowed_mentions=discord.AllowedMentions.none())
 
 
