@@ -1,4 +1,4 @@
-"""Texts within Discord's limits. In: lines or a text, and a limit. Out: what fits, marked where something was left out."""
+"""Texts within Discord's limits. In: lines or a text, and a limit. Out: what fits, marked where text is missing."""
 
 from __future__ import annotations
 
