@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from channelmem.cascade.declared import SETTINGS, Setting
 from conftest import FakeEmbedder
 from llm_server import LlmServer
 from loopback import Channel, Interaction, Json, User
@@ -16,6 +15,7 @@ from loopback.scene import Scene
 
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
+from channelmem.cascade.declared import SETTINGS, Setting
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -62,9 +62,11 @@ class Desk:
     async def form(self, board: Json, person: User, label: str) -> Interaction:
         """The form of a setting that is typed."""
         await self.configure(board, person)
-        opened = await self.scene.server.choose(board, person, label)
-        await self.scene.server.until(lambda: opened.callbacks)
-        return opened
+        return await self.acknowledged(await self.scene.server.choose(board, person, label))
+
+    async def acknowledged(self, interaction: Interaction) -> Interaction:
+        await self.scene.server.until(lambda: interaction.callbacks)
+        return interaction
 
     async def configure(self, board: Json, person: User) -> None:
         await self.scene.server.click(board, person, "Configure")

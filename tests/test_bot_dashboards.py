@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from channelmem.cascade.declared import SETTINGS
-from channelmem.cascade.levels import Place
 from conftest import OwnServer, make_settings
 from dashboards import LINES, Desk, buttons, looks, make_desk
 from llm_server import LlmServer, llm_server
 from loopback.scene import Scene
 
 from bot.dashboards import texts
+from channelmem.cascade.declared import SETTINGS
+from channelmem.cascade.levels import Place
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]
@@ -99,9 +99,7 @@ async def test_bad_input_is_answered_with_what_is_allowed_and_changes_nothing(de
         ("Max Messages", BAD_NUMBERS, "from 1 to 100"),
         ("Max Age", BAD_DURATIONS, 'such as "24h"'),
     ):
-        await desk.click(board, scene.mark, "Configure")
-        opened = await server.choose(board, scene.mark, label)
-        await server.until(lambda form=opened: form.callbacks)
+        opened = await desk.form(board, scene.mark, label)
         for text in bad:
             sent = await server.submit(opened, value=text)
             said = await server.answered(sent)
@@ -269,8 +267,7 @@ async def test_without_redis_the_dashboard_says_so_and_shows_no_defaults(
         opened = await scene.server.slash(scene.general, scene.mark, "channel settings")
         assert await scene.server.answered(opened) == texts.UNREADABLE
         assert opened.messages[0]["embeds"] == []
-        typed = await scene.server.choose(board, scene.mark, "Max Messages")
-        await scene.server.until(lambda: typed.callbacks)
+        typed = await desk.acknowledged(await scene.server.choose(board, scene.mark, "Max Messages"))
         assert typed.modal["components"][0]["component"]["value"] == "2"
         own_server.thaw()
 
@@ -288,7 +285,7 @@ async def test_a_click_is_acknowledged_before_redis_is_read(
             *[await scene.server.click(board, scene.mark, label) for label in ("Configure", "Reset to Auto")],
         ]
         for one in waiting:
-            await scene.server.until(lambda found=one: found.callbacks)
+            await desk.acknowledged(one)
         assert "Back" not in buttons(board)
         own_server.thaw()
         await scene.server.until(lambda: "Back" in buttons(board))

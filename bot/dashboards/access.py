@@ -7,11 +7,11 @@ checks, when a dashboard is opened and again at every click: permissions may hav
 from __future__ import annotations
 
 import discord
-from channelmem.cascade.levels import Level
 from discord import app_commands
 from discord.ext import commands
 
 from bot.dashboards import texts
+from channelmem.cascade.levels import Level
 
 MAINTAINERS = (discord.TeamMemberRole.admin, discord.TeamMemberRole.developer)
 

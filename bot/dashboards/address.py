@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import Final
 
 import discord
-from channelmem.cascade.levels import Level, Place
 
 from bot.messages.channels import thread_of
+from channelmem.cascade.levels import Level, Place
 from channelmem.llm.characters import Character
 
 LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)

@@ -11,9 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import discord
-from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Change, Level, Place
-from channelmem.cascade.values import Auto, Value
 
 from bot.context import BotContext
 from bot.dashboards import controls, texts
@@ -21,6 +18,9 @@ from bot.dashboards.access import OPENS, RefusedError
 from bot.dashboards.address import Action, Address, Click
 from bot.dashboards.embed import picture
 from bot.dashboards.reading import Reading, read
+from channelmem.cascade.declared import Setting
+from channelmem.cascade.levels import Change, Level, Place
+from channelmem.cascade.values import Auto, Value
 from channelmem.errors import RedisUnavailableError
 
 NO_PINGS = discord.AllowedMentions.none()

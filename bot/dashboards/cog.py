@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import discord
 import structlog
-from channelmem.cascade.levels import Level
 from discord import app_commands
 from discord.ext import commands, tasks
 
@@ -16,6 +15,7 @@ from bot.dashboards.clicks import Clicks
 from bot.errors import report
 from bot.messages.channels import UNRESOLVED
 from bot.messages.fit import shorten
+from channelmem.cascade.levels import Level
 from channelmem.errors import ChannelmemError
 
 OWNERS_REFRESH_MIN = 5
