@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]
 
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 BAD_NUMBERS = ["abc", "", "0", "101", "1e9", "-3"]
 BAD_DURATIONS = ["-5m", "abc", "", "0", "0s", "10 years"]
 
@@ -232,6 +234,23 @@ async def test_a_long_name_of_a_character_still_works(
         assert f"Settings of {name}" in looks(board)
         await desk.talk()
         assert await desk.ambient() == LINES[-1:]
+
+
+async def test_the_pictures_in_the_docs_are_what_the_bot_shows(desk: Desk, scene: Scene) -> None:
+    mark, owner = scene.mark, scene.server.world.owner
+    everywhere = await desk.open(owner, "admin settings")
+    await desk.type(everywhere, owner, "Max Age", "24h")
+    channel = await desk.open(mark, "channel settings")
+    await desk.type(channel, mark, "Max Messages", "50")
+    frodo = await desk.open(mark, "character settings", character="Frodo")
+    await desk.type(frodo, mark, "Max Messages", "80")
+    names = {f"<#{scene.general.id}>": "#general", f"<@{mark.id}>": "@Mark", f"<@{owner.id}>": "@Owner"}
+    page = DOCS.read_text()
+    for board in (everywhere, channel, frodo):
+        seen = re.sub(r"<t:\d+:R>", "just now", looks(board))
+        for id_, name in names.items():
+            seen = seen.replace(id_, name)
+        assert f"```\n{seen}\n```" in page
 
 
 async def test_one_more_declared_setting_is_in_the_dashboard(stopped: Desk, scene: Scene) -> None:
