@@ -17,7 +17,9 @@ from bot.asking.own_answers import OwnAnswers
 from bot.asking.traces import Traces
 from bot.backfill.cog import Backfill
 from bot.backfill.session_gaps import SessionGaps
+from bot.dashboards.cog import Dashboards
 from bot.errors import LOGIN_MISSING, ErrorReportingTree
+from bot.help.cog import Help
 from bot.history.discord_history import DiscordHistory
 from bot.listening.cog import Listening
 from bot.ops.metrics import Metrics
@@ -95,8 +97,8 @@ class Bot(commands.AutoShardedBot):
 
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
-        redacting = Redacting(self, self.until_stored)
-        for cog in (self._listening, self._asking, *privacy, Backfill(self, self.gaps), redacting):
+        people = (self._asking, *privacy, Dashboards(self), Help(self.tree))
+        for cog in (self._listening, *people, Backfill(self, self.gaps), Redacting(self, self.until_stored)):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:

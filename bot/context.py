@@ -5,6 +5,7 @@ Features depend on this instead of the client, so the client can wire them toget
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 import discord
@@ -25,6 +26,16 @@ class BotContext(Fetcher, Protocol):
     shard_count: int
     characters: tuple[Character, ...]
     """Who may answer; the first does unless another is called by name."""
+
+    owner_ids: Collection[int] | None
+    """Who owns the application, as discord.py's `is_owner` reads it."""
+
+    @property
+    def application(self) -> discord.AppInfo | None:
+        """As it was at login."""
+
+    async def application_info(self) -> discord.AppInfo:
+        """As it is now."""
 
     def get_partial_messageable(self, id: int, /) -> discord.PartialMessageable:  # noqa: A002  (discord.py's name)
         """Any channel, known to this process or not."""

@@ -79,14 +79,19 @@ class ErrorReportingTree(app_commands.CommandTree[discord.Client]):
     """The command tree, with the one error handler for all slash commands."""
 
     async def on_error(self, interaction: discord.Interaction, error: app_commands.AppCommandError) -> None:
-        request_id = f"{interaction.id:x}"
-        if not isinstance(error, app_commands.CheckFailure):
-            log.error("command failed", request_id=request_id, exc_info=error)
-        text = command_sentence(error, request_id)
-        try:
-            if interaction.response.is_done():
-                await interaction.followup.send(text, ephemeral=True)
-            else:
-                await interaction.response.send_message(text, ephemeral=True)
-        except discord.HTTPException as refused:
-            log.warning("could not report the error", request_id=request_id, status=refused.status)
+        await report(interaction, error)
+
+
+async def report(interaction: discord.Interaction, error: Exception) -> None:
+    """Tells the person whose command or click failed."""
+    request_id = f"{interaction.id:x}"
+    if not isinstance(error, app_commands.CheckFailure):
+        log.error("command failed", request_id=request_id, exc_info=error)
+    text = command_sentence(error, request_id)
+    try:
+        if interaction.response.is_done():
+            await interaction.followup.send(text, ephemeral=True)
+        else:
+            await interaction.response.send_message(text, ephemeral=True)
+    except discord.HTTPException as refused:
+        log.warning("could not report the error", request_id=request_id, status=refused.status)

@@ -33,7 +33,7 @@ NOTICE = (
     "{kept} Edits and deletions apply right away.\n"
     "`/memory forget me` deletes what you wrote, `/memory opt-out` stops me from remembering you, and "
     "`/memory export me` shows you what I have. "
-    "Channel managers can use `/memory-channel pause` and `/memory-channel clear`."
+    "Channel managers can use `/memory-channel pause` and `/memory-channel clear`. `/help` lists all commands."
 )
 
 

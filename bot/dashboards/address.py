@@ -1,0 +1,120 @@
+"""Addresses: which dashboard a click belongs to. In: a place and an action, or a custom id. Out: the other one.
+
+Nothing about an open dashboard is kept in the process, so it still works after a restart of the bot. What a custom id
+says is never trusted: `is_at` compares it with where the click came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import discord
+
+from bot.messages.channels import thread_of
+from channelmem.cascade.levels import Level, Place
+from channelmem.llm.characters import Character
+
+LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
+"""Those that have a dashboard, from wide to narrow."""
+
+
+class Action(StrEnum):
+    HOME = "home"
+    CONFIGURE = "configure"
+    CHOOSE = "choose"
+    """A setting, from the select."""
+    SWITCH = "switch"
+    """On, off or auto, from the select of one setting."""
+    SAVE = "save"
+    """The form of one setting."""
+    RESET = "reset"
+    CONFIRM = "confirm"
+    CLOSE = "close"
+
+
+_CUSTOM_ID: Final = re.compile(
+    rf"settings:(?P<action>{'|'.join(Action)}):(?P<level>{'|'.join(LEVELS)})"
+    r":(?P<guild>\d+):(?P<channel>\d+):(?P<character>[0-9a-f]*):(?P<setting>\w*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    level: Level
+    guild_id: int = 0
+    channel_id: int = 0
+    """Where it was opened; in a thread, the channel it belongs to."""
+    character: str = ""
+    """A digest of its name: a custom id holds 100 characters, and names may be longer."""
+
+    @classmethod
+    def here(cls, interaction: discord.Interaction, level: Level, character: str = "") -> Address:
+        if level is Level.GLOBAL:
+            return cls(level)
+        return cls(level, interaction.guild_id or 0, channel_of(interaction), digest(character) if character else "")
+
+    def is_at(self, interaction: discord.Interaction) -> bool:
+        """Whether the click came from the place that it is about."""
+        if self.level is Level.GLOBAL:
+            return True
+        return (self.guild_id, self.channel_id) == (interaction.guild_id, channel_of(interaction))
+
+    def custom_id(self, action: Action, setting: str = "") -> str:
+        return f"settings:{action}:{self.level}:{self.guild_id}:{self.channel_id}:{self.character}:{setting}"
+
+    def name_among(self, characters: Sequence[Character]) -> str | None:
+        """The character's name; None if it is no longer configured."""
+        return next((one.name for one in characters if digest(one.name) == self.character), None)
+
+    def place(self, character: str) -> Place:
+        """Where the settings are stored."""
+        if self.level is Level.CHARACTER:
+            return Place.of_character(self.guild_id, character)
+        return Place.channel(self.guild_id, self.channel_id) if self.level is Level.CHANNEL else Place.everywhere()
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A button pressed, an option chosen or a form sent."""
+
+    address: Address
+    action: Action
+    setting: str
+    given: str
+    """What was chosen or typed; empty for a button."""
+
+
+def read_click(interaction: discord.Interaction) -> Click | None:
+    """None if it is not about a dashboard."""
+    data = dict(interaction.data or {})
+    found = _CUSTOM_ID.fullmatch(str(data.get("custom_id", "")))
+    if found is None:
+        return None
+    address = Address(Level(found["level"]), int(found["guild"]), int(found["channel"]), found["character"])
+    return Click(address, Action(found["action"]), found["setting"], _given(data))
+
+
+def _given(data: dict[str, object]) -> str:
+    """The first value, wherever Discord puts it: selects and forms nest it differently."""
+    values = data.get("values")
+    if isinstance(values, list) and values:
+        return str(values[0])
+    if "value" in data:
+        return str(data["value"])
+    within = data.get("components") or [data.get("component")]
+    inner = [one for one in within if isinstance(one, dict)] if isinstance(within, list) else []
+    return next((text for one in inner if (text := _given(one))), "")
+
+
+def channel_of(interaction: discord.Interaction) -> int:
+    """Threads have no settings of their own."""
+    return thread_of(interaction.channel) or interaction.channel_id or 0
+
+
+def digest(name: str) -> str:
+    return hashlib.sha256(name.casefold().encode()).hexdigest()[:12]
