@@ -1,7 +1,7 @@
 """A Discord of our own for the tests: REST v10 and the gateway on loopback sockets, for an unmodified discord.py."""
 
 from .interactions import Interaction
-from .payloads import DM, PUBLIC_THREAD, TEXT, VOICE, Channel, Guild, Json, User
+from .payloads import DM, PUBLIC_THREAD, TEXT, VOICE, Channel, Guild, Json, Upload, User
 from .server import Loopback, point_at
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Interaction",
     "Json",
     "Loopback",
+    "Upload",
     "User",
     "point_at",
 ]

@@ -1,4 +1,4 @@
-"""The loopback's slash commands: how a bot answers an interaction, from "is thinking" to follow-ups."""
+"""The loopback's interactions: how a bot answers commands, clicks and forms, from "is thinking" to follow-ups."""
 
 from __future__ import annotations
 
@@ -8,26 +8,37 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from . import payloads
-from .payloads import Channel, Json
+from . import components, payloads
+from .payloads import Channel, Json, Upload, User
 from .wire import Handler, empty, error, files_of, json_of, public, reply
 from .world import World
 
-EPHEMERAL = 64
-LOADING = 128
+EPHEMERAL, LOADING = 64, 128
+COMMAND, COMPONENT, COMPLETION, FORM = 2, 3, 4, 5
+"""What people do."""
+MESSAGE, THINKING, LATER, UPDATE, CHOICES, MODAL = 4, 5, 6, 7, 8, 9
+"""How a bot acknowledges it."""
 
 
 @dataclass(slots=True)
 class Interaction:
-    """A slash command on its way, and everything that the bot answered to it."""
+    """What somebody did, and everything that the bot answered to it."""
 
     id: int
     token: str
     channel: Channel
+    person: User
+    kind: int = COMMAND
+    source: Json | None = None
+    """The message that the component or the form belongs to."""
     callbacks: list[Json] = field(default_factory=list)
     messages: list[Json] = field(default_factory=list)
+    """New messages only; an update changes the source."""
     original: Json | None = None
     files: dict[str, bytes] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+    acknowledged_s: float | None = None
+    """How long the bot took for its callback; Discord gives it 3 s."""
 
     @property
     def ephemeral(self) -> bool:
@@ -38,27 +49,49 @@ class Interaction:
     def text(self) -> str:
         return "\n".join(message["content"] for message in self.messages)
 
+    @property
+    def modal(self) -> Json:
+        """The form that the bot opened."""
+        assert self.callbacks[0]["type"] == MODAL
+        shown: Json = self.callbacks[0]["data"]
+        return shown
+
+    @property
+    def allowed(self) -> set[int]:
+        """Which callbacks Discord takes for this."""
+        if self.kind == COMPLETION:
+            return {CHOICES}
+        updates = {LATER, UPDATE} if self.source else set()
+        return {MESSAGE, THINKING} | updates | (set() if self.kind == FORM else {MODAL})
+
 
 class Interactions:
     """Handlers for the callback and for the webhook that follows it; `open` holds them by token."""
 
-    def __init__(self, world: World, dispatch: Callable[[str, Json], Awaitable[None]]) -> None:
-        self._world, self._dispatch = world, dispatch
+    def __init__(
+        self,
+        world: World,
+        dispatch: Callable[[str, Json], Awaitable[None]],
+        upload: Callable[[Upload], Json],
+    ) -> None:
+        self._world, self._dispatch, self._upload = world, dispatch, upload
         self.open: dict[str, Interaction] = {}
 
     def table(self) -> list[tuple[str, str, Handler]]:
+        one = "/webhooks/{application}/{token}/messages/{message}"  # @original included
         return [
             ("POST", "/interactions/{interaction}/{token}/callback", self.callback),
             ("POST", "/webhooks/{application}/{token}", self.followup),
-            ("GET", "/webhooks/{application}/{token}/messages/@original", self.get_original),
-            ("PATCH", "/webhooks/{application}/{token}/messages/@original", self.edit_original),
-            ("PATCH", "/webhooks/{application}/{token}/messages/{message}", self.edit_followup),
-            ("DELETE", "/webhooks/{application}/{token}/messages/@original", self.delete_original),
+            ("GET", one, self.get_message),
+            ("PATCH", one, self.edit_message),
+            ("DELETE", one, self.delete_message),
         ]
 
     def _interaction(self, request: web.Request) -> Interaction | web.Response:
         found = self.open.get(request.match_info["token"])
         return found or error(404, 10_062, "Unknown interaction")
+
+    # --- the callback ---
 
     async def callback(self, request: web.Request) -> web.Response:
         found = self._interaction(request)
@@ -67,17 +100,26 @@ class Interactions:
         if found.callbacks:
             return error(400, 40_060, "Interaction has already been acknowledged.")
         body = json_of(request)
-        found.callbacks.append(body)
-        found.files.update(files_of(request))
         data = body.get("data") or {}
-        if body["type"] == 5:  # "is thinking": a message that is still loading
-            data = {"flags": data.get("flags", 0) | LOADING}
-        found.original = message = await self._respond(found, data)
-        about = {"id": str(found.id), "type": 2, "response_message_id": message["id"]}
-        shown = {"resource": {"type": 4, "message": public(message)}} if body["type"] == 4 else {}
-        return reply({"interaction": about} | shown)
+        if body["type"] not in found.allowed or components.problem(data):
+            return error(400, 50_035, "Invalid Form Body")
+        found.acknowledged_s = time.monotonic() - found.began
+        found.callbacks.append(body)
+        found.original = await self._take(found, body["type"], data, files_of(request))
+        return reply(_acknowledgement(found, body["type"]))
 
-    async def _respond(self, found: Interaction, data: Json) -> Json:
+    async def _take(self, found: Interaction, kind: int, data: Json, files: dict[str, bytes]) -> Json | None:
+        """The message that `@original` means from now on."""
+        found.files.update(files)
+        if kind == THINKING:  # a message that is still loading
+            data = {"flags": data.get("flags", 0) | LOADING}
+        if kind in {MESSAGE, THINKING}:
+            return await self._respond(found, data, files)
+        if kind == UPDATE and found.source is not None:
+            await self._revise(found.source, data, files)
+        return found.source if kind in {LATER, UPDATE} else None
+
+    async def _respond(self, found: Interaction, data: Json, files: dict[str, bytes]) -> Json:
         hidden = bool(data.get("flags", 0) & EPHEMERAL)
         extra: Json = {
             "flags": data.get("flags", 0) & (EPHEMERAL | LOADING),
@@ -85,6 +127,8 @@ class Interactions:
             "webhook_id": str(self._world.bot.id),
             "application_id": str(self._world.bot.id),
             "embeds": data.get("embeds") or [],
+            "components": components.numbered(data.get("components") or []),
+            "attachments": self._attached(files),
         }
         made = self._world.post(found.channel, self._world.bot, data.get("content") or "", extra=extra)
         made["_allowed_mentions"] = data.get("allowed_mentions")
@@ -95,33 +139,13 @@ class Interactions:
         found.messages.append(made)
         return made
 
-    async def followup(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        found.files.update(files_of(request))
-        if found.original and found.original["flags"] & LOADING:
-            return reply(public(await self._finish(found.original, json_of(request))))  # it takes the deferral's place
-        return reply(public(await self._respond(found, json_of(request))))
+    def _attached(self, files: dict[str, bytes]) -> list[Json]:
+        return [self._upload(Upload(name, content)) for name, content in files.items()]
 
-    async def get_original(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        return reply(public(found.original)) if found.original else error(404, 10_008, "Unknown Message")
-
-    async def edit_original(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if isinstance(found, web.Response):
-            return found
-        found.files.update(files_of(request))
-        if found.original is None:
-            return error(404, 10_008, "Unknown Message")
-        return reply(public(await self._finish(found.original, json_of(request))))
-
-    async def _finish(self, message: Json, body: Json) -> Json:
+    async def _revise(self, message: Json, body: Json, files: dict[str, bytes]) -> Json:
         """An edit of an interaction's answer; the first one after "is thinking" is no edit in people's eyes."""
-        message["content"] = body.get("content") or message["content"]
+        components.apply(message, body)
+        message["attachments"] += self._attached(files)
         message["_allowed_mentions"] = body.get("allowed_mentions")
         if message["flags"] & LOADING:
             message["flags"] &= ~LOADING
@@ -131,15 +155,55 @@ class Interactions:
             await self._dispatch("MESSAGE_UPDATE", message)
         return message
 
-    async def edit_followup(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
+    # --- afterwards ---
+
+    async def followup(self, request: web.Request) -> web.Response:
+        found, body, files = self._interaction(request), json_of(request), files_of(request)
         if isinstance(found, web.Response):
             return found
-        for message in found.messages:
-            if message["id"] == request.match_info["message"]:
-                message["content"] = json_of(request).get("content") or message["content"]
-                return reply(public(message))
-        return error(404, 10_008, "Unknown Message")
+        if components.problem(body):
+            return error(400, 50_035, "Invalid Form Body")
+        found.files.update(files)
+        if found.original and found.original["flags"] & LOADING:
+            return reply(public(await self._revise(found.original, body, files)))  # it takes the deferral's place
+        return reply(public(await self._respond(found, body, files)))
 
-    async def delete_original(self, request: web.Request) -> web.Response:
+    def _message(self, request: web.Request) -> tuple[Interaction, Json] | web.Response:
+        found, id_ = self._interaction(request), request.match_info["message"]
+        if isinstance(found, web.Response):
+            return found
+        original = [found.original] if found.original else []
+        wanted = original if id_ == "@original" else [m for m in (*original, *found.messages) if m["id"] == id_]
+        there = [message for message in wanted if not message.get("_deleted")]
+        return (found, there[0]) if there else error(404, 10_008, "Unknown Message")
+
+    async def get_message(self, request: web.Request) -> web.Response:
+        found = self._message(request)
+        return found if isinstance(found, web.Response) else reply(public(found[1]))
+
+    async def edit_message(self, request: web.Request) -> web.Response:
+        found, body, files = self._message(request), json_of(request), files_of(request)
+        if isinstance(found, web.Response):
+            return found
+        if components.problem(body):
+            return error(400, 50_035, "Invalid Form Body")
+        found[0].files.update(files)
+        return reply(public(await self._revise(found[1], body, files)))
+
+    async def delete_message(self, request: web.Request) -> web.Response:
+        found = self._message(request)
+        if isinstance(found, web.Response):
+            return found
+        interaction, message = found
+        message["_deleted"] = True
+        self._world.messages[interaction.channel.id].pop(int(message["id"]), None)
         return empty()
+
+
+def _acknowledgement(found: Interaction, kind: int) -> Json:
+    about: Json = {"id": str(found.id), "type": found.kind}
+    if found.original is None:
+        return {"interaction": about}
+    about["response_message_id"] = found.original["id"]
+    shown = {"resource": {"type": kind, "message": public(found.original)}} if kind in {MESSAGE, UPDATE} else {}
+    return {"interaction": about} | shown

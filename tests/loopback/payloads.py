@@ -14,6 +14,7 @@ Json = dict[str, Any]
 
 EPOCH_MS = 1_420_070_400_000
 TEXT, DM, VOICE, PUBLIC_THREAD = 0, 1, 2, 11
+ATTACHMENT = "attachments"
 
 
 @dataclass(slots=True)
@@ -79,6 +80,24 @@ class Guild:
     channels: dict[int, Channel] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
     system_channel_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that somebody attaches."""
+
+    name: str
+    content: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+@dataclass(slots=True)
+class Team:
+    """Owns the application together; each member with a role ("admin", "developer", "read_only")."""
+
+    id: int
+    owner_id: int
+    members: list[tuple[User, str]]
 
 
 def timestamp(id_: int) -> str:
@@ -269,7 +288,7 @@ def reference(to: Json, guild_id: int | None, *, forward: bool = False) -> Json:
     return body | ({"guild_id": str(guild_id)} if guild_id else {})
 
 
-def application(bot: User, owner: User) -> Json:
+def application(bot: User, owner: User, owners: Team | None = None) -> Json:
     return {
         "id": str(bot.id),
         "name": bot.username,
@@ -289,9 +308,17 @@ def application(bot: User, owner: User) -> Json:
         "approximate_user_install_count": 0,
         "approximate_user_authorization_count": 0,
         "explicit_content_filter": 0,
-        "team": None,
+        "team": team(owners) if owners else None,
         "eligible_oauth2_scopes": [],
     }
+
+
+def team(value: Team) -> Json:
+    members = [
+        {"user": user(one), "team_id": str(value.id), "membership_state": 2, "role": role_, "permissions": ["*"]}
+        for one, role_ in value.members
+    ]
+    return {"id": str(value.id), "icon": None, "name": "Team", "owner_user_id": str(value.owner_id), "members": members}
 
 
 def command(body: Json, id_: int, application_id: int) -> Json:
@@ -328,3 +355,22 @@ def options(values: Json, specs: Sequence[Json]) -> list[Json]:
     """A slash command's options as the client sends them, typed by the registered command."""
     kinds = {spec["name"]: spec["type"] for spec in specs}
     return [{"name": name, "type": kinds[name], "value": value} for name, value in values.items()]
+
+
+def interaction(id_: int, token: str, kind: int, data: Json, place: Channel, application_id: int) -> Json:
+    """Without the one who did it."""
+    return {
+        "id": str(id_),
+        "application_id": str(application_id),
+        "type": kind,
+        "token": token,
+        "version": 1,
+        "data": data,
+        "channel_id": str(place.id),
+        "channel": channel(place),
+        "locale": "en-US",
+        "entitlements": [],
+        "authorizing_integration_owners": {},
+        "context": 0 if place.guild_id else 1,
+        "attachment_size_limit": 10_000_000,
+    }

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from . import openapi, payloads
 from .interactions import Interactions
-from .payloads import Channel, Json
+from .payloads import Channel, Json, Upload
 from .wire import BODY, FILES, Handler, body_of, empty, error, json_of, public, rate_limit_body, reply
 
 if TYPE_CHECKING:
@@ -55,13 +55,15 @@ class Rest:
         self.faults: list[Fault] = []
         self.calls: list[Call] = []
         self.violations: list[str] = []
-        self.interactions = Interactions(self.world, self.dispatch)
+        self.interactions = Interactions(self.world, self.dispatch, self.upload)
         self.gates: dict[str, asyncio.Event] = {}
         """By path: matching requests wait for the event."""
         self.waiting: list[str] = []
         """Paths of the requests that wait at a gate."""
         self.on_the_way: dict[str, Callable[[], Awaitable[None]]] = {}
         """By path: what happens once, after the next answer was made and before it arrives."""
+        self.uploads: dict[str, Upload] = {}
+        """By path: the files that people and the bot attached."""
         self.token = "loopback-token"
         self._slots: dict[int, tuple[int, float]] = {}
 
@@ -89,6 +91,7 @@ class Rest:
         for method, path, handler in (*table, *self.interactions.table()):
             app.router.add_route(method, base + path, handler)
         app.router.add_get("/gw/", self.loopback.gateway.handle)
+        app.router.add_get("/attachments/{id}/{name}", self.download)
         app.router.add_route("*", "/{rest:.*}", self.unknown)
         return app
 
@@ -96,7 +99,7 @@ class Rest:
 
     @web.middleware
     async def _record(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path.startswith("/gw"):
+        if not request.path.startswith("/api"):
             return await handler(request)
         path = request.path.removeprefix("/api/v10")
         body, files = await body_of(request)
@@ -152,6 +155,24 @@ class Rest:
         self.violations.append(f"{request.method} {request.path} is not served by the loopback")
         return error(404, 0, "404: Not Found")
 
+    # --- files ---
+
+    def upload(self, file: Upload) -> Json:
+        """The attachment that a file becomes; the bot can download it."""
+        id_ = self.world.snowflake()
+        path = f"/attachments/{id_}/{file.name}"
+        self.uploads[path] = file
+        url = f"http://127.0.0.1:{self.loopback.port}{path}"
+        return payloads.attachment(id_, file.name, file.content_type) | {
+            "size": len(file.content),
+            "url": url,
+            "proxy_url": url,
+        }
+
+    async def download(self, request: web.Request) -> web.Response:
+        file = self.uploads.get(request.path)
+        return web.Response(body=file.content) if file else web.Response(status=404)
+
     # --- who am I, where to ---
 
     async def gateway(self, request: web.Request) -> web.Response:
@@ -164,7 +185,7 @@ class Rest:
         return reply(payloads.me(self.world.bot))
 
     async def application(self, request: web.Request) -> web.Response:
-        return reply(payloads.application(self.world.bot, self.world.owner))
+        return reply(payloads.application(self.world.bot, self.world.owner, self.world.team))
 
     async def open_dm(self, request: web.Request) -> web.Response:
         person = self.world.users[int(json_of(request)["recipient_id"])]

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from . import payloads
 from .gateway import Gateway
-from .interactions import Interaction
+from .hands import Hands
 from .payloads import Channel, Guild, Json, User
 from .rest import Call, Fault, Rest
 from .wire import rate_limit_body
@@ -26,8 +26,8 @@ PATIENCE_S = 60.0
 """A bound for tests that hang; nothing is expected to take this long."""
 
 
-class Loopback:
-    """`async with Loopback() as discord_`: people speak with `say`, `slash`, `react`; answers are awaited."""
+class Loopback(Hands):
+    """`async with Loopback() as discord_`: people speak with `say`, `slash`, `click`; answers are awaited."""
 
     def __init__(self, *, shards: int = 1) -> None:
         self.shards = shards
@@ -186,59 +186,6 @@ class Loopback:
         body = payloads.guild(guild, self.world.bot.id)
         del body["unavailable"]  # this is what tells a join from a guild that comes back
         await self.gateway.dispatch("GUILD_CREATE", body, guild.id)
-
-    # --- slash commands ---
-
-    async def slash(self, channel: Channel, person: User, path: str, **values: object) -> Interaction:
-        """`slash(general, mark, "memory forget me")`; returns at once, see `answered`."""
-        command, data = self._command(path.split(), values)
-        found = Interaction(self.world.snowflake(), f"token-{self.world.snowflake()}", channel)
-        self.rest.interactions.open[found.token] = found
-        body: Json = {
-            "id": str(found.id),
-            "application_id": str(self.world.bot.id),
-            "type": 2,
-            "token": found.token,
-            "version": 1,
-            "data": {"id": command["id"], "name": command["name"], "type": 1, "options": data},
-            "channel_id": str(channel.id),
-            "channel": payloads.channel(channel),
-            "locale": "en-US",
-            "entitlements": [],
-            "authorizing_integration_owners": {},
-            "context": 0 if channel.guild_id else 1,
-            "attachment_size_limit": 10_000_000,
-            "app_permissions": str(self.world.permissions(channel, self.world.bot.id).value),
-        }
-        if channel.guild_id:
-            held = self.world.permissions(channel, person.id).value
-            body |= {
-                "guild_id": str(channel.guild_id),
-                "guild_locale": "en-US",
-                "guild": {"id": str(channel.guild_id), "locale": "en-US", "features": []},
-                "member": self._member(channel, person) | {"permissions": str(held)},
-            }
-        else:
-            body["user"] = payloads.user(person)
-        await self.gateway.dispatch("INTERACTION_CREATE", body, channel.guild_id)
-        return found
-
-    def _command(self, words: list[str], values: dict[str, object]) -> tuple[Json, list[Json]]:
-        """The registered command and its nested options; unknown names fail here as they would in a client."""
-        level: list[Json] = self.world.commands
-        chain: list[Json] = []
-        for word in words:
-            chain.append(next(spec for spec in level if spec["name"] == word))
-            level = chain[-1].get("options", [])
-        data = payloads.options(values, level)
-        for spec in reversed(chain[1:]):
-            data = [{"name": spec["name"], "type": spec["type"], "options": data}]
-        return chain[0], data
-
-    async def answered(self, interaction: Interaction, *, messages: int = 1) -> str:
-        """The text of everything that the bot answered."""
-        await self.until(lambda: len(interaction.messages) >= messages and interaction.messages[-1]["content"])
-        return interaction.text
 
     # --- what the bot did ---
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import discord
 
 from . import payloads
-from .payloads import Channel, Guild, Json, Member, Overwrite, Role, User
+from .payloads import Channel, Guild, Json, Member, Overwrite, Role, Team, User
 
 MENTION = re.compile(r"<@!?(\d+)>")
 EVERYONE = (
@@ -35,6 +35,8 @@ class World:
     channels: dict[int, Channel] = field(default_factory=dict)
     messages: dict[int, dict[int, Json]] = field(default_factory=lambda: defaultdict(dict))
     commands: list[Json] = field(default_factory=list)
+    team: Team | None = None
+    """Owns the application; without one its owner does."""
     _last_ms: int = 0
     _serial: int = 0
 
@@ -102,6 +104,23 @@ class World:
 
     def deny(self, channel: Channel, person: User, **permissions: bool) -> None:
         channel.overwrites.append(Overwrite(person.id, 1, deny=discord.Permissions(**permissions).value))
+
+    def grant(self, guild: Guild, person: User, **permissions: bool) -> Role:
+        """A role of its own for one member, in every channel."""
+        role = Role(self.snowflake(), "granted", discord.Permissions(**permissions).value)
+        guild.roles.append(role)
+        guild.members[person.id].roles.append(role.id)
+        return role
+
+    def revoke(self, guild: Guild, person: User, role: Role) -> None:
+        guild.roles.remove(role)
+        guild.members[person.id].roles.remove(role.id)
+
+    def found_team(self, *members: User, role: str = "developer") -> Team:
+        """From now on a team owns the application: its owner, and these people."""
+        admin = (self.owner, "admin")
+        self.team = Team(self.snowflake(), self.owner.id, [admin, *((member, role) for member in members)])
+        return self.team
 
     def permissions(self, channel: Channel, user_id: int) -> discord.Permissions:
         """Discord's own order: everyone, roles, then overwrites from wide to narrow."""
