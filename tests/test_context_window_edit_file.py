@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelmem.context_window import edit_file
-from channelmem.context_window.edit_file import EditError, Sheet, decode, prior, write
+from channelmem.context_window.edit_file import EditError, Sheet, decode, write
 from channelmem.types import Message
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -153,6 +153,12 @@ def test_a_long_history_is_cut_to_the_newest_and_says_so(monkeypatch: pytest.Mon
     assert sheet().read(written()) == (12, 13)
 
 
+def test_a_long_message_is_cut_and_still_recognised() -> None:
+    story = [message(11, "a very long tale " * 200)]
+    assert len(lines(written(story))[0]) < 600
+    assert sheet(story).read(written(story)) == (11,)
+
+
 def test_a_sheet_keeps_nobodys_words() -> None:
     assert "journey" not in repr(sheet())
 
@@ -165,11 +171,6 @@ def test_a_file_that_is_not_utf_8_is_refused(data: bytes) -> None:
 
 def test_a_byte_order_mark_is_dropped() -> None:
     assert decode(b"\xef\xbb\xbfhello") == "hello"
-
-
-def test_the_marker_counts_the_messages_and_shows_how_they_begin() -> None:
-    assert prior(STORY) == '[PRIOR_CONTEXT_PROVIDED] 3 messages, "Let\'s continue our journey into the old…"'
-    assert prior(STORY[2:]) == '[PRIOR_CONTEXT_PROVIDED] 1 message, "I see smoke in the distance"'
 
 
 names = st.sampled_from(["Mark", "Ann", "# Eve", "---", "[x]"])

@@ -12,11 +12,13 @@ from datetime import datetime, tzinfo
 from hashlib import blake2b
 from typing import Final
 
-from channelmem.telling.quote import counted, cut, flatten, named, plain_name
+from channelmem.telling.quote import cut, flatten, named, plain_name
 from channelmem.types import Message
 
 MOST: Final = 2_000
 """Messages in one file; a model is given far fewer."""
+WORDS: Final = 500
+"""Characters of one message: enough to recognise it, and the file stays small."""
 COMMENT: Final = "#"
 RULE: Final = "---"
 CHANGED: Final = (
@@ -27,7 +29,6 @@ MOVED: Final = (
     "Line {number} is there twice or in the wrong place. You can delete lines, but not copy or move them. "
     "Nothing was changed."
 )
-PREVIEW_CHARS: Final = 40
 
 _HEADER: Final = """\
 # What {character} knows of this channel
@@ -92,12 +93,6 @@ def decode(data: bytes) -> str:
         raise EditError("That file is not UTF-8 text. Save it as UTF-8 and send it again.") from error
 
 
-def prior(messages: Sequence[Message]) -> str:
-    """The marker: how many messages were kept, and how they begin."""
-    preview = cut(flatten(named(messages[0].content, _people(messages))), PREVIEW_CHARS) if messages else ""
-    return f'[PRIOR_CONTEXT_PROVIDED] {counted(len(messages), "message")}, "{preview}"'
-
-
 def _chosen(messages: Iterable[Message], at: float) -> list[Message]:
     return sorted((one for one in messages if one.ts <= at), key=lambda one: (one.ts, one.id))[-MOST:]
 
@@ -109,7 +104,7 @@ def _lines(messages: Sequence[Message], tz: tzinfo) -> list[str]:
 
 def _line(message: Message, tz: tzinfo, people: Mapping[int, str]) -> str:
     time = datetime.fromtimestamp(message.ts, tz).strftime("%Y-%m-%d %H:%M:%S")
-    return f"[{time}] {plain_name(message.author)}: {flatten(named(message.content, people))}"
+    return f"[{time}] {plain_name(message.author)}: {cut(flatten(named(message.content, people)), WORDS)}"
 
 
 def _people(messages: Iterable[Message]) -> dict[int, str]:
