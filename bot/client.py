@@ -17,6 +17,7 @@ from bot.asking.own_answers import OwnAnswers
 from bot.asking.traces import Traces
 from bot.backfill.cog import Backfill
 from bot.backfill.session_gaps import SessionGaps
+from bot.contexts.cog import Contexts
 from bot.errors import LOGIN_MISSING, ErrorReportingTree
 from bot.history.discord_history import DiscordHistory
 from bot.listening.cog import Listening
@@ -93,8 +94,8 @@ class Bot(commands.AutoShardedBot):
 
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
-        redacting = Redacting(self, self.until_stored)
-        for cog in (self._listening, self._asking, *privacy, Backfill(self, self.gaps), redacting):
+        contexts, redacting = Contexts(self, self.until_stored), Redacting(self, self.until_stored)
+        for cog in (self._listening, self._asking, contexts, *privacy, Backfill(self, self.gaps), redacting):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:

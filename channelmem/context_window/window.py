@@ -82,7 +82,7 @@ class ContextWindow:
     """Its methods may raise RedisUnavailableError; what people got wrong is a reply like any other."""
 
     def __init__(self, memory: Memory) -> None:
-        self._memory, self._policies = memory, memory.policies
+        self._memory = memory
         self._sheets: LRUCache[tuple[int, int, int], Sheet] = LRUCache(SHEETS)
         """The files that are out for editing, by guild, channel and person."""
 
@@ -92,7 +92,7 @@ class ContextWindow:
         await self._own(command)  # if Redis is down, the values known here may be old
         now, default = self._effective(command), self._default(command)
         source = f"It is {now.why}." if now.why else _SOURCES[now.source].format(character=command.character)
-        begun = self._policies.boundary(command.guild_id, command.channel_id)
+        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
         since = f"The last fresh start here was {human_age(command.at - begun.at)}." if begun else ""
         window = f"Context window: {_shown(now.value)} (default: {_shown(default.value)})."
         return "\n".join(filter(None, [f"{window} {source}", since, EXAMPLES]))
@@ -104,7 +104,7 @@ class ContextWindow:
             return str(refused)
 
     async def reset(self, command: Command) -> str:
-        await self._policies.set(command.place, MAX_AGE, AUTO, by=command.by)
+        await self._memory.policies.set(command.place, MAX_AGE, AUTO, by=command.by)
         return f"Context window reset to default ({_shown(self._default(command).value)})."
 
     async def _change(self, step: Step, text: str, command: Command) -> str:
@@ -118,12 +118,12 @@ class ContextWindow:
         else:
             wanted = stepped(step, float(now), amount_s(text))
         seconds, warning = limited(wanted)
-        await self._policies.set(command.place, MAX_AGE, seconds, by=command.by)
+        await self._memory.policies.set(command.place, MAX_AGE, seconds, by=command.by)
         return " ".join(filter(None, [f"Context window set to {in_hours(seconds)}.", warning, self._cap(command)]))
 
     async def _own(self, command: Command) -> Value:
         """The character's window as it is stored, whatever a channel makes of it; the inherited one if it has none."""
-        own = (await self._policies.read(command.place)).values.get(MAX_AGE)
+        own = (await self._memory.policies.read(command.place)).values.get(MAX_AGE)
         return self._default(command).value if own is None else own
 
     def _cap(self, command: Command) -> str:
@@ -132,14 +132,16 @@ class ContextWindow:
 
     def _effective(self, command: Command) -> Effective:
         where = (command.guild_id, command.channel_id, command.character, command.thread_of)
-        return self._policies.effective(*where)[MAX_AGE]
+        return self._memory.policies.effective(*where)[MAX_AGE]
 
     def _default(self, command: Command) -> Effective:
         """What holds without the character's override."""
-        return self._policies.effective(command.guild_id, command.channel_id, thread_of=command.thread_of)[MAX_AGE]
+        return self._memory.policies.effective(command.guild_id, command.channel_id, thread_of=command.thread_of)[
+            MAX_AGE
+        ]
 
     def _policy(self, command: Command) -> Policy:
-        return self._policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)
+        return self._memory.policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)
 
     # --- /new and /context edit ---
 
@@ -191,11 +193,11 @@ class ContextWindow:
 
     def _start(self, sheet: Sheet, command: Command) -> float:
         """Somebody may have begun anew while the file was edited: what that left out stays out."""
-        begun = self._policies.boundary(command.guild_id, command.channel_id)
+        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
         return max(sheet.at, begun.at) if begun else sheet.at
 
     async def _begin(self, command: Command, boundary: Boundary) -> None:
-        await self._policies.begin(command.guild_id, command.channel_id, boundary, by=command.by)
+        await self._memory.policies.begin(command.guild_id, command.channel_id, boundary, by=command.by)
 
 
 def _editor(command: Command) -> tuple[int, int, int]:
