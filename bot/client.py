@@ -17,6 +17,7 @@ from bot.asking.own_answers import OwnAnswers
 from bot.asking.traces import Traces
 from bot.backfill.cog import Backfill
 from bot.backfill.session_gaps import SessionGaps
+from bot.contexts.cog import Contexts
 from bot.dashboards.cog import Dashboards
 from bot.errors import LOGIN_MISSING, ErrorReportingTree
 from bot.help.cog import Help
@@ -97,7 +98,7 @@ class Bot(commands.AutoShardedBot):
 
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
-        people = (self._asking, *privacy, Dashboards(self), Help(self.tree))
+        people = (self._asking, *privacy, Contexts(self, self.until_stored), Dashboards(self), Help(self.tree))
         for cog in (self._listening, *people, Backfill(self, self.gaps), Redacting(self, self.until_stored)):
             await self.add_cog(cog)
         await self.tree.sync()

@@ -59,10 +59,11 @@ def _seconds(text: str) -> float | None:
     words = [_NUMBER_WORDS.get(word, word) for word in plain.split()]
     if words and words[0].isalpha() and len(words) == 1:
         words.insert(0, "1")
-    # A bare number such as "30" has no unit and could mean anything, so reject it.
+    plain = " ".join(words)
+    # A bare number such as "30" or "one" has no unit and could mean anything, so reject it.
     if not any(char.isalpha() or char == ":" for char in plain):
         return None
-    found = pytimeparse2.parse(" ".join(words))
+    found = pytimeparse2.parse(plain)
     return None if found is None else float(found)
 
 

@@ -111,8 +111,7 @@ class Memory:
         policies = list(map(self.policies.of_message, messages))
         await self.policies.learn_threads(messages)
         normal = list(map(normalise, messages, policies))
-        kept = list(filter(None, normal))
-        linked = await self._linkers.link(kept)
+        linked = await self._linkers.link(list(filter(None, normal)))
         stored = iter(
             await self._store.add(linked, [policy for one, policy in zip(normal, policies, strict=True) if one])
         )
@@ -298,6 +297,10 @@ class Memory:
         """Forgets what was said in a channel up to now, or up to `at` by the clock that dates its messages."""
         drop = partial(self._local.drop_channel, guild_id, channel_id)
         return await removed(drop, self._store.clear(guild_id, channel_id, self.policy(guild_id, channel_id), at=at))
+
+    async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
+        """The newest messages of a channel, oldest first; may raise RedisUnavailableError."""
+        return await self._context.recent(guild_id, channel_id, limit, self.policy(guild_id, channel_id))
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))

@@ -23,10 +23,10 @@ STAGES: dict[str, set[str]] = {
     "telling": {"recalling", "embedding"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
-FRONT = GROUND | {"memory", "policies", "llm", "tools", "cli"}
+FRONT = GROUND | {"memory", "policies", "llm", "tools", "context_window", "cli"}
 SAFE_DISPLAY = "channelmem.telling.quote"
 # What the rooms above memory may build on; the chat platform is not part of it.
-ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}}
+ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}, "context_window": {"memory", "times", "telling"}}
 # Commands that show one stage on its own.
 WINDOWS = {
     "cli/redis.py": {"server"},

@@ -35,7 +35,7 @@ def test_a_written_span_becomes_seconds(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", "30", "soon", "-5m", "0s", "turtles", "99999999 weeks", "h" * 5_000, "1 2 3"]
+    "text", ["", "  ", "30", "one", "a", "soon", "-5m", "0s", "turtles", "99999999 weeks", "h" * 5_000, "1 2 3"]
 )
 def test_what_is_no_span_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as"):

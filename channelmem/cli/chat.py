@@ -20,9 +20,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from channelmem.cli.chat_context import ChatContext, is_edit
+from channelmem.cli.chat_editor import EditorError, edited
 from channelmem.cli.chat_history import History
 from channelmem.cli.chat_input import Typed
 from channelmem.cli.show import ModelProgress, explain
+from channelmem.context_window.edit_file import EditError
+from channelmem.errors import ChannelmemError
 from channelmem.extras import load
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
@@ -42,7 +46,9 @@ _CALLED = re.compile(r"(?<![\w/@+-])@bot\b", re.IGNORECASE)  # neither in an add
 _LETTER = re.compile(r"[^\W\d_]")  # a name has a letter, so "12:30 lunch?" has no speaker
 HELP = """Type `mark: hello` to speak as mark; lines without a name belong to the last speaker.
 Write @bot anywhere in a line to ask: `@bot what did I just say?` or `ann: hey @bot, what did mark say?`
-/why explains the last answer, /clear forgets this chat, /help shows this, /quit or Ctrl-D leaves."""
+/why explains the last answer, /clear forgets this chat, /help shows this, /quit or Ctrl-D leaves.
+/context shows how far back a language model looks unasked. /context 24h, add 8h, sub 4h and reset change that.
+/new starts anew without forgetting anything; /context edit opens $EDITOR to choose what to start with."""
 EDITING = "Up and Down recall what you typed. Ctrl-C drops a line or stops an answer."
 
 
@@ -73,7 +79,8 @@ def chat(
         try:
             typed = Typed(console, channel_id, History(settings), keep=history)
             _greet(console, typed, settings, run(memory.status(GUILD, channel_id)).messages)
-            _converse(Conversation(memory, speak, console, channel_id, name), typed, run)
+            context = ChatContext(memory, settings, GUILD, channel_id)
+            _converse(Conversation(memory, context, speak, console, channel_id, name), typed, run)
         finally:
             run(opening.__aexit__(None, None, None))
 
@@ -154,7 +161,10 @@ def _converse(conversation: Conversation, typed: Typed, run: Run) -> None:
 def _take(conversation: Conversation, typed: Typed, run: Run, line: str) -> bool:
     """Whether the line was dealt with; Ctrl-C at a terminal stops it, and what was pasted along with it."""
     try:
-        run(conversation.take(line))
+        if is_edit(line):
+            _edit(conversation, run)
+        else:
+            run(conversation.take(line))
     except KeyboardInterrupt:
         if not typed.at_terminal:
             raise
@@ -163,6 +173,15 @@ def _take(conversation: Conversation, typed: Typed, run: Run, line: str) -> bool
     if line == CLEAR:
         typed.forget()
     return True
+
+
+def _edit(conversation: Conversation, run: Run) -> None:
+    """On this thread, which reads the terminal otherwise: the editor gets it while nobody waits for a line."""
+    try:
+        text = run(conversation.context.edit_file())
+        conversation.note(run(conversation.context.keep(edited(text))), "")
+    except (ChannelmemError, EditError, EditorError) as refused:
+        conversation.note(str(refused), "yellow")
 
 
 def _number(name: str) -> int:
@@ -183,8 +202,11 @@ def asked(text: str) -> str | None:
 class Conversation:
     """`speak` puts answers into a language model's words; without it they are quotes."""
 
-    def __init__(self, memory: Memory, speak: Speak | None, console: Console, channel_id: int, name: str) -> None:
+    def __init__(
+        self, memory: Memory, context: ChatContext, speak: Speak | None, console: Console, channel_id: int, name: str
+    ) -> None:
         self._memory, self._speak, self._console, self._channel_id = memory, speak, console, channel_id
+        self.context = context
         self.name = name
         self._last: Answer | None = None
 
@@ -195,6 +217,8 @@ class Conversation:
             await self._memory.delete_channel(GUILD, self._channel_id)
             self._last = None
             self.note("Forgotten.", "dim")
+        elif self.context.takes(line):
+            await self._change_context(line)
         elif line.startswith("/"):
             self._console.print(HELP, markup=False)
         else:
@@ -204,6 +228,12 @@ class Conversation:
 
     def note(self, text: str, style: str) -> None:
         self._console.print(Text(visible(text), style))
+
+    async def _change_context(self, line: str) -> None:
+        try:
+            self.note(await self.context.take(line), "")
+        except ChannelmemError as problem:
+            self.note(str(problem), "yellow")
 
     def _speaker(self, line: str) -> tuple[str, str]:
         who, _, text = line.partition(":")
@@ -222,7 +252,10 @@ class Conversation:
 
     async def _ask(self, who: str, text: str) -> None:
         now = time.time()
-        question = Question(GUILD, self._channel_id, time.time_ns(), _number(who), who, text, now, bot=BOT)
+        # Only a language model has a character, with settings of its own.
+        character = self.context.character(text) if self._speak else ""
+        place = (GUILD, self._channel_id, time.time_ns())
+        question = Question(*place, _number(who), who, text, now, bot=BOT, character=character)
         self._last = await self._memory.ask(question)
         words = await self._words(question, self._last)
         recalled = f" (recalled in {self._last.ms.total:.1f} ms)"

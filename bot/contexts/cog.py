@@ -1,0 +1,167 @@
+"""Cog: /context and /new. In: commands. Out: calls of ContextWindow, and an answer that only the asker sees."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import discord
+import structlog
+from discord import app_commands
+from discord.ext import commands
+
+from bot.context import BotContext
+from bot.contexts.options import chosen, offer_characters, offer_durations
+from bot.contexts.permissions import in_server, moderates, moderates_and_reads, moderates_or_owns_thread
+from bot.messages.channels import thread_of
+from channelmem.context_window.edit_file import EditError, decode
+from channelmem.context_window.reach import Step
+from channelmem.context_window.window import Command, ContextWindow
+
+NO_PINGS = discord.AllowedMentions.none()
+FILE_NAME = "context.txt"
+FILE_BYTES = 5_000_000
+"""More than the largest file that the bot sends."""
+HAND_BACK = "When you hand it back with /context edit file:"
+SENT = (
+    "Here is what I have of this channel. Delete the lines you want to leave out, "
+    "then hand the file back with `/context edit file:`."
+)
+TOO_LARGE = "That file is too large to be the one I sent."
+UNREADABLE = "I can't download that file. Please send it again."
+
+Duration = app_commands.Range[str, 1, 100]
+
+log = structlog.get_logger(__name__)
+
+
+class Contexts(commands.Cog):
+    """`until_stored` waits until what was said in a channel so far is stored."""
+
+    context_ = app_commands.Group(
+        name="context",
+        description="How far back I look unasked",
+        guild_only=True,
+        allowed_contexts=app_commands.AppCommandContext(guild=True),
+    )
+
+    def __init__(self, context: BotContext, until_stored: Callable[[int], Awaitable[None]]) -> None:
+        self.context, self._until_stored = context, until_stored
+        self._window = ContextWindow(context.memory)
+
+    # --- how far back ---
+
+    @context_.command(name="show", description="Show how far back I look here unasked")
+    @app_commands.describe(character="Whose context; by default the first character")
+    @app_commands.autocomplete(character=offer_characters)
+    @app_commands.check(in_server)
+    async def show(self, interaction: discord.Interaction, character: str | None = None) -> None:
+        await self._answer(interaction, self._whose(character), self._window.show)
+
+    @context_.command(name="set", description="Set how far back I look")
+    @app_commands.describe(
+        duration="For example 24h, 2 days or yesterday", character="Whose context; by default the first character"
+    )
+    @app_commands.autocomplete(duration=offer_durations, character=offer_characters)
+    @app_commands.check(moderates)
+    async def set_(self, interaction: discord.Interaction, duration: Duration, character: str | None = None) -> None:
+        await self._change(interaction, Step.SET, duration, character)
+
+    @context_.command(name="add", description="Look further back than now")
+    @app_commands.describe(
+        duration="For example 8h or 1 day", character="Whose context; by default the first character"
+    )
+    @app_commands.autocomplete(duration=offer_durations, character=offer_characters)
+    @app_commands.check(moderates)
+    async def add(self, interaction: discord.Interaction, duration: Duration, character: str | None = None) -> None:
+        await self._change(interaction, Step.ADD, duration, character)
+
+    @context_.command(name="sub", description="Look less far back than now")
+    @app_commands.describe(
+        duration="For example 4h or 1 day", character="Whose context; by default the first character"
+    )
+    @app_commands.autocomplete(duration=offer_durations, character=offer_characters)
+    @app_commands.check(moderates)
+    async def sub(self, interaction: discord.Interaction, duration: Duration, character: str | None = None) -> None:
+        await self._change(interaction, Step.SUB, duration, character)
+
+    @context_.command(name="reset", description="Look as far back as by default")
+    @app_commands.describe(character="Whose context; by default the first character")
+    @app_commands.autocomplete(character=offer_characters)
+    @app_commands.check(moderates)
+    async def reset(self, interaction: discord.Interaction, character: str | None = None) -> None:
+        await self._answer(interaction, self._whose(character), self._window.reset)
+
+    async def _change(self, interaction: discord.Interaction, step: Step, text: str, character: str | None) -> None:
+        change = partial(self._window.change, step, text)
+        await self._answer(interaction, self._whose(character), change)
+
+    # --- fresh starts ---
+
+    @app_commands.command(name="new", description="Start anew: I no longer use what was said here before, unless asked")
+    @app_commands.guild_only()
+    @app_commands.allowed_contexts(guilds=True)
+    @app_commands.check(moderates_or_owns_thread)
+    async def new(self, interaction: discord.Interaction) -> None:
+        await self._answer(interaction, "", self._window.begin)
+        log.info("fresh start", guild_id=interaction.guild_id, channel_id=interaction.channel_id)
+
+    @context_.command(name="edit", description="Choose which messages of this channel I start with")
+    @app_commands.describe(
+        file="The edited file; without it, I send you one", character="Whose context; by default the first character"
+    )
+    @app_commands.autocomplete(character=offer_characters)
+    @app_commands.check(moderates_and_reads)
+    async def edit(
+        self, interaction: discord.Interaction, file: discord.Attachment | None = None, character: str | None = None
+    ) -> None:
+        if file is None:
+            await self._send_file(interaction, self._whose(character))
+        else:
+            await self._answer(interaction, self._whose(character), partial(self._take_back, file))
+
+    async def _send_file(self, interaction: discord.Interaction, character: str) -> None:
+        await interaction.response.defer(ephemeral=True)
+        command = self._command(interaction, character)
+        await self._until_stored(command.channel_id)
+        try:
+            text = await self._window.edit_file(command, HAND_BACK)
+        except EditError as refused:
+            await interaction.followup.send(str(refused), ephemeral=True)
+            return
+        file = discord.File(io.BytesIO(text.encode()), filename=FILE_NAME)
+        await interaction.followup.send(SENT, file=file, ephemeral=True)
+
+    async def _take_back(self, file: discord.Attachment, command: Command) -> str:
+        if file.size > FILE_BYTES:
+            return TOO_LARGE
+        try:
+            text = decode(await file.read())
+        except EditError as refused:
+            return str(refused)
+        except discord.HTTPException:
+            return UNREADABLE
+        return await self._window.keep(text, command)
+
+    # --- in common ---
+
+    async def _answer(
+        self, interaction: discord.Interaction, character: str, act: Callable[[Command], Awaitable[str]]
+    ) -> None:
+        await interaction.response.defer(ephemeral=True)
+        text = await act(self._command(interaction, character))
+        await interaction.followup.send(text, ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
+
+    def _whose(self, character: str | None) -> str:
+        return chosen(character, (one.name for one in self.context.characters))
+
+    def _command(self, interaction: discord.Interaction, character: str) -> Command:
+        return Command(
+            guild_id=interaction.guild_id or 0,
+            channel_id=interaction.channel_id or 0,
+            by=interaction.user.id,
+            at=interaction.created_at.timestamp(),
+            character=character,
+            thread_of=thread_of(interaction.channel),
+        )

@@ -1,0 +1,1 @@
+"""/context, /new and /context edit, the same for every adapter: how far back a model looks and where it starts."""
