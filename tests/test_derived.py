@@ -178,7 +178,8 @@ class World:
 
     async def opt_in(self, at: int, other: int) -> None:
         for guild in (None, GUILD):
-            await self.store.consent.opt_in(AUTHORS[at % 3], guild)
+            if await self.store.consent.opt_in(AUTHORS[at % 3], guild) is not None:
+                await self.store.swept()  # it takes effect once everything forgotten is removed
         self.out.discard(AUTHORS[at % 3])
 
 

@@ -13,9 +13,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import UNREACHABLE, answered, command, reads
+from channelmem.store.connection import answered, command, reads
 from channelmem.store.keys import room
 from channelmem.store.levels_copy import LevelsCopy
 
@@ -41,6 +43,10 @@ class Levels:
         """False until Redis or the copy on disk was read: nobody knows yet what is off."""
         self.on_change: Callable[[], None] = lambda: None
         self._counts: list[int] = []
+        self._reloads = 0
+        """What is reloaded while everything is being read is newer than what was read."""
+        self._reloading = asyncio.Lock()
+        """One after the other: what was read first must not replace what was read later."""
 
     # --- changes ---
 
@@ -68,6 +74,7 @@ class Levels:
         if not new:
             return
         self.threads |= new
+        self._reloads += 1
         self.on_change()
         flat = [part for pair in new.items() for part in pair]
         try:
@@ -97,6 +104,13 @@ class Levels:
 
     @reads
     async def _load(self) -> None:
+        while not await self._load_once():
+            pass
+        await self._keep()
+
+    async def _load_once(self) -> bool:
+        """False if something changed meanwhile."""
+        reloads = self._reloads
         documents: dict[str, Document] = {}
         threads: dict[str, str] = {}
         counts = await self._count()  # before the documents: what changes meanwhile is read again
@@ -104,9 +118,11 @@ class Levels:
             documents |= await self._documents(bucket)
             found: Any = await answered(self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads")))
             threads |= {thread.decode(): parent.decode() for thread, parent in found.items()}
+        if reloads != self._reloads:
+            return False
         self._counts = counts
         self._take(documents, threads)
-        await self._keep()
+        return True
 
     def _take(self, documents: dict[str, Document], threads: dict[str, str]) -> None:
         self.documents, self.threads, self.known = documents, threads, True
@@ -124,7 +140,14 @@ class Levels:
             documents |= {place: made for place, one in zip(some, found, strict=True) if (made := _document(one))}
         return documents
 
+    @reads
     async def _reload(self, bucket: int, place: str) -> None:
+        self._reloads += 1
+        async with self._reloading:
+            await self._read_again(bucket, place)
+        self.on_change()
+
+    async def _read_again(self, bucket: int, place: str) -> None:
         keys = self._buckets.keys(bucket)
         thread = place.removeprefix("thread:")
         if thread != place:
@@ -134,7 +157,6 @@ class Levels:
         else:
             key = keys.of("settings", place)
             self.documents[place] = _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
-        self.on_change()
 
     async def _count(self) -> list[int]:
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
@@ -152,7 +174,7 @@ class Levels:
         while True:
             try:
                 await self._listen()
-            except (RedisUnavailableError, *UNREACHABLE) as error:
+            except (RedisUnavailableError, RedisError, OSError) as error:
                 log.debug("Settings are not followed: %s", error)
             await asyncio.sleep(RETRY_S)
 
