@@ -8,6 +8,7 @@ the oldest summaries are dropped, then the oldest raw lines.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -124,10 +125,11 @@ class _Draft:
         """The oldest summaries go first, then the oldest raw lines."""
         order = [at for at, item in enumerate(self._items) if item.summary is not None]
         order += [at for at, item in enumerate(self._items) if item.summary is None]
-        for at in order:
-            if self._size(self._items) <= limit:
-                return
-            self._items[at] = replace(self._items[at], dropped=True)
+        # Dropping something never adds to the size, so the fewest can be found by halving.
+        fewest = bisect_left(
+            range(len(order)), True, key=lambda count: self._size(self._without(order[:count])) <= limit
+        )
+        self._items = self._without(order[:fewest])
 
     def split_while_fits(self, known: Mapping[str, Summary], limit: int) -> None:
         """Splits the summary that is coarsest for its age, again and again, until the next one has no room."""
@@ -147,6 +149,12 @@ class _Draft:
             tuple(item.summary for item in self._items if item.dropped and item.summary is not None),
             tuple(item.raw for item in self._items if item.dropped and item.raw is not None),
         )
+
+    def _without(self, places: Sequence[int]) -> list[_Item]:
+        items = list(self._items)
+        for at in places:
+            items[at] = replace(items[at], dropped=True)
+        return items
 
     def _next_split(self, known: Mapping[str, Summary]) -> int | None:
         best, found, newer = 0.0, None, 0
@@ -193,6 +201,6 @@ def _parts(summary: Summary | None, known: Mapping[str, Summary]) -> tuple[Summa
 def _gains(summary: Summary, known: Mapping[str, Summary]) -> bool:
     """Whether its halves say more than it does: a few lines that all found room need no second header."""
     parts = _parts(summary, known)
-    if not parts:
-        return False
-    return not summary.lines or len(summary.lines) < sum(len(part.lines) for part in parts)
+    if summary.lines:
+        return len(summary.lines) < sum(len(part.lines) for part in parts)
+    return len(summary.text) < sum(len(part.text) for part in parts)

@@ -68,10 +68,10 @@ class Summary:
     end: float
     """When its last message was sent."""
     text: str
-    """Without a header. Every line begins with somebody's name, or is ours in square brackets."""
+    """Without a header. In an extractive summary every line begins with a name, or is ours in square brackets."""
     message_count: int
     authors: tuple[Person, ...]
-    """By first appearance."""
+    """By first appearance, with the name they had last."""
     topics: tuple[str, ...]
     model: str
     created: float
@@ -109,7 +109,10 @@ def roots(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
 
 
 def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
-    """Neighbours to combine next, the older first. After combining them there may be new ones: repeat until none."""
+    """Neighbours to combine next, the older first. After combining them there may be new ones: repeat until none.
+
+    The lowest level comes first: a summary that is being made again must find the neighbour it had before.
+    """
     found: list[tuple[Summary, Summary]] = []
     waiting: Summary | None = None
     for root in roots(summaries):
@@ -118,7 +121,8 @@ def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
             waiting = None
         else:
             waiting = root
-    return tuple(found)
+    lowest = min((older.level for older, _ in found), default=0)
+    return tuple(pair for pair in found if pair[0].level == lowest)
 
 
 def plan(summaries: Collection[Summary], windows: Sequence[ClosedWindow]) -> Plan:
@@ -155,7 +159,7 @@ def base(window: ClosedWindow, model: str, created: float) -> Summary:
         end=messages[-1].ts,
         text="",
         message_count=len(messages),
-        authors=tuple({one.author_id: Person(one.author_id, one.author) for one in reversed(messages)}.values())[::-1],
+        authors=tuple({one.author_id: Person(one.author_id, one.author) for one in messages}.values()),
         topics=(),
         model=model,
         created=created,

@@ -15,7 +15,7 @@ from channelmem.telling.quote import flatten
 LONGEST_CHARS: Final = 280
 """Longer sentences are folded: pasted text without marks would otherwise fill a summary or never fit into one."""
 
-_ABBREVIATIONS: Final = "e.g i.e vs mr mrs ms dr prof st approx no nr fig cf inc ltd jr sr a.m p.m"
+_ABBREVIATIONS: Final = "e.g i.e vs mr mrs dr prof st approx nr fig cf inc ltd jr sr a.m p.m"
 _SHORT: Final = re.compile(
     rf"(?:^|[\s(])(?:{'|'.join(map(re.escape, _ABBREVIATIONS.split()))}|[^\W\d_])\.$|^\d{{1,3}}\.$", re.IGNORECASE
 )
