@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +69,7 @@ def test_every_message_of_the_past_is_in_one_window_in_order(
     assert told == sorted(said, key=lambda one: (one.ts, one.id))
     assert all(window.messages for window in windows)
     assert all(one.start <= message.ts < one.end for one in windows for message in one.messages)
-    assert all(one.end <= two.start for one, two in zip(windows, windows[1:], strict=False))
+    assert all(one.end <= two.start for one, two in pairwise(windows))
     shuffle.shuffle(said)  # type: ignore[attr-defined]  # (hypothesis gives a Random)
     assert closed_windows(said, DAY + 30 * 24 * HOUR, minutes, smart) == windows
 

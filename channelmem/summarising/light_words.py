@@ -15,7 +15,7 @@ _COURTESY: Final = """
 amazing awesome great good nice cool glad happy love thanks thank wow sound wonderful fantastic incredible sure
 definitely totally absolutely hope proud excited exciting fun best luck congrats congratulations keep feel sorry hear
 interesting inspiring bet super kinda lot bit way stuff thing pretty yay haha beautiful lovely enjoy wish appreciate
-support hey agree
+hey agree
 """
 _EMPTY: Final = "know think look want make mean see time take tell lately check chat talk day new need help try"
 
