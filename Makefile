@@ -70,7 +70,7 @@ format: $(READY)  ## let ruff fix what it can
 bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
 	$(BIN)/python -m scripts.bench
 
-eval: $(READY)  ## how good routing, recall and the decision are (DATA=folder adds data from outside this repository)
+eval: $(READY)  ## how good routing, recall, the decision and summaries are (DATA=folder adds data from outside this repository)
 	$(BIN)/python -m scripts.train_about
 	$(BIN)/python -m scripts.eval_scenes
 	$(BIN)/python -m scripts.train_facts
@@ -82,6 +82,9 @@ eval: $(READY)  ## how good routing, recall and the decision are (DATA=folder ad
 		if [ -f "$(DATA)/irc_queries.jsonl" ] && [ -f "$(DATA)/locomo_questions.jsonl" ]; then \
 			$(BIN)/python -m scripts.eval_recall --data "$(DATA)" --quick; \
 		else echo "Skipped recall: $(DATA) lacks irc_queries.jsonl or locomo_questions.jsonl."; fi && \
+		if [ -f "$(DATA)/locomo_messages.jsonl" ] && [ -f "$(DATA)/locomo_questions.jsonl" ]; then \
+			$(BIN)/python -m scripts.eval_summaries --data "$(DATA)"; \
+		else echo "Skipped summaries: $(DATA) lacks locomo_messages.jsonl or locomo_questions.jsonl."; fi && \
 		if [ -f "$(DATA)/routing_open.jsonl" ]; then $(BIN)/python -m scripts.eval_routing --data "$(DATA)"; \
 		else echo "Skipped routing: there is no $(DATA)/routing_open.jsonl."; fi; \
 	fi

@@ -21,6 +21,7 @@ STAGES: dict[str, set[str]] = {
     "ingest": {"store", "embedding"},
     "recalling": {"store", "embedding", "linking"},
     "telling": {"recalling", "embedding"},
+    "summarising": {"recalling", "telling"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
 FRONT = GROUND | {"memory", "policies", "llm", "tools", "context_window", "cli"}
@@ -31,6 +32,7 @@ ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}, "context_window
 WINDOWS = {
     "cli/redis.py": {"server"},
     "cli/route.py": {"routing", "times"},
+    "cli/summarise.py": {"summarising"},
     "cli/doctor.py": {"ops"},
     "cli/inspect.py": {"ops"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},

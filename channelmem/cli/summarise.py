@@ -1,0 +1,119 @@
+"""`channelmem summarise`: what a stretch of conversation comes to; needs no Redis, model or network.
+
+In: JSON rows, each a conversation, from a file or stdin. Out: for each, its summary and topics as a JSON row.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import typer
+
+from channelmem.cli.show import to_json
+from channelmem.errors import ChannelmemError
+from channelmem.summarising import extractive
+from channelmem.summarising.extractive import SUMMARY_CHARS
+from channelmem.summarising.windows import ClosedWindow
+from channelmem.types import LAST_TS, Message
+
+app = typer.Typer()
+
+_ROW = '{"id": "a", "messages": [{"author": "Ann", "ts": 1800000000, "text": "hi"}]}'
+_MESSAGE = '{"author": "Ann", "ts": 1800000000, "text": "hi"}'
+
+
+class SummaryRow(TypedDict):
+    id: Any
+    summary: str
+    topics: list[str]
+
+
+@app.command()
+def summarise(
+    file: Annotated[
+        Path | None, typer.Argument(help="A file with one JSON row per conversation (default: stdin).")
+    ] = None,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Read and write JSON rows; the only format so far.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="The most characters that a summary may have.")] = SUMMARY_CHARS,
+) -> None:
+    """Summarise conversations: the sentences that say most, with who said them, and what it is about.
+
+    Reads rows {"id", "messages": [{"author", "ts", "text"}]}, where ts is in epoch seconds, and writes rows
+    {"id", "summary", "topics"}. Nothing is stored or sent anywhere.
+
+    \b
+    Examples:
+      channelmem summarise --jsonl conversations.jsonl
+      channelmem summarise --jsonl --limit 300 < conversations.jsonl
+    """
+    if not jsonl:
+        raise ChannelmemError("Pass --jsonl: channelmem summarise --jsonl conversations.jsonl")
+    for number, line in enumerate(_lines(file), 1):
+        if not line.strip():
+            continue
+        try:
+            row = summarised(line, limit)
+        except ChannelmemError as error:
+            raise ChannelmemError(f"Line {number}: {error}") from error
+        print(to_json(row))
+
+
+def summarised(line: str, limit: int) -> SummaryRow:
+    """The summary of one JSON row."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ChannelmemError(f"This is not JSON ({error}); use one row per line, such as {_ROW}") from error
+    if not isinstance(row, dict) or "id" not in row or not isinstance(row.get("messages"), list):
+        raise ChannelmemError(f'Expected an object with "id" and a list "messages", such as {_ROW}')
+    messages = _messages(row["messages"])
+    if not messages:
+        return SummaryRow(id=row["id"], summary="", topics=[])
+    window = ClosedWindow(messages[0].ts, messages[-1].ts, messages)
+    made = extractive.summarise(window, created=messages[-1].ts, limit=limit)
+    return SummaryRow(id=row["id"], summary=made.text, topics=list(made.topics))
+
+
+def _messages(rows: Sequence[object]) -> tuple[Message, ...]:
+    people: dict[str, int] = {}
+    messages = []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise ChannelmemError(f"Message {number} is not an object; use {_MESSAGE}")
+        author, text = _string(row, "author", number), _string(row, "text", number)
+        person = people.setdefault(author, len(people) + 1)
+        messages.append(Message(0, 0, number, person, author, text, _ts(row.get("ts"), number)))
+    return tuple(sorted(messages, key=lambda one: (one.ts, one.id)))
+
+
+def _string(row: Mapping[str, object], name: str, number: int) -> str:
+    value = row.get(name)
+    if not isinstance(value, str):
+        raise ChannelmemError(f'Message {number} has no string "{name}"; use {_MESSAGE}')
+    return value
+
+
+def _ts(value: object, number: int) -> float:
+    # Python counts True as a number; as a time it is a mistake.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LAST_TS:
+        hint = "divide milliseconds by 1000" if isinstance(value, int) and value > LAST_TS else "use epoch seconds"
+        raise ChannelmemError(f"Message {number} has no valid ts ({value!r}); {hint}, such as 1800000000")
+    return float(value)
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    name = "Standard input" if file is None else str(file)
+    try:
+        if file is None:
+            yield from sys.stdin
+        else:
+            with file.open(encoding="utf-8") as lines:
+                yield from lines
+    except UnicodeDecodeError as error:
+        raise ChannelmemError(f"{name} is not valid UTF-8; convert it first, for example with iconv.") from error
+    except OSError as error:
+        raise ChannelmemError(f"{name} cannot be read ({error.strerror}); check the path.") from error

@@ -1,0 +1,251 @@
+"""The default summariser: the sentences that say most, as people wrote them, with who said them.
+
+Enters: a closed window, or two neighbouring summaries. Leaves: a `Summary` whose text has at most `limit` characters.
+Sentences are chosen one by one: each time the one with the most rare words that are not in the summary yet, per length,
+weighted by its kind. A statement beats a question, what somebody tells about themselves beats talk about the other one,
+and names, dates, numbers, decisions and corrections count more. A higher level chooses again among the lines of the two
+below. Judged by how many words that answer questions are kept (`scripts/eval_summaries.py`, docs/summaries.md).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from channelmem.recalling.ranking.line import stems
+from channelmem.summarising.light_words import LIGHT, name_forms
+from channelmem.summarising.pyramid import Line, Summary, base, base_of_pair, silence
+from channelmem.summarising.sentences import is_question, sentences
+from channelmem.summarising.topics import common_topics, topics
+from channelmem.summarising.windows import ClosedWindow
+from channelmem.telling.quote import cut, named, plain_name
+from channelmem.types import Message
+
+MODEL: Final = "extractive"
+SUMMARY_CHARS: Final = 700
+"""Ten to twelve sentences: a quarter of a lively half hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much kinds of sentences and words count. Fitted roughly, on half of LoCoMo's conversations and to a mean over
+    five lengths of summaries: the differences between neighbouring values are noise."""
+
+    length: float = 0.6
+    """The power of the length by which the worth of a sentence is divided: 1 prefers fragments, 0 long sentences."""
+    label_chars: float = 5.0
+    """Added to the length: every sentence costs part of a name and a line."""
+    own: float = 1.2
+    """For "I", "my", "we": people tell about themselves and ask about others."""
+    other: float = 0.7
+    """For "you" without "I": encouragement and advice."""
+    time: float = 1.5
+    """For a word that says when."""
+    name: float = 2.0
+    """For a capitalised word inside the sentence."""
+    number: float = 1.2
+    settled: float = 1.5
+    """For a decision or a correction. The fitting set has neither; the value is that of a time."""
+    marks: float = 0.3
+    """For tables, code and logs: every token of them is rare, and hardly any answers a question."""
+    question: float = 0.5
+    answer: float = 1.3
+    """For what follows somebody else's question."""
+    least: float = 0.1
+    """A line worth less than this share of the first one is left out, even if there is room."""
+    light: float = 0.3
+    """For words that any chat is full of."""
+
+
+SHIPPED: Final = Weights()
+
+_OWN: Final = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|im|ive|my|me|mine|we|we're|we've|we'll|our|us)\b", re.IGNORECASE)
+_OTHER: Final = re.compile(r"\b(?:you|you're|you've|you'll|you'd|your|yours|u|ur)\b", re.IGNORECASE)
+_TIME: Final = re.compile(
+    r"\b(?:yesterday|today|tomorrow|tonight|last|next|ago|since|until|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january"
+    r"|february|march|april|may|june|july|august|september|october|november|december|weekend|weeks?|months?|years?"
+    r"|morning|afternoon|evening|noon|midnight|recently|soon|later|first|\d{1,2}(?::\d\d)? ?[ap]m|\d{1,2}:\d\d)\b",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"(?<=[\w,;:'\"(&-] )[\"'(#@]?([A-Z][a-z]+|[A-Z]{2,})")
+_SETTLED: Final = re.compile(
+    r"\b(?:decid\w+|decision|agree[ds]?|settled|let's (?:go with|do|use|take|meet)|we(?:'ll| will) (?:go with|use|take)"
+    r"|final(?:ly|ised|ized)?|confirm\w*|deadline|approved|cancel\w+|correction|actually|instead|changed|moved to"
+    r"|postponed|no longer|not anymore|scratch that)\b",
+    re.IGNORECASE,
+)
+_CORRECTING: Final = re.compile(
+    r"\b(?:correction|actually|instead|changed|moved to|postponed|cancel\w+|no longer|not anymore|scratch that)\b",
+    re.IGNORECASE,
+)
+_DIGIT: Final = re.compile(r"\d")
+_APOSTROPHES: Final = str.maketrans("’", "'")  # noqa: RUF001  (people type it)
+
+
+def summarise(
+    window: ClosedWindow,
+    *,
+    created: float,
+    limit: int = SUMMARY_CHARS,
+    people: Mapping[int, str] | None = None,
+    weights: Weights = SHIPPED,
+) -> Summary:
+    """A window's summary of level 1. `people` has names by id, to show mentions as people see them."""
+    whole = base(window, MODEL, created)
+    lines = _lines(window.messages, people, weights)
+    texts = [" ".join(line.text for line in lines if line.message_id == one.id) for one in window.messages]
+    return replace(
+        _written(whole, lines, limit, weights), topics=topics(texts, name_forms(line.author for line in lines))
+    )
+
+
+def combine(
+    older: Summary, newer: Summary, *, created: float, limit: int = SUMMARY_CHARS, weights: Weights = SHIPPED
+) -> Summary:
+    """The summary of two neighbours, from their lines."""
+    whole = base_of_pair(older, newer, MODEL, created)
+    lines = (*lines_of(older), *lines_of(newer))
+    gap = (silence(newer.start - older.end), newer.start)
+    written = _written(whole, lines, limit, weights, gap)
+    return replace(written, topics=common_topics(older.topics, newer.topics, written.text))
+
+
+def lines_of(summary: Summary) -> tuple[Line, ...]:
+    """What a summary keeps; the sentences of one that a language model wrote are nobody's."""
+    if summary.lines or summary.model == MODEL:
+        return summary.lines
+    return tuple(Line(0, 0, "", summary.start, sentence) for sentence in sentences(summary.text))
+
+
+def _lines(messages: Sequence[Message], people: Mapping[int, str] | None, weights: Weights) -> tuple[Line, ...]:
+    """Every sentence of the messages, weighed."""
+    found: list[Line] = []
+    speakers = name_forms(one.author for one in messages)
+    for at, message in enumerate(messages):
+        before = messages[at - 1] if at else None
+        answers = before is not None and before.author_id != message.author_id and "?" in before.content
+        for sentence in sentences(named(message.content, people)):
+            weight = _kind(sentence, speakers, weights) * (weights.answer if answers else 1.0)
+            found.append(
+                Line(message.id, message.author_id, plain_name(message.author), message.ts, sentence, round(weight, 4))
+            )
+    return tuple(found)
+
+
+def _kind(sentence: str, speakers: Collection[str], weights: Weights) -> float:
+    plain = sentence.translate(_APOSTROPHES)
+    about = weights.own if _OWN.search(plain) else weights.other if _OTHER.search(plain) else 1.0
+    kinds = (
+        (_TIME.search(plain), weights.time),
+        (any(found[1].lower() not in speakers for found in _NAME.finditer(plain)), weights.name),
+        (_DIGIT.search(plain), weights.number),
+        (_SETTLED.search(plain), weights.settled),
+        (is_question(plain), weights.question),
+        (_is_marks(plain), weights.marks),
+    )
+    return about * math.prod(factor for found, factor in kinds if found)
+
+
+def _is_marks(sentence: str) -> bool:
+    """Whether letters and spaces are less than two thirds of it."""
+    return 3 * sum(char.isalpha() or char == " " for char in sentence) < 2 * len(sentence)
+
+
+Gap = tuple[str, float]
+"""A silence line, and the time before which it stands."""
+
+
+def _written(whole: Summary, lines: Sequence[Line], limit: int, weights: Weights, gap: Gap = ("", 0.0)) -> Summary:
+    """The summary with the lines that fit and its text."""
+    shared = str(whole.shared)
+    shared = shared if len(shared) <= limit else ""
+    chosen = _chosen(lines, limit - (len(shared) + 1 if shared else 0), weights, gap)
+    text = "\n".join(filter(None, (_text(chosen, gap), shared)))
+    return replace(whole, lines=tuple(chosen), text=text)
+
+
+def _chosen(lines: Sequence[Line], limit: int, weights: Weights, gap: Gap) -> list[Line]:
+    """Greedy: the best line first, then the best of what adds to it. Worth only shrinks as the summary grows, so a line
+    that is still the best after its worth was computed anew is the best of all."""
+    words = [frozenset(stems(line.text)) for line in lines]
+    worth = _worth(words, lines, weights)
+    correcting = [bool(_CORRECTING.search(line.text)) for line in lines]
+    told: set[str] = set()
+
+    def value(at: int) -> float:
+        # A correction repeats the words of what it corrects: they count again.
+        new = words[at] if correcting[at] else words[at] - told
+        line = lines[at]
+        gain = line.weight * sum(worth[one] for one in sorted(new))
+        return gain / math.pow(len(line.text) + weights.label_chars, weights.length)
+
+    heap = [(-value(at), at) for at in range(len(lines))]
+    heapq.heapify(heap)
+    least = heap[0][0] * weights.least if heap else 0.0
+    chosen: list[int] = []
+    while heap:
+        old, at = heapq.heappop(heap)
+        now = -value(at)
+        if now >= least:
+            continue
+        if now > old + 1e-12:
+            heapq.heappush(heap, (now, at))
+            continue
+        grown = sorted([*chosen, at])
+        if len(_text([lines[one] for one in grown], gap)) <= limit:
+            chosen = grown
+            told |= words[at]
+    return [lines[at] for at in chosen] or _cut_to_fit(lines, limit)
+
+
+def _worth(words: Sequence[frozenset[str]], lines: Sequence[Line], weights: Weights) -> dict[str, float]:
+    """What each word is worth: rare ones more, names of the people who speak nothing, since lines have them anyway."""
+    count = Counter(word for some in words for word in some)
+    speakers = name_forms(line.author for line in lines)
+    return {
+        word: 0.0 if word in speakers else math.log(1 + len(words) / times) * (weights.light if word in LIGHT else 1.0)
+        for word, times in sorted(count.items())
+    }
+
+
+def _cut_to_fit(lines: Sequence[Line], limit: int) -> list[Line]:
+    """Where not one line fits, or none has a word worth keeping: the first, cut."""
+    for line in lines:
+        room = limit - len(_text([replace(line, text="")], ("", 0.0)))
+        if room > 1:
+            return [replace(line, text=cut(line.text, room))]
+    return []
+
+
+def _text(lines: Sequence[Line], gap: Gap = ("", 0.0)) -> str:
+    """The lines in order; what the same person goes on to say stays on one line."""
+    told: list[str] = []
+    labels = _labels(lines)
+    before: Line | None = None
+    words, ts = gap
+    for line in lines:
+        if words and line.ts >= ts:
+            told += [words] if told else []
+            words, before = "", None
+        if before is not None and before.author_id == line.author_id:
+            told[-1] += f"{' ' if before.text[-1:] in '.!?…' else '; '}{line.text}"
+        else:
+            told.append(f"{labels[line.author_id]}{line.text}")
+        before = line
+    return "\n".join(told)
+
+
+def _labels(lines: Sequence[Line]) -> dict[int, str]:
+    """ "Ann: " by id. Two people of one name are told apart by the end of their ids."""
+    labels: dict[int, str] = {}
+    for line in lines:
+        if line.author_id not in labels:
+            label = f"{line.author}: " if line.author else ""
+            taken = label and label in labels.values()
+            labels[line.author_id] = f"{line.author}#{line.author_id % 10_000:04}: " if taken else label
+    return labels
