@@ -33,6 +33,7 @@ WINDOWS = {
     "cli/route.py": {"routing", "times"},
     "cli/doctor.py": {"ops"},
     "cli/inspect.py": {"ops"},
+    "cli/settings.py": {"ops"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
     "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }
