@@ -166,6 +166,10 @@ class Policies:
         known = [one for one in changed if one[0] in self._by_name]
         return tuple(self._change(self._levels.now(), by, name, _parsed(old), _parsed(new)) for name, old, new in known)
 
+    async def trimmed(self) -> None:
+        """Waits until archives that were switched off are marked for removal."""
+        await asyncio.gather(*self._trimming)
+
     async def _trim(self, place: Place) -> None:
         """Where the archive is off now, what the buffer does not hold is removed; it is invisible already."""
         try:

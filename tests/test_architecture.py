@@ -35,6 +35,7 @@ WINDOWS = {
     "cli/summarise.py": {"summarising"},
     "cli/doctor.py": {"ops"},
     "cli/inspect.py": {"ops"},
+    "cli/settings.py": {"ops"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
     "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }

@@ -22,7 +22,10 @@ from channelmem.errors import ChannelmemError, ConfigError
 from channelmem.settings import hide, load_settings
 from channelmem.terminal import visible
 
-COMMANDS = ("demo", "chat", "route", "summarise", "doctor", "config", "inspect", "redis", "worker", "reindex", "bot")
+COMMANDS = (
+    "demo", "chat", "route", "summarise", "doctor", "config", "settings", "inspect", "redis", "worker", "reindex",
+    "bot",
+)  # fmt: skip
 COMPLETION = {"install_completion", "show_completion"}
 
 

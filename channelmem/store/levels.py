@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, command, reads
+from channelmem.store.connection import answered, command, reads, run_script
 from channelmem.store.keys import room
 from channelmem.store.levels_copy import LevelsCopy
 
@@ -56,7 +56,8 @@ class Levels:
         """Sets names to JSON texts ('' clears); None clears everything. Returns name, old and new of what changed."""
         flat = ["*"] if values is None else [part for pair in values for part in pair]
         arguments = [*self._buckets.moment(), place, room_, by, *flat]
-        reply = await self._buckets.run("settings", self._buckets.bucket(guild_id), arguments)
+        # Not by way of `Buckets.run`: that would create an index, and the command line knows no model to create it for.
+        reply = await run_script(self._buckets.redis, "settings", self._buckets.guild_keys(guild_id), arguments)
         await self._reload(self._buckets.bucket(guild_id), place)
         await self._keep()
         changed = [part.decode() for part in reply]

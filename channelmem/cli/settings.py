@@ -1,0 +1,321 @@
+"""`channelmem settings`: shows and changes what is set for all servers, a channel or a character, as dashboards do.
+
+In: a level and, to change it, a setting and a value. Out: a table, a sentence or JSON; a running bot follows at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from channelmem.cascade.declared import SETTINGS, Setting
+from channelmem.cascade.levels import Change, Level, Overrides, Place
+from channelmem.cascade.resolve import Effective
+from channelmem.cascade.values import Auto, Json, Value
+from channelmem.cli.show import to_json
+from channelmem.durations import human_age
+from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
+from channelmem.ops.policies import open_policies
+from channelmem.policies import Policies
+from channelmem.settings import load_settings
+from channelmem.terminal import visible
+
+HELP = """Show or change what people set in dashboards: for all servers, in a channel, or for a character.
+
+Without options this is the global level. --guild with --channel is a
+channel, --guild with --character is a character in a server. A running
+bot follows at once. `channelmem config` shows the environment instead.
+
+\b
+Examples:
+  channelmem settings show
+  channelmem settings set max_messages 50
+  channelmem settings set max_age 24h --guild 811111111111111111 --channel 922222222222222222
+  channelmem settings set summaries auto --guild 811111111111111111 --character Frodo
+  channelmem settings reset --guild 811111111111111111 --channel 922222222222222222
+"""
+app = typer.Typer(no_args_is_help=True, help=HELP)
+
+CHANGES = 5
+LARGEST = 2**63 - 1
+
+Guild = Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Server id.")]
+Channel = Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Channel id; needs --guild.")]
+Character = Annotated[str | None, typer.Option(help="Name of a character; needs --guild.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, null is Auto.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the options name: a level, and for `show` the channel in which a character is looked at."""
+
+    guild_id: int = 0
+    channel_id: int = 0
+    character: str = ""
+
+    @property
+    def level(self) -> Level:
+        if self.character:
+            return Level.CHARACTER
+        return Level.CHANNEL if self.channel_id else Level.GLOBAL
+
+    @property
+    def place(self) -> Place:
+        if self.level is Level.CHARACTER:
+            return Place.of_character(self.guild_id, self.character)
+        return Place.channel(self.guild_id, self.channel_id) if self.channel_id else Place.everywhere()
+
+    @property
+    def text(self) -> str:
+        channel = f"channel {self.channel_id} of server {self.guild_id}"
+        if self.level is Level.GLOBAL:
+            return "all servers"
+        if self.level is Level.CHANNEL:
+            return channel
+        return f"{self.character} in {channel if self.channel_id else f'server {self.guild_id}'}"
+
+    def to_json(self) -> dict[str, str | None]:
+        return {
+            "level": self.level.value,
+            "guild": str(self.guild_id) if self.guild_id else None,
+            "channel": str(self.channel_id) if self.channel_id else None,
+            "character": self.character or None,
+        }
+
+
+@app.command()
+def show(guild: Guild = None, channel: Channel = None, character: Character = None, as_json: AsJson = False) -> None:
+    """Show every setting: its own value at this level, what is effective and why, and the last changes.
+
+    With --channel and --character, show what is effective for that character in that channel.
+
+    \b
+    Examples:
+      channelmem settings show
+      channelmem settings show --guild 811111111111111111 --channel 922222222222222222
+      channelmem settings show --guild 811111111111111111 --channel 922222222222222222 --character Frodo
+    """
+    asyncio.run(_show(_target(guild, channel, character), as_json=as_json))
+
+
+@app.command("set")
+def set_(
+    name: Annotated[str, typer.Argument(help="Name of a setting, such as max_messages.")],
+    value: Annotated[list[str], typer.Argument(help='New value; "auto" inherits.')],
+    guild: Guild = None,
+    channel: Channel = None,
+    character: Character = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change one setting at one level; "auto" clears it, so that it is inherited.
+
+    \b
+    Examples:
+      channelmem settings set max_messages 50
+      channelmem settings set max_age 2h 30m --guild 811111111111111111 --character Frodo
+      channelmem settings set enabled off --guild 811111111111111111 --channel 922222222222222222
+    """
+    target = _one_level(_target(guild, channel, character))
+    setting = _settable(_named(name), target.level)
+    try:
+        wanted = setting.parse(" ".join(value))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    asyncio.run(_set(target, setting, wanted, as_json=as_json))
+
+
+@app.command()
+def reset(
+    guild: Guild = None,
+    channel: Channel = None,
+    character: Character = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Clear everything that is set at one level, so that it is inherited. Other levels keep their values.
+
+    \b
+    Examples:
+      channelmem settings reset
+      channelmem settings reset --guild 811111111111111111 --channel 922222222222222222 --yes
+    """
+    target = _one_level(_target(guild, channel, character))
+    if not yes:
+        typer.confirm(f"Reset everything that is set for {visible(target.text)} to Auto?", abort=True, err=True)
+    asyncio.run(_reset(target, as_json=as_json))
+
+
+# --- what the options mean ---
+
+
+def _target(guild: int | None, channel: int | None, character: str | None) -> Target:
+    name = " ".join((character or "").split())
+    if character is not None and not name:
+        raise ChannelmemError("--character needs a name, such as --character Frodo.")
+    if guild is None and (channel is not None or name):
+        option = "--character" if channel is None else "--channel"
+        raise ChannelmemError(f"{option} needs the id of its server; add --guild ID.")
+    if guild is not None and channel is None and not name:
+        raise ChannelmemError("--guild needs --channel ID or --character NAME; leave --guild out for all servers.")
+    return Target(guild or 0, channel or 0, name)
+
+
+def _one_level(target: Target) -> Target:
+    if target.channel_id and target.character:
+        raise ChannelmemError(
+            "--channel and --character are two levels; leave one of them out to say which one to change."
+        )
+    return target
+
+
+def _named(name: str) -> Setting:
+    """By name or label, however they are spelt."""
+    known = {_plain(spelling): one for one in SETTINGS for spelling in (one.label, one.name)}
+    if found := known.get(_plain(name)):
+        return found
+    near = difflib.get_close_matches(_plain(name), known, n=3)
+    names = dict.fromkeys(known[one].name for one in near)
+    hint = f"did you mean {' or '.join(names)}?" if names else f"use {', '.join(one.name for one in SETTINGS)}."
+    raise UnknownSettingError(f"There is no setting {name[:40]!r}; {hint}")
+
+
+def _plain(name: str) -> str:
+    return "_".join(name.casefold().replace("-", " ").replace("_", " ").split())
+
+
+def _settable(setting: Setting, level: Level) -> Setting:
+    if level not in setting.levels:
+        levels = " or ".join(setting.levels)
+        raise UnknownSettingError(f"{setting.label} has no {level} level; set it at the {levels} level.")
+    return setting
+
+
+# --- on Redis ---
+
+
+async def _show(target: Target, *, as_json: bool) -> None:
+    async with open_policies(load_settings()) as policies:
+        target = _of_channel(target, policies)
+        own = await policies.read(target.place)
+        effective = policies.effective(target.guild_id, target.channel_id, target.character)
+    if as_json:
+        print(to_json(_report(target, own, list(effective.values())), indent=2))
+        return
+    console = Console()
+    console.print(escape(visible(f"Settings for {target.text}")), style="bold", highlight=False, soft_wrap=True)
+    console.print(_table(target, own, list(effective.values())))
+    _print_changes(console, own.changes[:CHANGES])
+
+
+async def _set(target: Target, setting: Setting, wanted: Value | Auto, *, as_json: bool) -> None:
+    async with open_policies(load_settings()) as policies:
+        target = _of_channel(target, policies)
+        change = await policies.set(target.place, setting.name, wanted)
+    if as_json:
+        _print_changed(target, () if change is None else (change,))
+    elif change is None:
+        shown = setting.show(None if isinstance(wanted, Auto) else wanted)
+        print(f"{setting.label} is {shown} already; nothing changed.")
+    else:
+        print(_sentence(change))
+
+
+async def _reset(target: Target, *, as_json: bool) -> None:
+    async with open_policies(load_settings()) as policies:
+        target = _of_channel(target, policies)
+        changes = await policies.reset(target.place)
+    if as_json:
+        _print_changed(target, changes)
+        return
+    for change in changes:
+        print(_sentence(change))
+    if not changes:
+        print(visible(f"Nothing was set for {target.text}."))
+
+
+def _of_channel(target: Target, policies: Policies) -> Target:
+    """A thread follows its channel. Says so on stderr, so that stdout stays parseable."""
+    if not target.channel_id:
+        return target
+    channel_id = policies.channel_of(target.guild_id, target.channel_id)
+    if channel_id != target.channel_id:
+        typer.echo(f"Note: {target.channel_id} is a thread and follows its channel {channel_id}.", err=True)
+    return Target(target.guild_id, channel_id, target.character)
+
+
+# --- output ---
+
+
+def _table(target: Target, own: Overrides, effective: Sequence[Effective]) -> Table:
+    table = Table("name", "setting", "own value", "effective", "from", "why", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in effective:
+        value = own.values.get(one.setting.name)
+        mine = one.setting.show(value) if target.level in one.setting.levels else "-"
+        cells = (one.setting.name, one.setting.label, mine, one.text, one.source.value, one.why)
+        table.add_row(*map(escape, cells), style="" if value is None else "bold")
+    return table
+
+
+def _print_changes(console: Console, changes: Sequence[Change]) -> None:
+    console.print("Last changes, newest first:" if changes else "Nobody has changed anything here.")
+    for one in changes:
+        age = human_age(max(0.0, time.time() - one.at))
+        line = f"  {age} by {one.by or 'operator'}: {_sentence(one)}"
+        console.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _print_changed(target: Target, changes: Sequence[Change]) -> None:
+    print(to_json({**target.to_json(), "changes": [_change(one) for one in changes]}, indent=2))
+
+
+def _sentence(change: Change) -> str:
+    setting = _declared(change)
+    return f"{setting.label}: {setting.show(change.old)} -> {setting.show(change.new)}"
+
+
+def _report(target: Target, own: Overrides, effective: Sequence[Effective]) -> dict[str, Any]:
+    return {
+        **target.to_json(),
+        "settings": [
+            {
+                "name": one.setting.name,
+                "label": one.setting.label,
+                "settable": target.level in one.setting.levels,
+                "own": _json(one.setting, own.values.get(one.setting.name)),
+                "effective": _json(one.setting, one.value),
+                "source": one.source.value,
+                "why": one.why,
+            }
+            for one in effective
+        ],
+        "changes": [_change(one) for one in own.changes[:CHANGES]],
+    }
+
+
+def _change(change: Change) -> dict[str, Json | None]:
+    setting = _declared(change)
+    return {
+        "at": change.at,
+        "by": str(change.by),
+        "setting": change.setting,
+        "old": _json(setting, change.old),
+        "new": _json(setting, change.new),
+    }
+
+
+def _declared(change: Change) -> Setting:
+    return next(one for one in SETTINGS if one.name == change.setting)
+
+
+def _json(setting: Setting, value: Value | None) -> Json | None:
+    return None if value is None else setting.to_json(value)

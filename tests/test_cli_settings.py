@@ -1,0 +1,96 @@
+"""`channelmem settings`, on real Redis: show, set, reset, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import CHANNEL, GUILD
+from typer.testing import CliRunner, Result
+
+from channelmem.cli import app
+from channelmem.errors import ChannelmemError
+from channelmem.settings import Settings
+
+HERE = ("--guild", str(GUILD), "--channel", str(CHANNEL))
+PIRATE = ("--guild", str(GUILD), "--character", "Pirate")
+
+
+@pytest.fixture(autouse=True)
+def of_the_test(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings.redis_url is not None
+    monkeypatch.setenv("REDIS_URL", settings.redis_url.get_secret_value())
+    monkeypatch.setenv("CHANNELMEM_KEY_PREFIX", settings.key_prefix)
+    monkeypatch.setenv("CHANNELMEM_DATA_DIR", str(settings.data_dir))
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def run(*arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(app, ["settings", *arguments], input=answer)
+
+
+def shown(*arguments: str) -> dict[str, dict[str, object]]:
+    report = json.loads(run("show", *arguments, "--json").stdout)
+    return {one["name"]: one for one in report["settings"]}
+
+
+def test_a_value_is_set_shown_and_cleared() -> None:
+    assert run("set", "max_messages", "50", *HERE).stdout == "Max Messages: Auto -> 50\n"
+    found = shown(*HERE)["max_messages"]
+    assert (found["own"], found["effective"], found["source"]) == (50, 50, "channel")
+    assert run("set", "max_messages", "auto", *HERE).stdout == "Max Messages: 50 -> Auto\n"
+    assert shown(*HERE)["max_messages"]["own"] is None
+
+
+def test_off_is_not_auto() -> None:
+    run("set", "max_age", "off")
+    assert shown()["max_age"]["own"] == "off"
+    assert shown(*HERE)["max_age"]["effective"] == "off"
+
+
+def test_a_character_in_a_channel_shows_what_caps_it() -> None:
+    run("set", "max_messages", "30", *HERE)
+    run("set", "max_messages", "60", *PIRATE)
+    found = shown(*HERE, "--character", "Pirate")["max_messages"]
+    assert (found["own"], found["effective"], found["why"]) == (60, 30, "capped by the channel")
+
+
+def test_the_table_names_every_setting_and_the_last_changes() -> None:
+    run("set", "archive", "off", *HERE)
+    told = run("show", *HERE).stdout
+    assert "Max Messages" in told
+    assert "by operator: Archive: Auto -> Off" in told
+
+
+def test_reset_asks_first() -> None:
+    run("set", "max_images", "3")
+    assert run("reset", answer="n\n").exit_code == 1
+    assert shown()["max_images"]["own"] == 3
+    assert "Max Images: 3 -> Auto" in run("reset", "--yes").stdout
+    assert "Nothing was set for all servers." in run("reset", "--yes").stdout
+
+
+def test_changes_are_machine_readable() -> None:
+    report = json.loads(run("set", "enabled", "off", *HERE, "--json").stdout)
+    assert report["channel"] == str(CHANNEL)
+    assert [(one["setting"], one["old"], one["new"]) for one in report["changes"]] == [("enabled", None, False)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("set", "max_mesages", "5"), "did you mean max_messages"),
+        (("set", "max_messages", "101"), "a whole number from 1 to 100"),
+        (("set", "max_messages", "abc"), "a whole number from 1 to 100"),
+        (("set", "max_age", "soon"), "a duration from"),
+        (("set", "archive", "off", *PIRATE), "Archive has no character level"),
+        (("show", "--channel", "5"), "add --guild ID"),
+        (("show", "--guild", "5"), "--channel ID or --character NAME"),
+        (("set", "enabled", "off", *HERE, "--character", "Pirate"), "leave one of them out"),
+        (("show", "--guild", "5", "--character", " "), "--character needs a name"),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_names_the_fix(arguments: tuple[str, ...], sentence: str) -> None:
+    error = run(*arguments).exception
+    assert isinstance(error, ChannelmemError)
+    assert sentence in str(error)
