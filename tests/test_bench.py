@@ -13,6 +13,7 @@ import pytest
 from processes import run as run_process
 
 from scripts.bench_knn import FILTERED, IN_PINGS, LATENCY, RECALL
+from scripts.bench_settings import KNOWN, SEEN, UNKNOWN
 from scripts.bench_stopped import BACK, FIRST, SECOND
 from scripts.fill import Cloud
 from scripts.measure import SUBJECTS, Ratio, chat_lines, questions, subject_channel
@@ -83,6 +84,14 @@ def test_waiting_for_a_stopped_redis_is_measured_on_a_server_of_its_own(redis_ur
     assert took[FIRST] >= 1.0, "one timeout"
     assert took[SECOND] < took[FIRST]
     assert BACK in took
+
+
+def test_resolving_and_changing_settings_is_timed(redis_url: str) -> None:
+    tables = run("bench_settings", redis_url, "--channels", "20", "--rounds", "2")["tables"]
+    assert {row["what"] for rows in tables.values() for row in rows} == {
+        "start with 20 channels", SEEN, KNOWN, UNKNOWN,
+    }  # fmt: skip
+    assert all(0 < row["median"] <= row["worst"] for rows in tables.values() for row in rows)
 
 
 def test_a_ratio_knows_its_direction() -> None:
