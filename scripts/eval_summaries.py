@@ -13,11 +13,11 @@ characters as they were said. Weights were fitted on the first half of the conve
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 import statistics
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +28,14 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from channelmem.durations import DAY_S, HOUR_S
-from channelmem.recalling.ranking.line import forget_read, stems
+from channelmem.recalling.ranking.line import stems
 from channelmem.summarising.cover import CONTEXT_CHARS, RawLine, cover
 from channelmem.summarising.extractive import SUMMARY_CHARS, Weights, combine, summarise
 from channelmem.summarising.pyramid import Summary, pairs
 from channelmem.summarising.windows import ClosedWindow, SmartSizes, closed_windows
 from channelmem.types import Message
+from scripts.measure import bench_settings, remove
+from scripts.stored_summaries import lasting, replayed_context
 
 FITTED_ON = ("conv-26", "conv-30", "conv-41")
 CATEGORIES = (1, 2, 4)
@@ -52,8 +53,6 @@ ABLATED: dict[str, dict[str, Any]] = {
 }
 LIVELY = SmartSizes(busy=20, quiet=15)
 """A session has 20 to 30 messages in a quarter of an hour, so the shipped sizes would change nothing here."""
-WINDOW_MESSAGES = 30
-DAYS, A_DAY = 7, 200
 _LATER_S = 60.0
 
 
@@ -246,6 +245,24 @@ def clock_context(windows: Sequence[ClosedWindow], smart: SmartSizes | None) -> 
     return summary_context(closed, [message for message in said if message.id not in covered])
 
 
+def stored_context(text: str) -> Context:
+    """What `Memory.context` gave, without our own lines: headers, silences, the question."""
+    told = text.partition("[question]")[0].splitlines()
+    return Context([(0.0, 0.0, frozenset(stems(line))) for line in told if line and not line.startswith("[")])
+
+
+async def stored(data: Data) -> dict[str, Context]:
+    """Each conversation through Redis, as a channel would live it."""
+    found = {}
+    for name in data.conversations:
+        with bench_settings() as settings:
+            text = await replayed_context(lasting(settings), [window.messages for window in data.of(name)])
+            _checked(text, CONTEXT_CHARS)
+            found[name] = stored_context(text)
+            await remove(settings)
+    return found
+
+
 def pyramids(data: Data) -> dict[str, dict[str, float]]:
     contexts: dict[str, Callable[[Sequence[ClosedWindow]], Context]] = {
         "last 10,000 raw characters": raw_context,
@@ -260,6 +277,8 @@ def pyramids(data: Data) -> dict[str, dict[str, float]]:
         in_place = {place: made[place.conversation].around(window) for place, window in data.windows.items()}
         placed = _by_half(data, _share_in_place(in_place))
         figures[label] = _by_half(data, _share_of(everywhere)) | {"in place": placed["all"]}
+    kept = {name: context.words for name, context in asyncio.run(stored(data)).items()}
+    figures["stored, as Memory.context gives it"] = _by_half(data, _share_of(kept))
     first = figures["last 10,000 raw characters"]
     for row in figures.values():
         row["times raw"] = round(row["all"] / first["all"], 2)
@@ -272,46 +291,6 @@ def _share_of(kept: Mapping[str, frozenset[str]]) -> Callable[[Wanted], float]:
 
 def _share_in_place(kept: Mapping[Place, frozenset[str]]) -> Callable[[Wanted], float]:
     return lambda one: len(one.words & kept[one.place]) / len(one.words)
-
-
-# --- time ---
-
-
-def times(data: Data) -> dict[str, float]:
-    said = [message for window in data.windows.values() for message in window.messages]
-    spent = []
-    for at in range(0, len(said) - WINDOW_MESSAGES, WINDOW_MESSAGES):
-        some = tuple(said[at : at + WINDOW_MESSAGES])
-        forget_read()  # nothing may be remembered from the measurements before
-        started = time.process_time()
-        summarise(ClosedWindow(some[0].ts, some[0].ts + 1800, some), created=0.0)
-        spent.append(1000 * (time.process_time() - started))
-    week = _week(said)
-    forget_read()
-    started = time.process_time()
-    made = pyramid(closed_windows(week, week[-1].ts + DAY_S))
-    cascade_s = time.process_time() - started
-    sizes = [RawLine(one.ts, len(_raw(one))) for one in week[-20:]]
-    started = time.process_time()
-    cover(made, sizes, now=week[-1].ts + DAY_S, tz=UTC)
-    return {
-        "window of 30 messages, median ms": round(statistics.median(spent), 1),
-        "window of 30 messages, p95 ms": round(statistics.quantiles(spent, n=20)[-1], 1),
-        "cascade over 7 days of 200 messages, s": round(cascade_s, 2),
-        "summaries in that pyramid": len(made),
-        "cover of that pyramid, ms": round(1000 * (time.process_time() - started), 1),
-    }
-
-
-def _week(said: Sequence[Message]) -> list[Message]:
-    """The same words as a channel of a week: 200 messages a day over ten hours."""
-    step_s = 10 * HOUR_S / A_DAY
-    places = [day * DAY_S + 9 * HOUR_S + at * step_s for day in range(DAYS) for at in range(A_DAY)]
-    again = (said[at % len(said)] for at in range(len(places)))
-    return [
-        replace(one, id=at, ts=1_800_057_600.0 + place)
-        for at, (one, place) in enumerate(zip(again, places, strict=True), 1)
-    ]
 
 
 def show(title: str, figures: Mapping[str, Mapping[str, float]]) -> None:
@@ -339,7 +318,6 @@ def main() -> None:
     report: dict[str, Any] = {
         "retention": retentions(data, given.limit),
         "pyramid": pyramids(data),
-        "time": times(data),
         "n": len(data.wanted),
     }
     if given.json:
@@ -347,7 +325,6 @@ def main() -> None:
         return
     show(f"Answer retention in summaries of {given.limit} characters, % (n = {len(data.wanted)})", report["retention"])
     show("Answer retention in a context of 10,000 characters, %", report["pyramid"])
-    show("Processor time", {name: {"": value} for name, value in report["time"].items()})
 
 
 if __name__ == "__main__":

@@ -85,6 +85,11 @@ def write(messages: Sequence[Message], tz: tzinfo, at: float, *, character: str,
     return "\n".join([f"{header}{more}", RULE, "", *_lines(chosen, tz), ""])
 
 
+def lines_of(text: str) -> str:
+    """The lines of a file without its header."""
+    return text.split(f"\n{RULE}\n", 1)[1].strip("\n")
+
+
 def decode(data: bytes) -> str:
     """The text of a file as editors save it, with or without a byte order mark."""
     try:

@@ -14,7 +14,8 @@ from cachetools import LRUCache
 
 from channelmem.cascade.levels import Boundary, Level, Place
 from channelmem.cascade.resolve import Effective
-from channelmem.cascade.values import AUTO, Off, Value
+from channelmem.cascade.values import AUTO, Value
+from channelmem.context_window.breakdown import in_one_line
 from channelmem.context_window.edit_file import MOST, EditError, Sheet, write
 from channelmem.context_window.reach import (
     ReachError,
@@ -30,7 +31,7 @@ from channelmem.durations import human_age
 from channelmem.memory import Memory
 from channelmem.policy import Policy
 from channelmem.telling.assemble import prior_head
-from channelmem.types import Message
+from channelmem.types import Message, Question
 
 MAX_AGE: Final = "max_age"
 MOST_KEPT: Final = 100
@@ -95,7 +96,17 @@ class ContextWindow:
         begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
         since = f"The last fresh start here was {human_age(command.at - begun.at)}." if begun else ""
         window = f"Context window: {_shown(now.value)} (default: {_shown(default.value)})."
-        return "\n".join(filter(None, [f"{window} {source}", since, EXAMPLES]))
+        return "\n".join(filter(None, [f"{window} {source}", await self._given(command), since, EXAMPLES]))
+
+    async def _given(self, command: Command) -> str:
+        """ "Right now: 3 summaries, 24 raw messages." """
+        if not self._policy(command).enabled:
+            return MEMORY_OFF
+        place = (command.guild_id, command.channel_id)
+        now = Question(
+            *place, 0, command.by, "", "", command.at, character=command.character, thread_of=command.thread_of
+        )
+        return f"Right now: {in_one_line(await self._memory.summaries.breakdown(now))}."
 
     async def change(self, step: Step, text: str, command: Command) -> str:
         try:
@@ -113,7 +124,7 @@ class ContextWindow:
         now = await self._own(command)
         if step is Step.SET:
             wanted = reach_s(text, command.at, self._policy(command).tz.key)
-        elif isinstance(now, Off):
+        elif not isinstance(now, int | float):
             return UNLIMITED
         else:
             wanted = stepped(step, float(now), amount_s(text))
@@ -205,4 +216,4 @@ def _editor(command: Command) -> tuple[int, int, int]:
 
 
 def _shown(value: Value) -> str:
-    return "no limit" if isinstance(value, Off) else in_hours(value)
+    return in_hours(value) if isinstance(value, int | float) else "no limit"

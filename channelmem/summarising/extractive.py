@@ -122,6 +122,16 @@ def lines_of(summary: Summary) -> tuple[Line, ...]:
     return tuple(Line(0, 0, "", summary.start, sentence) for sentence in sentences(summary.text))
 
 
+def shortened(summary: Summary, limit: int) -> Summary:
+    """The same stretch in fewer characters, from the lines it keeps."""
+    return _written(summary, lines_of(summary), limit, SHIPPED)
+
+
+def of_lines(summary: Summary, lines: tuple[Line, ...]) -> Summary:
+    """An extractive summary with some of its lines only."""
+    return replace(summary, lines=lines, text="\n".join(filter(None, (_text(lines), str(summary.shared)))))
+
+
 def _lines(messages: Sequence[Message], people: Mapping[int, str] | None, weights: Weights) -> tuple[Line, ...]:
     """Every sentence of the messages, weighed."""
     found: list[Line] = []

@@ -9,6 +9,7 @@ window is gone for good, its sibling stays a root of its level: the rest is not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -77,6 +78,8 @@ class Summary:
     created: float
     origins: tuple[Origin, ...] = ()
     """Level 1: the messages of its window."""
+    heard: tuple[Origin, ...] = ()
+    """Level 1: messages before its window that the summariser was shown. It goes with them, too."""
     parts: tuple[str, ...] = ()
     """Higher levels: the ids of the two summaries it came from, the older first."""
     lines: tuple[Line, ...] = ()
@@ -86,7 +89,14 @@ class Summary:
     @property
     def id(self) -> str:
         """The same for the same stretch and level, however often it is made: "1-1800000000000-1800001740000"."""
-        return f"{self.level}-{round(self.start * 1000)}-{round(self.end * 1000)}"
+        # Rounded down, so that it never leaves its window.
+        return f"{self.level}-{math.floor(self.start * 1000)}-{math.floor(self.end * 1000)}"
+
+
+def from_id(name: str) -> Summary:
+    """A summary of which only its place in the pyramid is known: enough for roots, pairs and plans."""
+    level, start, end = name.split("-")
+    return Summary(int(level), int(start) / 1000, int(end) / 1000, "", 0, (), (), "", 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +136,16 @@ def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
 
 
 def plan(summaries: Collection[Summary], windows: Sequence[ClosedWindow]) -> Plan:
-    """Which windows have no summary yet, and which summaries no longer fit theirs."""
+    """Which windows have no summary yet, and which summaries no longer fit: of such a window, or of more than one level
+    across it, because a window that had no messages when its neighbours were paired belongs between them."""
     kept, outdated = list(summaries), dict[str, Summary]()
     while True:
         known = {origin for summary in kept for origin in summary.origins}
         missing = [window for window in windows if any(one.origin not in known for one in window.messages)]
-        stale = [one for one in kept if one.level == 1 and any(_touches(one, window) for window in missing)]
+        stale = [one for one in kept if any(_touches(one, window) for window in missing)]
         if not stale:
             return Plan(tuple(outdated.values()), tuple(missing))
-        outdated |= {one.id: one for one in _with_all_above(kept, {one.id for one in stale})}
+        outdated |= {one.id: one for one in with_all_above(kept, {one.id for one in stale})}
         # A summary that reached into another window (the window size was changed) leaves that one without any.
         kept = [one for one in kept if one.id not in outdated]
 
@@ -145,9 +156,10 @@ def affected_by(summaries: Collection[Summary], message_ids: Collection[int]) ->
     hit = {
         one.id
         for one in summaries
-        if any(origin.id in gone for origin in one.origins) or any(line.message_id in gone for line in one.lines)
+        if any(origin.id in gone for origin in (*one.origins, *one.heard))
+        or any(line.message_id in gone for line in one.lines)
     }
-    return tuple(_with_all_above(summaries, hit))
+    return tuple(with_all_above(summaries, hit))
 
 
 def base(window: ClosedWindow, model: str, created: float) -> Summary:
@@ -164,6 +176,7 @@ def base(window: ClosedWindow, model: str, created: float) -> Summary:
         model=model,
         created=created,
         origins=tuple(one.origin for one in messages),
+        heard=tuple(one.origin for one in window.before),
         shared=sum((_shared(one) for one in messages), Shared()),
     )
 
@@ -181,6 +194,7 @@ def base_of_pair(older: Summary, newer: Summary, model: str, created: float) -> 
         model=model,
         created=created,
         origins=(),
+        heard=(),
         parts=(older.id, newer.id),
         lines=(),
         shared=older.shared + newer.shared,
@@ -200,7 +214,8 @@ def _touches(summary: Summary, window: ClosedWindow) -> bool:
     return summary.start < window.end and summary.end >= window.start
 
 
-def _with_all_above(summaries: Iterable[Summary], ids: Collection[str]) -> list[Summary]:
+def with_all_above(summaries: Iterable[Summary], ids: Collection[str]) -> list[Summary]:
+    """These and what was made of them, the lowest level first."""
     gone = set(ids)
     found = []
     for summary in sorted(summaries, key=lambda one: one.level):

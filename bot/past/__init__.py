@@ -1,0 +1,1 @@
+"""/history: load more of a channel's past, and export it."""

@@ -1,0 +1,203 @@
+"""What an answer says, and recaps of any span: `memory.recaps`. In: a question with what was found, or a span of time.
+Out: a text that quotes, and what it is made of.
+
+A recap of little is told by its conversations, message by message (telling/recap.py). A recap of much, or of what the
+archive no longer has, is told by its summaries and what was said since, in a few parts (summarising/digest.py). Where a
+question finds nothing among stored messages, sentences that only summaries still have may answer it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from channelmem.durations import DAY_S
+from channelmem.errors import RedisUnavailableError
+from channelmem.filtered_history import FilteredHistory
+from channelmem.policy import Policy
+from channelmem.recalling.recall import RECAP_MESSAGES, Recalled, left_at
+from channelmem.store.search import Query, Search
+from channelmem.summarising.digest import Digest, Link, digest, parts_within, told
+from channelmem.summarising.lookup import lines_about
+from channelmem.summarising.pyramid import Line, Summary
+from channelmem.summarising.reader import SummaryReader
+from channelmem.telling.answer import LONGEST, joined, phrasing_of, tell
+from channelmem.telling.recap import LEAST_MESSAGES
+from channelmem.types import Answer, Hit, Kind, Message, Mode, Origin, Question, Route, Source, Window
+
+FEW: Final = RECAP_MESSAGES // 2
+"""Fewer messages are told by themselves, if all of them are still stored."""
+RAW: Final = 500
+"""Messages read of a span; those that summaries cover are not needed."""
+ABSENCE_S: Final = DAY_S
+"""How far back to tell somebody who never wrote here what they missed."""
+OWN_WORDS: Final = 50
+"""Of the asker, to find out when they were last here."""
+MOST_ORIGINS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A text, and what it is made of."""
+
+    text: str
+    summarised: tuple[Origin, ...] = ()
+    """Messages whose words come from summaries, also those that have expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What a digest is made from."""
+
+    summaries: tuple[Summary, ...]
+    raw: tuple[Message, ...]
+
+
+class Recaps:
+    def __init__(self, search: Search, summaries: SummaryReader, history: FilteredHistory | None) -> None:
+        self._search, self._summaries, self._history = search, summaries, history
+
+    async def answer(
+        self,
+        question: Question,
+        asked: Route,
+        decided: Route,
+        recalled: Recalled,
+        policy: Policy,
+        pointed: tuple[Message, ...] = (),
+    ) -> Answer:
+        """The answer to a question. `asked` is what it wants by its wording, `decided` what the evidence made of it;
+        `pointed` are messages whose media it points at, read."""
+        summed = await self._recapped(question, asked, recalled, policy) if not pointed else None
+        if summed is not None:
+            return summed
+        missing = not recalled.found and asked.topic and decided.kind is not Kind.NONE and policy.enabled
+        if hits := await self._expired(question, asked, policy) if missing else ():
+            recalled = replace(recalled, hits=hits, sure=hits[0].score)
+            decided = replace(asked, kind=decided.kind, stranger="")
+        link = self._history.link if self._history else None
+        return tell(question, decided, recalled, policy, jump_url=link, pointed=pointed)
+
+    async def _recapped(self, question: Question, asked: Route, recalled: Recalled, policy: Policy) -> Answer | None:
+        """A recap told by summaries; None where nobody asked for one, or messages tell it better."""
+        if not (_is_recap(asked) and policy.enabled):
+            return None
+        window = await self._window(question, asked, recalled, policy)
+        summed = await self._by_summaries(question, window, policy, len(recalled.messages))
+        if summed is None:
+            return None
+        return Answer(
+            summed.text,
+            replace(asked, kind=asked.if_about),
+            recalled.hits,
+            tried=recalled.reports,
+            found=True,
+            sure=recalled.sure,
+            evidence=recalled.evidence,
+            summarised=summed.summarised,
+        )
+
+    async def of_span(self, question: Question, window: Window, policy: Policy, limit: int = LONGEST) -> Told | None:
+        """What was said in a channel in a span of time; None if nothing was. May raise RedisUnavailableError."""
+        found, sources = await self._digest(question, window, policy, limit)
+        return self._told(question, found, sources, policy, limit) if found.parts else None
+
+    async def _expired(self, question: Question, route: Route, policy: Policy) -> tuple[Hit, ...]:
+        """Sentences about a topic that only summaries still have: their messages are older than the archive."""
+        try:
+            read = await self._summaries.read(question.guild_id, question.channel_id, policy, route.window.start)
+        except RedisUnavailableError:
+            return ()
+        found = lines_about(route, read, before=question.ts - policy.limits.lifetime_s)
+        return tuple(
+            Hit(_message(question, line), share, text_score=share, age_s=question.ts - line.ts, source=Source.ARCHIVE)
+            for line, share in found[: policy.recall_limit]
+        )
+
+    async def _by_summaries(self, question: Question, window: Window, policy: Policy, raw: int) -> Told | None:
+        """None where messages tell it better, or Redis is away."""
+        try:
+            found, sources = await self._digest(question, window, policy, LONGEST)
+        except RedisUnavailableError:
+            return None
+        few = 0 < raw < FEW and found.message_count <= max(LEAST_MESSAGES, raw)
+        if few or not found.parts:
+            return None
+        return self._told(question, found, sources, policy, LONGEST)
+
+    async def _window(self, question: Question, route: Route, recalled: Recalled, policy: Policy) -> Window:
+        """What the recap is about: the time it names, or everything since the asker was last here."""
+        if not route.missed:
+            return Window(route.window.start, question.ts if route.window.end is None else route.window.end)
+        if recalled.messages and len(recalled.messages) < RECAP_MESSAGES:
+            return Window(recalled.messages[0].ts, question.ts)
+        query = Query(
+            question.guild_id,
+            (question.channel_id,),
+            author_ids=(question.asker_id,),
+            limit=OWN_WORDS,
+            source=Source.ARCHIVE,
+            limits=policy.limits,
+        )
+        try:
+            own = [one.ts for one in await self._search.newest(query)][::-1]
+        except RedisUnavailableError:
+            own = []
+        return Window(left_at(own, question.ts) if own else question.ts - ABSENCE_S, question.ts)
+
+    async def _digest(self, question: Question, window: Window, policy: Policy, limit: int) -> tuple[Digest, _Sources]:
+        place = (question.guild_id, question.channel_id)
+        read = await self._summaries.read(*place, policy, window.start)
+        inside = [one for one in read if window.contains(one.start) and window.contains(one.end)]
+        query = Query(
+            question.guild_id,
+            (question.channel_id,),
+            window,
+            limit=RAW,
+            flagged=True,
+            source=Source.ARCHIVE,
+            limits=policy.limits,
+        )
+        found = await self._search.newest(query)
+        raw = [one for one in found if not one.own and one.id != question.id]
+        made = digest(inside, raw, now=question.ts, most=parts_within(limit))
+        return made, _Sources(tuple(inside), tuple(raw))
+
+    def _told(self, question: Question, found: Digest, sources: _Sources, policy: Policy, limit: int) -> Told:
+        route = Route(Kind.CHANNEL, Mode.RECAP)
+        people = [line for part in found.parts for line in part.summary.lines]
+        phrasing = phrasing_of(question, route, (), policy.tz, {line.author_id: line.author for line in people})
+        text = joined([*told(found, phrasing, limit, self._link_to(question))], limit=limit)
+        kept = sorted(_quoted(found, sources), key=lambda one: one.id)
+        return Told(text, tuple(kept[:MOST_ORIGINS]))
+
+    def _link_to(self, question: Question) -> Link:
+        def link(first: Origin) -> str:
+            return self._history.jump_url(question.guild_id, first.channel_id, first.id) if self._history else ""
+
+        return link
+
+
+def _message(question: Question, line: Line) -> Message:
+    """A sentence as the message it was part of."""
+    return Message(
+        question.guild_id, question.channel_id, line.message_id, line.author_id, line.author, line.text, line.ts
+    )
+
+
+def _is_recap(route: Route) -> bool:
+    """Whether it asks for everything of a time. What somebody said, or what was said about something, is searched."""
+    return route.mode is Mode.RECAP and not route.topic and not route.speakers
+
+
+def _quoted(found: Digest, sources: _Sources) -> set[Origin]:
+    """The messages behind a digest: those whose sentences it has, and all of a stretch that a language model described.
+    An answer made of messages that have expired is not stored, so it can't outlive a "forget me"."""
+    windows = [one for one in sources.summaries if one.level == 1]
+    origins = {one.id: one for summary in windows for one in summary.origins}
+    origins |= {one.id: one.origin for one in sources.raw}
+    ids = {line.message_id for part in found.parts for line in part.summary.lines}
+    for part in (one.summary for one in found.parts if not one.summary.lines):
+        ids |= {one.id for one in sources.raw if part.start <= one.ts <= part.end}
+        ids |= {one.id for window in windows if part.start <= window.start <= part.end for one in window.origins}
+    return {origins[one] for one in ids & origins.keys()}

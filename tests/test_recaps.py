@@ -1,0 +1,216 @@
+"""Recaps of any span: by messages where little was said, by summaries where much was, with times and links."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from conftest import CHANNEL, GUILD, Clock, FakeEmbedder
+
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.telling.answer import LONGEST
+from channelmem.types import History, Kind, Message, Mode, Outcome, Past, Person, Question, Window
+
+HOUR, DAY = 3600.0, 86_400.0
+NOW = datetime(2027, 1, 15, 18, 10, tzinfo=UTC).timestamp()
+"""A Friday."""
+PEOPLE = ((5, "Ann"), (6, "Bob"), (7, "Carol"))
+TALK = (
+    "I think {} is going fine so far",
+    "we still have to call somebody about {}",
+    "does anybody know more about {}?",
+    "ok, I'll look at {} after lunch",
+    "the {} costs {} euros in all",
+)
+TOPICS = ("release", "oven", "garden", "invoice", "concert", "server", "bicycle", "cake")
+
+
+class Links(History):
+    """A platform without a past, but with links."""
+
+    async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        return Past()
+
+    async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        return None
+
+    def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return f"https://chat.example/{channel_id}/{message_id}"
+
+
+def said(number: int, ts: float, text: str, author: int = 0) -> Message:
+    id_, name = PEOPLE[author]
+    return Message(GUILD, CHANNEL, number, id_, name, text, ts)
+
+
+def hour_of_talk(first: int, start: float, topic: str, count: int = 12) -> list[Message]:
+    chance = random.Random(first)  # noqa: S311  (no secret)
+    texts = [chance.choice(TALK).format(topic, chance.randint(10, 999)) for _ in range(count)]
+    return [said(first + n, start + 240.0 * n, text, n % 3) for n, text in enumerate(texts)]
+
+
+def week() -> list[Message]:
+    """Five days, an hour of talk every two hours from 8 to 18, and one thing a day that matters."""
+    messages: list[Message] = []
+    for day in range(5):
+        for slot in range(5):
+            start = NOW - 18 * HOUR - 600 + (slot * 2 + 8) * HOUR - (4 - day) * DAY
+            topic = TOPICS[(day * 5 + slot) % len(TOPICS)]
+            messages += hour_of_talk(len(messages) + 1, start, topic)
+        decided = f"we decided to move the {TOPICS[day]} to Friday the {20 + day}th at 10:30 in Lyon"
+        messages.append(said(len(messages) + 1, messages[-1].ts + 60, decided, 1))
+    return [one for one in messages if one.ts < NOW - 120]
+
+
+@pytest.fixture
+async def memory(settings: Settings, fake_embedder: FakeEmbedder) -> AsyncIterator[Memory]:
+    opened = Memory.open(settings, clock=Clock(NOW), embedder=fake_embedder, history=Links())
+    async with opened as memory:
+        await memory.remember_many(week())
+        await memory.summaries.update(GUILD, CHANNEL)
+        yield memory
+
+
+def ask(text: str, **changes: Any) -> Question:
+    values = {"asker_id": 9, "asker": "Mark", **changes}
+    return Question(
+        GUILD, CHANNEL, 10**9, values.pop("asker_id"), values.pop("asker"), text, NOW, bot=Person(99, "Vivy"), **values
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("what happened today?", {"15"}),
+        ("what happened this week", {"11", "12", "13", "14", "15"}),
+        ("what happened since Wednesday?", {"13", "14", "15"}),
+        ("summary of yesterday", {"14"}),
+        ("summarise the last 3 days", {"13", "14", "15"}),
+        ("recap of Tuesday please", {"12"}),
+    ],
+)
+async def test_a_recap_covers_the_span_it_is_asked_for(memory: Memory, text: str, days: set[str]) -> None:
+    answer = await memory.ask(ask(text))
+    assert answer.found
+    assert answer.route.mode is Mode.RECAP
+    assert answer.route.kind is not Kind.NONE
+    assert len(answer.text) <= LONGEST
+    heading, *parts = answer.text.splitlines()
+    assert 2 <= len(parts) <= 5
+    assert f"in {len(parts)} parts" in heading
+    linked = [int(part.rpartition("/")[2]) for part in parts]
+    by_id = {one.id: one for one in week()}
+    begun = [datetime.fromtimestamp(by_id[id_].ts, UTC) for id_ in linked]
+    assert begun == sorted(begun)  # in order of time, each part with a link to where it began
+    assert {f"{one.day}" for one in begun} <= days
+    inside = [one for one in week() if f"{datetime.fromtimestamp(one.ts, UTC).day}" in days]
+    assert heading.startswith(f"{len(inside)} messages from ")
+
+
+async def test_what_was_decided_is_told(memory: Memory) -> None:
+    answer = await memory.ask(ask("what happened yesterday?"))
+    assert "we decided to move the invoice to Friday the 23th at 10:30 in Lyon" in answer.text
+    assert "Bob: “" in answer.text
+    assert answer.summarised
+    assert set(answer.summarised) <= set(answer.origins)
+
+
+async def test_somebody_who_was_away_is_told_everything_since(memory: Memory) -> None:
+    left = NOW - 2 * DAY
+    await memory.remember(Message(GUILD, CHANNEL, 10**8, 9, "Mark", "bye, see you on Friday", left))
+    answer = await memory.ask(ask("what did I miss?"))
+    count = sum(one.ts > left for one in week())
+    assert answer.text.startswith(f"{count} messages ") or answer.text.startswith(f"{count + 1} messages ")
+    assert "parts:" in answer.text.splitlines()[0]
+
+
+async def test_you_are_you(memory: Memory) -> None:
+    answer = await memory.ask(ask("what happened yesterday?", asker_id=6, asker="Bob"))
+    assert "you: “" in answer.text
+    assert "Bob: “" not in answer.text
+
+
+async def test_little_is_told_message_by_message(memory: Memory) -> None:
+    answer = await memory.ask(ask("what happened in the last 2 hours?"))
+    assert "conversation" in answer.text.splitlines()[0]
+    assert answer.summarised == ()
+
+
+async def test_little_that_only_a_summary_still_has_is_told(settings: Settings, fake_embedder: FakeEmbedder) -> None:
+    clock = Clock(NOW)
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=Links()) as memory:
+        await memory.remember(said(1, NOW - DAY, "the mill is sold to Petersen"))
+        await memory.summaries.update(GUILD, CHANNEL)
+        clock.now = NOW + 10 * DAY
+        question = Question(GUILD, CHANNEL, 10**9, 9, "Mark", "what happened on January 14?", clock.now)
+        assert "Ann: “the mill is sold to Petersen”" in (await memory.ask(question)).text
+
+
+async def test_nothing_that_was_deleted_is_told(memory: Memory) -> None:
+    gone = next(one for one in week() if "decided to move the invoice" in one.content)
+    await memory.delete(GUILD, CHANNEL, [gone.id])
+    assert "decided to move the invoice" not in (await memory.ask(ask("what happened yesterday?"))).text
+    await memory.summaries.update(GUILD, CHANNEL)
+    assert "decided to move the invoice" not in (await memory.ask(ask("what happened yesterday?"))).text
+
+
+async def test_what_the_archive_no_longer_has_is_told_from_summaries(
+    settings: Settings, fake_embedder: FakeEmbedder
+) -> None:
+    clock = Clock(NOW)
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=Links()) as memory:
+        await memory.remember_many(week())
+        await memory.summaries.update(GUILD, CHANNEL)
+        clock.now = NOW + 10 * DAY
+        question = Question(GUILD, CHANNEL, 10**9, 9, "Mark", "what happened on January 14?", clock.now)
+        answer = await memory.ask(question)
+        assert "decided to move the invoice" in answer.text
+        said = Message(GUILD, CHANNEL, 10**9 + 1, 99, "Bot", answer.text, clock.now, own=True)
+        assert answer.origins  # all expired, so the answer is not kept: nobody could take these words back
+        assert await memory.remember(replace(said, derived_from=answer.origins)) is Outcome.IGNORED
+        assert answer.route.kind is not Kind.NONE
+
+
+@pytest.mark.parametrize(
+    "text", ["what did we decide about the invoice?", "what did Bob say about the invoice in Lyon?"]
+)
+async def test_a_decision_that_only_a_summary_still_has_is_quoted(
+    settings: Settings, fake_embedder: FakeEmbedder, text: str
+) -> None:
+    clock = Clock(NOW)
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=Links()) as memory:
+        await memory.remember_many(week())
+        await memory.summaries.update(GUILD, CHANNEL)
+        clock.now = NOW + 10 * DAY
+        answer = await memory.ask(Question(GUILD, CHANNEL, 10**9, 9, "Mark", text, clock.now))
+        assert (
+            "Bob said, 11 days ago: “we decided to move the invoice to Friday the 23th at 10:30 in Lyon”" in answer.text
+        )
+        assert answer.found
+        assert answer.origins
+        bob = next(one for one in week() if "invoice to Friday" in one.content)
+        assert f"https://chat.example/{CHANNEL}/{bob.id}" in answer.text
+        nobody = await memory.ask(
+            Question(GUILD, CHANNEL, 10**9, 9, "Mark", "what did Ann say about zebras?", clock.now)
+        )
+        assert not nobody.found
+
+
+async def test_a_time_of_which_nothing_is_known_is_left_to_the_world(memory: Memory) -> None:
+    answer = await memory.ask(ask("what happened in 1989?"))
+    assert answer.route.kind is Kind.NONE
+    assert not answer.found
+
+
+async def test_a_span_may_be_asked_for_directly_within_any_length(memory: Memory) -> None:
+    policy = memory.policy(GUILD, CHANNEL)
+    for limit in (600, 1900, 6000):
+        told = await memory.recaps.of_span(ask(""), Window(NOW - 2 * DAY, NOW), policy, limit)
+        assert told is not None
+        assert len(told.text) <= limit
+    assert await memory.recaps.of_span(ask(""), Window(NOW - 90 * DAY, NOW - 80 * DAY), policy) is None
