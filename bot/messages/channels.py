@@ -40,6 +40,13 @@ def thread_of(channel: object) -> int:
     return channel.parent_id if isinstance(channel, discord.Thread) else 0
 
 
+def is_age_restricted(channel: object) -> bool:
+    """Also where nobody knows, as for a thread that Discord has not announced yet."""
+    if isinstance(channel, discord.DMChannel):
+        return False
+    return channel.is_nsfw() if isinstance(channel, MESSAGE_CHANNELS) else True
+
+
 def guild_of(channel: object) -> int:
     """0 for a private conversation, or an unknown place."""
     if isinstance(channel, discord.PartialMessageable):

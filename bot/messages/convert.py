@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
 
 import discord
 
-from bot.messages.channels import thread_of
+from bot.messages.channels import is_age_restricted, thread_of
+from channelmem.media_kinds import of_preview
 from channelmem.types import Attachment, Message, Person
 
 MARKUP = re.compile(
@@ -21,6 +24,7 @@ JUMP_URL = re.compile(r" ?https://discord\.com/channels/[\d/]+")
 PEOPLE_TYPES = {discord.MessageType.default, discord.MessageType.reply}
 OWN_TYPES = PEOPLE_TYPES | {discord.MessageType.chat_input_command}
 PREVIEW_CHARS = 200
+PICTURE_EMBEDS = {"image", "gifv"}
 
 Members = dict[int, discord.Member]
 """Looked up for messages that arrive without them: fetched history carries no nicknames."""
@@ -48,16 +52,25 @@ def to_message(message: discord.Message, me: discord.ClientUser, members: Member
         addressed=author.id != me.id and is_addressed(message, me),
         revision=message.edited_at.timestamp() if message.edited_at else 0.0,
         aliases=aliases_of(author),
-        attachments=tuple(_file(one) for one in _attachments(message)),
+        attachments=files_of(message),
         thread_of=thread_of(message.channel),
+        age_restricted=is_age_restricted(message.channel),
     )
 
 
-def _attachments(message: discord.Message) -> Iterator[discord.Attachment]:
-    """Those of forwarded messages too."""
-    yield from message.attachments
-    for snapshot in message.message_snapshots:
-        yield from snapshot.attachments
+def files_of(message: discord.Message) -> tuple[Attachment, ...]:
+    """Attachments and the pictures of link previews, those of forwarded messages too."""
+    parts: list[discord.Message | discord.MessageSnapshot] = [message, *message.message_snapshots]
+    files = [_file(one) for part in parts for one in part.attachments]
+    return (*files, *(one for part in parts for one in map(_preview_picture, part.embeds) if one))
+
+
+def _preview_picture(embed: discord.Embed) -> Attachment | None:
+    """By Discord's own proxy: the address in the embed is anybody's. Small pictures beside a text only decorate it."""
+    media = embed.image if embed.image.proxy_url else embed.thumbnail if embed.type in PICTURE_EMBEDS else None
+    if media is None or not media.proxy_url:
+        return None
+    return of_preview(media.proxy_url, PurePosixPath(urlsplit(media.url or "").path).name)
 
 
 def _file(one: discord.Attachment) -> Attachment:

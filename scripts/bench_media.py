@@ -1,0 +1,115 @@
+"""Measures reading media offline: checking pictures, the text in a screenshot, speech; and context with known pictures.
+
+python -m scripts.bench_media [--rounds N] [--voice FILE] [--json]
+
+Processor time, since other programs may be running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+from rich.progress import Progress
+
+from channelmem.extras import load
+from channelmem.media.image import checked
+from channelmem.media.readers import File
+from channelmem.memory import Memory
+from channelmem.settings import Settings
+from channelmem.types import Attachment, Message, Question
+from scripts import measure
+from scripts.fake_embedder import FakeEmbedder
+
+VOICE = Path(__file__).resolve().parent.parent / "tests" / "data" / "voice.ogg"
+READING, CONTEXT = "processor seconds per file", "processor milliseconds per context"
+PICTURES = 10
+NOW = 1_800_000_000.0
+LINES = ("Traceback (most recent call last):", "ImportError: libssl.so.1.1: cannot open", "shared object file")
+
+
+async def bench(options: argparse.Namespace, bar: Progress) -> measure.Report:
+    report = measure.Report("bench_media")
+    doing = bar.add_task("reading", total=options.rounds * 5)
+    screenshot, photo, small = _screenshot(), _photo((4000, 3000)), _photo((800, 600))
+    ocr = load("channelmem.media.ocr", "ocr", "Reading text").open_engine(Settings(_env_file=None))
+    whisper = load("channelmem.media.whisper", "voice", "Speech").open_engine(Settings(_env_file=None))
+    speech = options.voice.read_bytes()
+    work: dict[str, Callable[[], object]] = {
+        "check a picture of 0.5 megapixels, sent as it is": lambda: checked(small),
+        "check and scale a photo of 12 megapixels": lambda: checked(photo),
+        "text in a screenshot (OCR)": lambda: ocr.read(_file(screenshot)),
+        f"speech, {_seconds(speech):.0f} s (Whisper tiny.en)": lambda: whisper.read(_file(speech)),
+    }
+    for what, run in work.items():
+        run()  # loads what the first one loads
+        times = [_took(run) for _ in range(options.rounds)]
+        bar.advance(doing, options.rounds)
+        report.add(READING, what=what, median=measure.spread(times).p50, worst=max(times))
+    with measure.bench_settings() as settings:
+        async with Memory.open(settings, clock=lambda: NOW, embedder=FakeEmbedder()) as memory:
+            for what, channel_id in (("without pictures", 1), (f"with {PICTURES} known pictures", 2)):
+                times = await _contexts(memory, channel_id, options.rounds * 20)
+                report.add(CONTEXT, what=what, median=measure.spread(times).p50 * 1000, worst=max(times) * 1000)
+    bar.advance(doing, options.rounds)
+    return report
+
+
+async def _contexts(memory: Memory, channel_id: int, rounds: int) -> list[float]:
+    for number in range(1, PICTURES + 1):
+        file = Attachment(number, "https://cdn.discordapp.com/1", "image/png", f"{number}.png", text="a grey cat")
+        files = (file,) if channel_id == 2 else ()
+        await memory.remember(Message(measure.GUILD, channel_id, number, 5, "Ann", "look", NOW - 60, attachments=files))
+    times = []
+    for number in range(rounds):
+        asked = Question(measure.GUILD, channel_id, 1_000 + number, 9, "Bob", "what is going on?", NOW)
+        answer = await memory.ask(asked)
+        started = time.process_time()
+        await memory.context(asked, answer)
+        times.append(time.process_time() - started)
+    return times
+
+
+def _took(run: Callable[[], object]) -> float:
+    started = time.process_time()
+    run()
+    return time.process_time() - started
+
+
+def _file(content: bytes) -> File:
+    return File(Attachment(1), content, (1, 1))
+
+
+def _seconds(speech: bytes) -> float:
+    sound = load("channelmem.media.whisper", "voice", "Speech").decoded(speech, 3_600.0)
+    return len(sound) / 16_000
+
+
+def _photo(size: tuple[int, int]) -> bytes:
+    out = io.BytesIO()
+    Image.effect_noise((size[0] // 8, size[1] // 8), 60).resize(size).convert("RGB").save(out, "JPEG")
+    return out.getvalue()
+
+
+def _screenshot() -> bytes:
+    image = Image.new("RGB", (900, 40 + 40 * len(LINES)), "white")
+    for at, line in enumerate(LINES):
+        ImageDraw.Draw(image).text((20, 20 + 40 * at), line, fill="black", font_size=28)
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
+
+
+def main() -> None:
+    parser = measure.parser(__doc__, "bench_media")
+    parser.add_argument("--rounds", type=int, default=10, help="files of each kind (default 10)")
+    parser.add_argument("--voice", type=Path, default=VOICE, help="a recording of speech")
+    measure.run(bench, parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
