@@ -7,6 +7,7 @@ address is asked, streamed if the request wants that, and keeps the requests. Th
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -83,7 +84,18 @@ class Request:
     def user(self) -> str:
         """The first user's message."""
         content = next(one["content"] for one in self.body["messages"] if one["role"] == "user")
-        return content if isinstance(content, str) else "".join(part["text"] for part in content)
+        return content if isinstance(content, str) else "".join(part["text"] for part in content if "text" in part)
+
+    @property
+    def pictures(self) -> list[tuple[str, bytes]]:
+        """Type and content of the images in it."""
+        parts = [part for one in self.body["messages"] for part in _parts(one["content"])]
+        if self.is_anthropic:
+            sources = [part["source"] for part in parts if part["type"] == "image"]
+            return [(one["media_type"], base64.b64decode(one["data"])) for one in sources]
+        urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+        split = [url.removeprefix("data:").partition(";base64,") for url in urls]
+        return [(kind, base64.b64decode(data)) for kind, _, data in split]
 
     @property
     def results(self) -> list[str]:
@@ -161,10 +173,29 @@ def _cut(request: web.Request) -> None:
     request.transport.abort()
 
 
+class Ledger:
+    """What was spent, in one process (tests/test_spending.py has the real one)."""
+
+    def __init__(self) -> None:
+        self.micros = 0
+
+    async def reserve(self, day: int, place: tuple[int, int], micros: int, cap_micros: int) -> bool:
+        if self.micros + micros > cap_micros:
+            return False
+        self.micros += micros
+        return True
+
+    async def settle(self, day: int, place: tuple[int, int], change_micros: int) -> None:
+        self.micros += change_micros
+
+    async def total(self, day: int) -> int:
+        return self.micros
+
+
 @asynccontextmanager
 async def llm_server() -> AsyncIterator[LlmServer]:
     server = LlmServer()
-    app = web.Application()
+    app = web.Application(client_max_size=30_000_000)
     app.router.add_post("/v1/chat/completions", server.answer)
     app.router.add_post("/v1/messages", server.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

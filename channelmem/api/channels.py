@@ -1,0 +1,172 @@
+"""Guilds and channels: which there are, what they hold, pausing, clearing and deleting them, and gaps of back-fill."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from channelmem.access import Scope
+from channelmem.api.auth import GuildAdmin, GuildReader, GuildWriter, Reader, Writer, check
+from channelmem.api.messages import CHANNEL
+from channelmem.api.problems import responses
+from channelmem.api.service import Given
+from channelmem.cascade.levels import Boundary
+from channelmem.wire.channels import (
+    Answered,
+    BoundaryBody,
+    ChannelShown,
+    ChannelsShown,
+    ClearBody,
+    Done,
+    GapBody,
+    GapShown,
+    GapsShown,
+    GuildsShown,
+    KnownMessage,
+    KnownShown,
+    RedactionsShown,
+    Removed,
+    StatsShown,
+)
+from channelmem.wire.scalars import PathId
+
+MOST_KNOWN = 1_000
+
+router = APIRouter(prefix="/v1", tags=["channels"], responses=responses())
+
+
+@router.get("/guilds")
+async def guilds(caller: Reader, given: Given) -> GuildsShown:
+    """Guilds that hold messages, as far as the token may reach them."""
+    bound = [None] if caller.guild_ids is None else sorted(caller.guild_ids - {0})
+    rooms = [room for guild_id in bound for room in await given.memory.reading.rooms(guild_id or 0)]
+    return GuildsShown(guilds=tuple(sorted({guild for guild, _ in rooms})))
+
+
+@router.get("/guilds/{guild_id}/channels")
+async def channels(guild_id: PathId, caller: GuildReader, given: Given) -> ChannelsShown:
+    """Channels of a guild that hold messages."""
+    del caller
+    # Without a guild the memory would list all of them.
+    rooms = await given.memory.reading.rooms(guild_id) if guild_id else []
+    return ChannelsShown(channels=tuple(ChannelShown(guild_id=one, channel_id=channel) for one, channel in rooms))
+
+
+@router.delete("/guilds/{guild_id}")
+async def delete_guild(guild_id: PathId, caller: GuildWriter, given: Given) -> Removed:
+    """Removes everything stored of a guild: the bot left it."""
+    del caller
+    return Removed(removed=await given.memory.delete_guild(guild_id))
+
+
+@router.delete(CHANNEL)
+async def delete_channel(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Removed:
+    """Removes everything stored of a channel: it was deleted."""
+    del caller
+    return Removed(removed=await given.memory.delete_channel(guild_id, channel_id))
+
+
+@router.get(f"{CHANNEL}/stats")
+async def stats(guild_id: PathId, channel_id: PathId, caller: GuildReader, given: Given) -> StatsShown:
+    """What a channel's memory holds."""
+    del caller
+    status = await given.memory.status(guild_id, channel_id)
+    return StatsShown(
+        messages=status.messages,
+        pending=status.pending,
+        oldest_ts=status.oldest_ts,
+        newest_ts=status.newest_ts,
+        newest_id=await given.memory.last_seen(guild_id, channel_id),
+        paused=status.paused,
+        archive=status.archive,
+    )
+
+
+@router.post(f"{CHANNEL}/clear")
+async def clear(guild_id: PathId, channel_id: PathId, body: ClearBody, caller: GuildWriter, given: Given) -> Removed:
+    """Forgets what was said in a channel so far; the channel itself goes on."""
+    del caller
+    return Removed(removed=await given.memory.clear(guild_id, channel_id, body.at))
+
+
+@router.put(f"{CHANNEL}/pause")
+async def pause(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+    """Remembers and shows nothing new of a channel."""
+    del caller
+    await given.memory.pause(guild_id, channel_id)
+    return Done()
+
+
+@router.delete(f"{CHANNEL}/pause")
+async def resume(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+    """Remembers a channel again; what was said during the pause stays out."""
+    del caller
+    await given.memory.resume(guild_id, channel_id)
+    return Done()
+
+
+@router.put(f"{CHANNEL}/boundary")
+async def begin(guild_id: PathId, channel_id: PathId, body: BoundaryBody, caller: GuildAdmin, given: Given) -> Done:
+    """A fresh start (`/new`): nothing up to this moment is given to a language model unasked."""
+    del caller
+    await given.memory.policies.begin(guild_id, channel_id, Boundary(body.at, body.kept), by=body.by)
+    return Done()
+
+
+# --- for adapters that fetch a channel's past ---
+
+
+@router.get(f"{CHANNEL}/known")
+async def known(
+    guild_id: PathId,
+    channel_id: PathId,
+    caller: GuildReader,
+    given: Given,
+    newest: Annotated[int, Query(ge=1, le=MOST_KNOWN)] = 100,
+) -> KnownShown:
+    """Ids and revisions of the newest messages, to compare them with the platform's."""
+    del caller
+    found = await given.memory.known(guild_id, channel_id, newest)
+    return KnownShown(messages=tuple(KnownMessage(id=id_, revision=revision) for id_, revision in found.items()))
+
+
+@router.get("/guilds/{guild_id}/gaps")
+async def gaps(guild_id: PathId, caller: GuildReader, given: Given) -> GapsShown:
+    """Stretches of channels' pasts that are still to be fetched."""
+    del caller
+    return GapsShown(gaps=tuple(map(GapShown.model_validate, await given.memory.gaps(guild_id))))
+
+
+@router.put(f"{CHANNEL}/gap")
+async def note_gap(guild_id: PathId, channel_id: PathId, body: GapBody, caller: GuildWriter, given: Given) -> Done:
+    """Notes such a stretch, between two ids."""
+    del caller
+    await given.memory.note_gap(guild_id, channel_id, body.newest_id, body.oldest_id)
+    return Done()
+
+
+@router.delete(f"{CHANNEL}/gap")
+async def close_gap(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+    """It was fetched."""
+    del caller
+    await given.memory.close_gap(guild_id, channel_id)
+    return Done()
+
+
+# --- answers of the bot that people can still read ---
+
+
+@router.get("/redactions")
+async def redactions(caller: Writer, given: Given) -> RedactionsShown:
+    """Answers of the last day that quote what was deleted or forgotten since: replace them on the platform."""
+    found = [place for place in await given.memory.to_redact() if caller.may_reach(place[0])]
+    return RedactionsShown(answers=tuple(Answered(guild_id=g, channel_id=c, id=m) for g, c, m in found))
+
+
+@router.delete("/redactions/{guild_id}/{channel_id}/{message_id}")
+async def redacted(guild_id: PathId, channel_id: PathId, message_id: PathId, caller: Writer, given: Given) -> Done:
+    """It was replaced."""
+    check(caller, Scope.WRITE, guild_id)
+    await given.memory.redacted(guild_id, channel_id, message_id)
+    return Done()

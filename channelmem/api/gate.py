@@ -1,0 +1,196 @@
+"""What every request passes first. In: a raw request. Out: the same with an id and a caller, or a refusal.
+
+Runs before anything of a body is read, so that nobody without a token can make the service read and parse. Bodies are
+counted while they arrive, whatever their header says, and must arrive in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import re
+import secrets
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from channelmem.access import Caller, Doorkeeper, OpenDoor
+from channelmem.api.problems import ProblemError, mistake, redis_away, response_of
+from channelmem.errors import RedisUnavailableError
+
+REQUEST_ID: Final = "X-Request-ID"
+BODY_S: Final = 30.0
+"""How long a body may take to arrive."""
+BODIES: Final = 16
+"""Bodies of the largest size that may be in hand at once."""
+NO_CALLER: Final = "Send a token as 'Authorization: Bearer cm_...'; `channelmem token add NAME` makes one."
+UNKNOWN_CALLER: Final = "This token is unknown, revoked or expired; `channelmem token add NAME` makes a new one."
+GUARDED: Final = ("/v1/", "/metrics")
+
+DRAIN_BYTES, DRAIN_S = 65_536, 1.0
+"""How much of a refused request is still read: who is cut off while sending may never see why."""
+
+_HANG_UP: Final = {"Connection": "close"}
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+Observe = Callable[[Scope, int, float], None]
+"""Is told of every response: scope, status, seconds."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Body:
+    """A request's body on its way."""
+
+    receive: Receive
+    until: float
+    size: int = 0
+    is_read: bool = False
+
+
+class Gate:
+    def __init__(self, app: ASGIApp, door: Doorkeeper, max_body: int, observe: Observe) -> None:
+        self._app, self._door, self._max_body, self._observe = app, door, max_body, observe
+        self._held = 0
+        """Bytes of all bodies in hand."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, headers = time.perf_counter(), Headers(scope=scope)
+        request_id = _request_id(headers)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                shown = MutableHeaders(scope=message)
+                shown[REQUEST_ID] = request_id
+                shown.setdefault("X-Content-Type-Options", "nosniff")
+                shown.setdefault("Cache-Control", "no-store")
+                self._observe(scope, message["status"], time.perf_counter() - started)
+            await send(message)
+
+        try:
+            self._check_length(headers)
+            state["caller"] = await self._caller(scope, headers)
+        except ProblemError as problem:
+            refusal = response_of(problem, request_id)
+            if not await _drained(receive):
+                refusal.headers["Connection"] = "close"
+            await refusal(scope, receive, sending)
+            return
+        await self._pass_on(scope, receive, sending, request_id)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        started, body = False, _Body(receive, time.monotonic() + BODY_S)
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        async def receiving() -> Message:
+            return await self._receive(body)
+
+        try:
+            await self._app(scope, receiving, sending)
+        except Exception as error:  # noqa: BLE001  (the last place that can answer)
+            # Where, but not what: its words may be somebody's.
+            lines = "".join(traceback.format_tb(error.__traceback__))
+            log.error("Request %s failed: %s\n%s", request_id, type(error).__name__, lines)  # noqa: TRY400
+            if not started:
+                await response_of(mistake(), request_id)(scope, receive, sending)
+        finally:
+            self._held -= body.size
+
+    async def _caller(self, scope: Scope, headers: Headers) -> Caller | None:
+        if not scope["path"].startswith(GUARDED):
+            return None
+        if isinstance(self._door, OpenDoor):
+            _check_host(headers.get("host", ""))
+        scheme, _, text = headers.get("authorization", "").partition(" ")
+        if not isinstance(self._door, OpenDoor) and (scheme.lower() != "bearer" or not text.strip()):
+            raise ProblemError(401, NO_CALLER)
+        try:
+            caller = await self._door.caller(text.strip())
+        except RedisUnavailableError as error:
+            log.warning("Tokens can't be checked: %s", error)
+            raise redis_away() from None
+        if caller is None:
+            raise ProblemError(401, UNKNOWN_CALLER)
+        return caller
+
+    def _check_length(self, headers: Headers) -> None:
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > self._max_body:
+            raise ProblemError(413, self._too_large)
+
+    @property
+    def _too_large(self) -> str:
+        return f"A body may have up to {self._max_body:,} bytes; send it in several requests."
+
+    async def _receive(self, body: _Body) -> Message:
+        """Ends a request whose body grows too large or takes too long."""
+        if body.is_read:  # what comes now is only the end of the connection
+            return await body.receive()
+        try:
+            async with asyncio.timeout(body.until - time.monotonic()):
+                message = await body.receive()
+        except TimeoutError:
+            raise HTTPException(408, "The body took too long to arrive.", _HANG_UP) from None
+        size = len(message.get("body", b""))
+        body.size += size
+        self._held += size
+        body.is_read = not message.get("more_body", False)
+        if body.size > self._max_body:
+            raise HTTPException(413, self._too_large, _HANG_UP)
+        if self._held > self._max_body * BODIES:
+            raise HTTPException(503, "Too many large requests at once; try again.", _HANG_UP | {"Retry-After": "1"})
+        return message
+
+
+async def _drained(receive: Receive) -> bool:
+    """Reads the rest of a small body; False if it is a large one, or does not come."""
+    left = DRAIN_BYTES
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return True
+    except TimeoutError:
+        pass
+    return False
+
+
+def _request_id(headers: Headers) -> str:
+    """The caller's own id, if it is one."""
+    given = headers.get(REQUEST_ID, "")
+    return given if _ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def _check_host(host: str) -> None:
+    """Without tokens only this machine may ask: a web page that points its own name at it (DNS rebinding) may not."""
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    if not is_loopback(name.strip("[]")):
+        raise ProblemError(403, "Without tokens this service answers only on localhost.")
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,271 @@
+"""The client: a Memory that lives in a service. In and out: the same as `Memory`, over HTTP.
+
+    async with Memory.open(settings, history=history) as memory:    # in this process
+    async with Client.open(settings, history=history) as memory:    # in a service (CHANNELMEM_SERVICE_URL)
+
+History, members and permissions stay here: the service says what it needs of them (`needs_history`), the client fetches
+that and asks again, and the service never stores it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self, cast
+
+from channelmem.client.asking import Asking
+from channelmem.client.connection import MISSING, Connection
+from channelmem.client.levels import RemotePolicies, RemoteStore
+from channelmem.client.media import RemoteMedia
+from channelmem.client.names import RemoteOverview
+from channelmem.client.past import RemoteLoads, RemoteRecaps, RemoteSpending
+from channelmem.client.summaries import RemoteSummaries
+from channelmem.client.writes import Writes
+from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.policies import Policies
+from channelmem.policy import Policy
+from channelmem.settings import Settings, load_settings
+from channelmem.types import (
+    Answer,
+    ChannelStatus,
+    ContextRequest,
+    Gap,
+    History,
+    Message,
+    Origin,
+    Outcome,
+    Question,
+)
+from channelmem.wire.channels import GapsShown, KnownShown, PageShown, RedactionsShown, ServiceStatus, StatsShown
+from channelmem.wire.messages import MessageShown
+from channelmem.wire.sending import edit_json, message_json
+
+DRAIN_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Client:
+    """What a bot remembers of the channels around it, kept by a service."""
+
+    def __init__(self, connection: Connection, settings: Settings, history: History | None = None) -> None:
+        self._connection, self._settings = connection, settings
+        store = RemoteStore(connection)
+        self._levels = store.levels
+        self._policies = RemotePolicies(settings, cast("Any", store))
+        self._levels.on_defaults = self._policies.adopt
+        self._writes = Writes(connection, settings.queue_size)
+        self._asking = Asking(connection, self._policies, history)
+        self.overview = RemoteOverview(connection)
+        self.media = RemoteMedia(connection)
+        self.summaries, self.recaps = RemoteSummaries(connection), RemoteRecaps(connection, self._asking.link)
+        self.loads, self.spending = RemoteLoads(connection), RemoteSpending(connection)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: Settings | None = None, *, history: History | None = None, patient: bool = False
+    ) -> AsyncIterator[Self]:
+        """Connects to CHANNELMEM_SERVICE_URL. `patient` also opens while the service is away."""
+        settings = settings or load_settings()
+        if settings.service_url is None:
+            raise ConfigError(MISSING)
+        token = settings.service_token.get_secret_value() if settings.service_token else ""
+        connection = Connection(settings.service_url, token)
+        client = cls(connection, settings, history)
+        try:
+            await client._start(patient=patient)
+            following = asyncio.create_task(client._levels.follow(), name="channelmem following settings")
+            try:
+                yield client
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                await client._writes.outbox.close(DRAIN_S)
+        finally:
+            await connection.close()
+
+    async def _start(self, *, patient: bool) -> None:
+        try:
+            await self._levels.load()
+        except RedisUnavailableError as error:
+            if not patient:
+                raise
+            log.warning("Starting without the memory service: %s", error)
+
+    @property
+    def policies(self) -> Policies:
+        return self._policies
+
+    # --- the two flows ---
+
+    async def remember(self, message: Message) -> Outcome:
+        return (await self.remember_many([message]))[0]
+
+    async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
+        return await self._writes.remember([(one.guild_id, message_json(one)) for one in messages])
+
+    async def ask(self, question: Question) -> Answer:
+        return await self._asking.ask(question)
+
+    async def flush(self, timeout_s: float = 30.0) -> bool:
+        end = time.monotonic() + timeout_s
+        while self.queued:
+            if time.monotonic() >= end:
+                return False
+            await asyncio.sleep(0.01)
+        left_s = min(30.0, max(0.0, end - time.monotonic()))
+        body = {"timeout_s": left_s}
+        return bool(
+            (await self._connection.call("POST", "/v1/flush", body, timeout_s=left_s + 10)).json()["searchable"]
+        )
+
+    def policy(self, guild_id: int, channel_id: int) -> Policy:
+        return self._policies.of(guild_id, channel_id)
+
+    # --- for a language model ---
+
+    async def context(self, question: Question, answer: Answer) -> str:
+        return await self._asking.context(question, answer)
+
+    async def look(self, request: ContextRequest) -> str:
+        return await self._asking.look(request)
+
+    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+        return self._asking.shown(guild_id, channel_id, question_id)
+
+    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+        return await self._asking.standing(question, answer)
+
+    async def to_redact(self) -> list[tuple[int, int, int]]:
+        found = RedactionsShown.model_validate((await self._connection.call("GET", "/v1/redactions")).json())
+        return [(one.guild_id, one.channel_id, one.id) for one in found.answers]
+
+    async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
+        await self._connection.call("DELETE", f"/v1/redactions/{guild_id}/{channel_id}/{message_id}")
+
+    # --- changes ---
+
+    async def edit(self, message: Message) -> Outcome:
+        path = f"{_channel(message.guild_id, message.channel_id)}/messages/{message.id}"
+        return await self._writes.edit(message.guild_id, path, edit_json(message))
+
+    async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
+        path = f"{_channel(guild_id, channel_id)}/messages/{message_id}/attachments/{attachment_id}/text"
+        return bool((await self._connection.call("PUT", path, {"text": text})).json()["added"])
+
+    async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
+        names = [str(one) for one in ids]
+        if not names:
+            return 0
+        path = f"{_channel(guild_id, channel_id)}/messages/bulk-delete"
+        return await self._writes.remove(guild_id, "POST", path, {"ids": names})
+
+    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
+        return await self._writes.remove(guild_id, "DELETE", _channel(guild_id, channel_id))
+
+    async def delete_guild(self, guild_id: int) -> int:
+        return await self._writes.remove(guild_id, "DELETE", f"/v1/guilds/{guild_id}")
+
+    # --- what people decide ---
+
+    async def forget(self, author_id: int, guild_id: int | None = None) -> None:
+        await self._connection.call("POST", f"/v1/people/{author_id}/forget", params=_in(guild_id))
+
+    async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
+        await self._connection.call("POST", f"/v1/people/{author_id}/opt-out", params=_in(guild_id))
+
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
+        done = await self._connection.call("POST", f"/v1/people/{author_id}/opt-in", params=_in(guild_id))
+        return _left(done.json())
+
+    async def returning(self, author_id: int, guild_id: int | None = None) -> int | None:
+        found = await self._connection.call("GET", f"/v1/people/{author_id}/returning", params=_in(guild_id))
+        return _left(found.json())
+
+    async def export(self, author_id: int) -> AsyncIterator[Message]:
+        async for line in self._connection.lines(f"/v1/people/{author_id}/export"):
+            yield MessageShown.model_validate_json(line).value()
+
+    async def pause(self, guild_id: int, channel_id: int) -> None:
+        await self._connection.call("PUT", f"{_channel(guild_id, channel_id)}/pause")
+
+    async def resume(self, guild_id: int, channel_id: int) -> None:
+        await self._connection.call("DELETE", f"{_channel(guild_id, channel_id)}/pause")
+
+    async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
+        at = time.time() if at is None else at  # of the call, not of its arrival
+        return await self._writes.remove(guild_id, "POST", f"{_channel(guild_id, channel_id)}/clear", {"at": at})
+
+    async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
+        path = f"{_channel(guild_id, channel_id)}/messages"
+        page = PageShown.model_validate((await self._connection.call("GET", path, params={"limit": limit})).json())
+        return [one.value() for one in reversed(page.messages)]
+
+    async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
+        return (await self._stats(guild_id, channel_id)).value()
+
+    async def _stats(self, guild_id: int, channel_id: int) -> StatsShown:
+        path = f"{_channel(guild_id, channel_id)}/stats"
+        return StatsShown.model_validate((await self._connection.call("GET", path)).json())
+
+    # --- for adapters that fetch a channel's past ---
+
+    async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
+        return (await self._stats(guild_id, channel_id)).newest_id
+
+    async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
+        path = f"{_channel(guild_id, channel_id)}/known"
+        found = KnownShown.model_validate((await self._connection.call("GET", path, params={"newest": newest})).json())
+        return {one.id: one.revision for one in found.messages}
+
+    async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
+        body = {"newest_id": None if newest_id is None else str(newest_id), "oldest_id": str(oldest_id)}
+        await self._connection.call("PUT", f"{_channel(guild_id, channel_id)}/gap", body)
+
+    async def close_gap(self, guild_id: int, channel_id: int) -> None:
+        await self._connection.call("DELETE", f"{_channel(guild_id, channel_id)}/gap")
+
+    async def gaps(self, guild_id: int) -> list[Gap]:
+        found = await self._connection.call("GET", f"/v1/guilds/{guild_id}/gaps")
+        return [one.value() for one in GapsShown.model_validate(found.json()).gaps]
+
+    # --- health ---
+
+    @property
+    def available(self) -> bool:
+        """Whether the service, and its Redis, answered last time."""
+        return self._connection.answers and not self._writes.outbox.offline
+
+    @property
+    def queued(self) -> int:
+        """Writes kept in memory while the service is away."""
+        return len(self._writes.outbox)
+
+    @property
+    def dropped(self) -> int:
+        return self._writes.outbox.dropped
+
+    async def pending(self) -> int:
+        return (await self._status()).pending or 0
+
+    async def lag_s(self) -> float:
+        return (await self._status()).lag_s or 0.0
+
+    async def _status(self) -> ServiceStatus:
+        return ServiceStatus.model_validate((await self._connection.call("GET", "/v1/status")).json())
+
+
+def _channel(guild_id: int, channel_id: int) -> str:
+    return f"/v1/guilds/{guild_id}/channels/{channel_id}"
+
+
+def _in(guild_id: int | None) -> dict[str, str] | None:
+    return None if guild_id is None else {"guild_id": str(guild_id)}
+
+
+def _left(shown: dict[str, Any]) -> int | None:
+    return int(shown["left"] or 0) if shown["returning"] else None

@@ -1,0 +1,158 @@
+"""The client's connection. In: a request. Out: JSON, or one of our errors: what a Memory would have raised.
+
+A service that is busy says when to come back (429 and 503 with Retry-After); reads then wait a moment and try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from channelmem.errors import (
+    ChannelmemError,
+    ConfigError,
+    DecisionDelayedError,
+    RedisUnavailableError,
+    RejectedError,
+    ServiceUnavailableError,
+    SummariesBusyError,
+)
+
+TIMEOUT_S = 10.0
+CONNECT_S = 2.0
+CONNECTIONS = 100
+TRIES = 3
+LONGEST_WAIT_S = 2.0
+
+MISSING = "CHANNELMEM_SERVICE_URL is not set; write it like http://127.0.0.1:8410"
+MALFORMED = "CHANNELMEM_SERVICE_URL must be like http://127.0.0.1:8410, without a user or password"
+NOT_OURS = "CHANNELMEM_SERVICE_URL answers, but not as a memory service does; check the URL"
+REFUSED = "The service refused CHANNELMEM_SERVICE_TOKEN: {detail}"
+
+KINDS: dict[str, type[ChannelmemError]] = {
+    "urn:channelmem:delayed": DecisionDelayedError,
+    "urn:channelmem:busy": SummariesBusyError,
+    "urn:channelmem:redis-unavailable": RedisUnavailableError,
+}
+
+
+class Connection:
+    def __init__(self, url: str, token: str) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.AsyncClient(
+            base_url=_checked(url),
+            headers=headers,
+            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+            trust_env=not _is_local(url),  # a proxy can't reach this machine's own services
+        )
+        self.answers = True
+        """Whether the service, and its Redis, answered last time."""
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        tries: int = TRIES,
+        timeout_s: float = TIMEOUT_S,
+    ) -> httpx.Response:
+        """The response to one request; raises for every status that is an error."""
+        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
+        for left in reversed(range(tries)):
+            response = await self._send(
+                self._http.build_request(method, path, json=body, params=params, headers=headers, timeout=timeout)
+            )
+            wait_s = _wait_s(response)
+            if wait_s is None or not left:
+                break
+            await asyncio.sleep(wait_s)
+        self._check(response)
+        return response
+
+    async def lines(self, path: str) -> AsyncIterator[str]:
+        """A stream of lines."""
+        try:
+            async with self._http.stream("GET", path) as response:
+                if response.is_error:
+                    await response.aread()
+                self._check(response)
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.TransportError as error:
+            raise self._away(error) from error
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._http.send(request)
+        except httpx.TransportError as error:
+            raise self._away(error) from error
+
+    def _away(self, error: httpx.TransportError) -> ServiceUnavailableError:
+        self.answers = False
+        return ServiceUnavailableError(f"The memory service does not answer: {error or type(error).__name__}")
+
+    def _check(self, response: httpx.Response) -> None:
+        self.answers = response.status_code != 503
+        if response.is_error:
+            raise _error(response)
+        if response.status_code != 304 and "json" not in response.headers.get("content-type", ""):
+            self.answers = False
+            raise ServiceUnavailableError(NOT_OURS)
+
+
+def _error(response: httpx.Response) -> ChannelmemError:
+    """What a Memory would have raised."""
+    problem, status = _problem(response), response.status_code
+    detail = str(problem.get("detail", response.reason_phrase))
+    if known := KINDS.get(str(problem.get("type"))):
+        return known(detail)
+    if status < 500 and "status" not in problem:
+        return ServiceUnavailableError(NOT_OURS)
+    if status in {401, 403}:
+        return ConfigError(REFUSED.format(detail=detail))
+    if status in {408, 429} or status >= 500:
+        return ServiceUnavailableError(f"The memory service is not ready: {detail}")
+    return RejectedError(f"The memory service rejected a request ({status}): {detail}")
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        found = response.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _wait_s(response: httpx.Response) -> float | None:
+    """How long to wait before the same request again; None if that makes no sense."""
+    if response.status_code not in {429, 503} or _problem(response).get("type") == "urn:channelmem:redis-unavailable":
+        return None
+    after = response.headers.get("retry-after", "")
+    return min(LONGEST_WAIT_S, float(after)) if after.isdigit() else None
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
+        raise ConfigError(MALFORMED)
+    return url.rstrip("/")
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,87 @@
+"""The MCP server over streamable HTTP. In: Memory, bounds, and who knows tokens. Out: an ASGI application.
+
+Every request carries a bearer token of the service; what it may reach lies within its guilds and within what the
+operator opened. With an open door nobody is asked who they are, which is only for loopback.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+
+from channelmem.access import Doorkeeper, OpenDoor, Scope
+from channelmem.errors import RedisUnavailableError
+from channelmem.mcp.bounds import NOTHING, Bounds
+from channelmem.mcp.server import MemoryServer
+from channelmem.memory import Memory
+
+PATH: Final = "/mcp"
+MAX_BODY_BYTES: Final = 256 * 1024
+MAX_SESSIONS: Final = 1_000
+"""Of older clients, which begin with a handshake."""
+
+
+class Verifier:
+    """What the SDK asks about each bearer token. The secret itself goes no further than here."""
+
+    def __init__(self, door: Doorkeeper) -> None:
+        self._door = door
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        try:
+            caller = await self._door.caller(token)
+        except RedisUnavailableError:
+            return None
+        if caller is None:
+            return None
+        guilds = None if caller.guild_ids is None else sorted(caller.guild_ids)
+        return AccessToken(
+            token="",
+            client_id=caller.token_id or caller.name,
+            scopes=sorted(caller.scopes),
+            claims={"name": caller.name, "guilds": guilds},
+        )
+
+
+def make_app(memory: Memory, bounds: Bounds, door: Doorkeeper, *, url: str, host: str) -> Starlette:
+    """The application; `url` is where it is reached, `host` what it listens on."""
+    if isinstance(door, OpenDoor):
+        server = MemoryServer(memory, lambda: bounds, write=bounds.write)
+    else:
+        auth = AuthSettings(
+            issuer_url=AnyHttpUrl(url), resource_server_url=None, required_scopes=[Scope.READ.value]
+        )  # tokens are made by `channelmem token add`; there is no authorisation server
+        server = MemoryServer(
+            memory, partial(_bounds_of_request, bounds), write=bounds.write, token_verifier=Verifier(door), auth=auth
+        )
+    return server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MAX_BODY_BYTES,
+        max_sessions=MAX_SESSIONS,
+        transport_security=_security(host),
+        host=host,
+    )
+
+
+def _bounds_of_request(bounds: Bounds) -> Bounds:
+    token = get_access_token()
+    if token is None:
+        return NOTHING
+    claims = token.claims or {}
+    return bounds.of_token(str(claims.get("name", "")), claims.get("guilds"), write=Scope.WRITE.value in token.scopes)
+
+
+def _security(host: str) -> TransportSecuritySettings | None:
+    """On loopback the SDK refuses names of other hosts, against DNS rebinding. Elsewhere the token protects."""
+    return (
+        None
+        if host in {"127.0.0.1", "localhost", "::1"}
+        else TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    )

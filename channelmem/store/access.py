@@ -1,0 +1,109 @@
+"""Access tokens in Redis, with a copy in this process. In: a token's text. Out: its caller, or None.
+
+All service processes share them, and `channelmem token` changes them while they run. The copy is read again when it is
+a second old: a revoked token ends within that time. While Redis is unreachable the last copy holds, so that questions
+can still be answered from the platform's history; a process that never read it knows nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from redis.asyncio import Redis
+
+from channelmem.access import AccessToken, Caller, Scope, split
+from channelmem.errors import RedisUnavailableError
+from channelmem.store.connection import answered, reads
+from channelmem.store.keys import keys_of
+
+COPY_S = 1.0
+UNKNOWN_S = 0.1
+"""The same for a token that is not in it: somebody may just have made it."""
+
+log = logging.getLogger(__name__)
+
+
+class AccessTokens:
+    def __init__(self, redis: Redis, prefix: str, clock: Callable[[], float] = time.time) -> None:
+        self._redis, self._key, self._clock = redis, keys_of(prefix, 0).one("access"), clock
+        self._copy: dict[str, AccessToken] = {}
+        self._read_at = float("-inf")
+        self.known = False
+        """False until Redis was read for the first time."""
+
+    async def caller(self, text: str) -> Caller | None:
+        """Whose token this is; None if it is unknown, revoked or expired. RedisUnavailableError if nobody can tell."""
+        parts = split(text)
+        if parts is None:
+            return None
+        await self._refresh(COPY_S if parts[0] in self._copy else UNKNOWN_S)
+        kept = self._copy.get(parts[0])
+        if kept is None or not kept.matches(parts[1]) or kept.is_expired(self._clock()):
+            return None
+        return kept.caller
+
+    async def _refresh(self, age_s: float) -> None:
+        if time.monotonic() - self._read_at < age_s:
+            return
+        self._read_at = time.monotonic()  # before the answer: of many requests at once, one reads
+        try:
+            await self.all()
+        except RedisUnavailableError:
+            if not self.known:
+                self._read_at = float("-inf")
+                raise
+
+    @reads
+    async def all(self) -> list[AccessToken]:
+        """Every token, oldest first."""
+        rows: Any = await answered(self._redis.hgetall(self._key))
+        found = filter(None, (_token(id_.decode(), raw) for id_, raw in rows.items()))
+        self._copy = {one.id: one for one in found}
+        self._read_at, self.known = time.monotonic(), True
+        return sorted(self._copy.values(), key=lambda one: one.created_at)
+
+    async def add(self, token: AccessToken) -> None:
+        await answered(self._redis.hset(self._key, token.id, _packed(token)))
+        self._copy[token.id] = token
+
+    async def remove(self, id_: str) -> bool:
+        """False if there is no such token."""
+        self._copy.pop(id_, None)
+        return bool(await answered(self._redis.hdel(self._key, id_)))
+
+
+def _packed(token: AccessToken) -> str:
+    guilds = None if token.guild_ids is None else sorted(map(str, token.guild_ids))
+    return json.dumps(
+        {
+            "name": token.name,
+            "digest": token.digest,
+            "scopes": sorted(token.scopes),
+            "guilds": guilds,
+            "created": token.created_at,
+            "expires": token.expires_at,
+        }
+    )
+
+
+def _token(id_: str, raw: bytes) -> AccessToken | None:
+    """A damaged entry lets nobody in."""
+    try:
+        found = json.loads(raw)
+        guilds = found["guilds"]
+        return AccessToken(
+            id_,
+            str(found["name"]),
+            str(found["digest"]),
+            frozenset(map(Scope, found["scopes"])),
+            None if guilds is None else frozenset(map(int, guilds)),
+            float(found["created"]),
+            None if found["expires"] is None else float(found["expires"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        log.warning("Ignoring a damaged access token: %.12s", id_)
+        return None

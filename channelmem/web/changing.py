@@ -1,0 +1,191 @@
+"""The pages that change settings. In: a level and a form. Out: every setting with its own value, what is in force and
+why; all from the one declaration (cascade/declared.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from channelmem.cascade.declared import Setting
+from channelmem.cascade.levels import Change, Level, Overrides, Place
+from channelmem.cascade.resolve import Effective
+from channelmem.memory import Memory
+from channelmem.web.looking import Given, Id, Looking, PageRoute
+from channelmem.web.pages import beside
+from channelmem.web.session import PageError, Visitor, check_same_site
+from channelmem.web.templating import HEADERS, page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+CHANGES: Final = 10
+LONGEST: Final = 64
+AUTO: Final = "auto"
+Character = Annotated[str, Query(max_length=100)]
+Saved = Annotated[str, Query(max_length=5)]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    name: str
+    label: str
+    help: str
+    choices: tuple[str, ...]
+    settable: bool
+    typed: str
+    """What the field shows: what is set here, or what somebody typed that is not allowed."""
+    problem: str
+    effective: str
+    source: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    label: str
+    old: str
+    new: str
+    at: float
+    by: str
+
+
+@router.get("/settings")
+async def everywhere(visitor: Looking, given: Given, saved: Saved = "") -> Response:
+    return await _everywhere(visitor, given.memory, saved=saved)
+
+
+@router.post("/settings")
+async def change_everywhere(request: Request, visitor: Looking, given: Given) -> Response:
+    typed = await _typed(request, visitor, None)
+    if problems := await _save(given.memory, Place.everywhere(), typed):
+        return await _everywhere(visitor, given.memory, typed, problems)
+    return RedirectResponse("/settings?saved=1", 303, headers=HEADERS)
+
+
+async def _everywhere(
+    visitor: Visitor, memory: Memory, typed: Mapping[str, str] = {}, problems: Mapping[str, str] = {}, saved: str = ""
+) -> Response:
+    if visitor.caller.guild_ids is not None:
+        raise PageError(404, "These settings are for all servers; your token is for some.")
+    values = {"may_edit": visitor.may_edit(None), "saved": saved, "visitor": visitor, "here": "settings"}
+    effective = memory.policies.effective(0, 0)
+    rows = await _settings(memory, Place.everywhere(), effective, typed, problems)
+    return page("global_settings.html", 422 if problems else 200, **values, **rows)
+
+
+@router.get("/g/{guild_id}/c/{channel_id}/settings")
+async def of_channel(
+    guild_id: Id, channel_id: Id, visitor: Looking, given: Given, character: Character = "", saved: Saved = ""
+) -> Response:
+    return await _of_channel(visitor, given.memory, (guild_id, channel_id, character), saved=saved)
+
+
+@router.post("/g/{guild_id}/c/{channel_id}/settings")
+async def change_channel(
+    request: Request, guild_id: Id, channel_id: Id, visitor: Looking, given: Given, character: Character = ""
+) -> Response:
+    visitor.check_reach(guild_id)
+    typed = await _typed(request, visitor, guild_id)
+    place = _place(given.memory, guild_id, channel_id, character)
+    if problems := await _save(given.memory, place, typed):
+        return await _of_channel(visitor, given.memory, (guild_id, channel_id, character), typed, problems)
+    there = request.url.include_query_params(saved="1")
+    return RedirectResponse(f"{there.path}?{there.query}", 303, headers=HEADERS)
+
+
+async def _of_channel(
+    visitor: Visitor,
+    memory: Memory,
+    where: tuple[int, int, str],
+    typed: Mapping[str, str] = {},
+    problems: Mapping[str, str] = {},
+    saved: str = "",
+) -> Response:
+    guild_id, channel_id, character = where
+    shared = await beside(memory, visitor, guild_id, channel_id)
+    name = " ".join(character.split())
+    effective = memory.policies.effective(guild_id, channel_id, name.casefold())
+    rows = await _settings(memory, _place(memory, *where), effective, typed, problems)
+    values = {"may_edit": visitor.may_edit(guild_id), "saved": saved, "character": name}
+    parent = memory.policies.channel_of(guild_id, channel_id) != channel_id
+    return page(
+        "channel_settings.html", 422 if problems else 200, **shared, **values, **rows, parent=parent,
+        here="channel settings",
+    )  # fmt: skip
+
+
+# --- reading and writing a level ---
+
+
+def _place(memory: Memory, guild_id: int, channel_id: int, character: str) -> Place:
+    if name := " ".join(character.split()):
+        return Place.of_character(guild_id, name)
+    return Place.channel(guild_id, memory.policies.channel_of(guild_id, channel_id))
+
+
+async def _typed(request: Request, visitor: Visitor, guild_id: int | None) -> dict[str, str]:
+    """What the form says, if it is ours and its sender may change that."""
+    check_same_site(request)
+    form = await request.form()
+    visitor.check_form(str(form.get("form", "")))
+    if not visitor.may_edit(guild_id):
+        raise PageError(403, "Your token may not change this; that needs the admin scope.")
+    return {name: str(value).strip()[:LONGEST] or AUTO for name, value in form.items() if name != "form"}
+
+
+async def _save(memory: Memory, place: Place, typed: Mapping[str, str]) -> dict[str, str]:
+    """Sets everything that changed, or nothing if something is not allowed: then says what, by setting."""
+    wanted, problems = [], {}
+    for setting in memory.policies.declared:
+        if setting.name not in typed or place.level not in setting.levels:
+            continue
+        try:
+            wanted.append((setting.name, setting.parse(typed[setting.name])))
+        except ValueError as error:
+            problems[setting.name] = str(error)
+    if not problems:
+        for name, value in wanted:
+            await memory.policies.set(place, name, value)
+    return problems
+
+
+async def _settings(
+    memory: Memory,
+    place: Place,
+    effective: Mapping[str, Effective],
+    typed: Mapping[str, str],
+    problems: Mapping[str, str],
+) -> dict[str, Any]:
+    own = await memory.policies.read(place)
+    rows = [_row(one, place.level, own, typed, problems) for one in effective.values()]
+    known = {one.name: one for one in memory.policies.declared}
+    return {"rows": rows, "changes": [_change(one, known[one.setting]) for one in own.changes[:CHANGES]]}
+
+
+def _row(
+    one: Effective, level: Level, own: Overrides, typed: Mapping[str, str], problems: Mapping[str, str]
+) -> SettingRow:
+    setting = one.setting
+    value = own.values.get(setting.name)
+    set_here = AUTO if value is None else setting.show(value).lower()
+    return SettingRow(
+        setting.name,
+        setting.label,
+        setting.help,
+        setting.choices,
+        level in setting.levels,
+        typed.get(setting.name, set_here),
+        problems.get(setting.name, ""),
+        one.text,
+        one.source.value,
+        one.why,
+    )
+
+
+def _change(one: Change, setting: Setting) -> ChangeRow:
+    by = f"by {one.by}" if one.by else "by an operator"
+    return ChangeRow(setting.label, setting.show(one.old), setting.show(one.new), one.at, by)

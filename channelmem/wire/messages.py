@@ -1,0 +1,167 @@
+"""Messages in JSON. In: a message as a caller sends it, or as it is stored. Out: the other of both."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from channelmem.types import Attachment, Message, Origin, Outcome, Person
+from channelmem.wire.scalars import MAX_LIST, Body, Count, Flag, Id, Moment, Name, Shown, Span, Text
+
+MAX_BATCH = 1_000
+
+
+class PersonBody(Body):
+    id: Id
+    name: Name
+    aliases: Annotated[tuple[Name, ...], Field(max_length=MAX_LIST)] = ()
+
+    def value(self) -> Person:
+        return Person(self.id, self.name, self.aliases)
+
+
+class AttachmentBody(Body):
+    id: Id
+    url: Text = ""
+    content_type: Name = ""
+    name: Text = ""
+    size: Count = 0
+    alt: Text = ""
+    duration_s: Span | None = None
+    text: Text = Field("", description="A description or transcript, if the caller knows one already.")
+    embed: Flag = Field(False, description="The picture of a link preview, whose id is made of its address.")
+
+    def value(self) -> Attachment:
+        return _attachment(self)
+
+
+class OriginBody(Body):
+    """A message that something was made of, as it was then."""
+
+    channel_id: Id
+    id: Id
+    revision: Moment = 0.0
+
+    def value(self) -> Origin:
+        return Origin(self.channel_id, self.id, self.revision)
+
+
+class MessageBody(Body):
+    """A message to remember. The same id twice is one message; a higher `revision` replaces the text."""
+
+    guild_id: Id = Field(description="Server, workspace or any other border that memory never crosses.")
+    channel_id: Id
+    id: Id
+    author_id: Id
+    author: Name = Field(description="The name people see.")
+    content: Text
+    ts: Moment = Field(default_factory=time.time, description="When it was sent, in epoch seconds; now if absent.")
+    reply_to: Id | None = None
+    mentions: Annotated[tuple[Id, ...], Field(max_length=MAX_LIST)] = ()
+    own: Flag = Field(False, description="Written by the bot itself.")
+    addressed: Flag = Field(False, description="Addressed to the bot: such messages are found only if asked for.")
+    revision: Moment = Field(0.0, description="When it was last edited, in epoch seconds.")
+    aliases: Annotated[tuple[Name, ...], Field(max_length=MAX_LIST)] = ()
+    attachments: Annotated[tuple[AttachmentBody, ...], Field(max_length=MAX_LIST)] = ()
+    thread_of: Id = Field(
+        0, description="The channel of the thread it was written in, whose settings apply; 0 if none."
+    )
+    age_restricted: Flag = Field(False, description="In a channel for adults only: its media are read only by setting.")
+    derived_from: Annotated[tuple[OriginBody, ...], Field(max_length=MAX_BATCH)] = Field(
+        (), description="What an answer of the bot quotes: it goes with the first of it."
+    )
+
+    def value(self) -> Message:
+        sources = tuple(one.value() for one in self.derived_from)
+        message = replace(_message(self), thread_of=self.thread_of, derived_from=sources)
+        return replace(message, age_restricted=self.age_restricted)
+
+
+class OriginShown(Shown):
+    channel_id: Id
+    id: Id
+    revision: float = 0.0
+
+    def value(self) -> Origin:
+        return Origin(self.channel_id, self.id, self.revision)
+
+
+class AttachmentShown(Shown):
+    id: Id
+    url: str = ""
+    content_type: str = ""
+    name: str = ""
+    size: int = 0
+    alt: str = ""
+    duration_s: float | None = None
+    text: str = ""
+    embed: bool = False
+
+    def value(self) -> Attachment:
+        return _attachment(self)
+
+
+class MessageShown(Shown):
+    """A stored message."""
+
+    guild_id: Id
+    channel_id: Id
+    id: Id
+    author_id: Id
+    author: str
+    content: str
+    ts: float
+    reply_to: Id | None = None
+    mentions: tuple[Id, ...] = ()
+    own: bool = False
+    addressed: bool = False
+    revision: float = 0.0
+    aliases: tuple[str, ...] = ()
+    parents: tuple[tuple[Id, float], ...] = Field((), description="What it probably answers: id and probability.")
+    attachments: tuple[AttachmentShown, ...] = ()
+
+    def value(self) -> Message:
+        return replace(_message(self), parents=self.parents)
+
+
+class Remembered(Shown):
+    """What became of one message."""
+
+    guild_id: Id
+    channel_id: Id
+    id: Id
+    outcome: Outcome
+
+
+class Outcomes(Shown):
+    """In the order of the messages."""
+
+    outcomes: tuple[Remembered, ...]
+
+
+def _attachment(one: AttachmentBody | AttachmentShown) -> Attachment:
+    known = (one.id, one.url, one.content_type, one.name, one.size, one.alt, one.duration_s, one.text)
+    return Attachment(*known, embed=one.embed)
+
+
+def _message(one: MessageBody | MessageShown) -> Message:
+    """What both directions share."""
+    return Message(
+        guild_id=one.guild_id,
+        channel_id=one.channel_id,
+        id=one.id,
+        author_id=one.author_id,
+        author=one.author,
+        content=one.content,
+        ts=one.ts,
+        reply_to=one.reply_to,
+        mentions=one.mentions,
+        own=one.own,
+        addressed=one.addressed,
+        revision=one.revision,
+        aliases=one.aliases,
+        attachments=tuple(each.value() for each in one.attachments),
+    )

@@ -1,0 +1,263 @@
+"""What every request passes: tokens, scopes, request ids, limits of bodies, one shape of errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import pytest
+from conftest import CHANNEL, GUILD, FakeEmbedder
+from serving import Running, serving
+from test_api_messages import HERE, said
+from waiting import until
+
+from channelmem import Settings
+from channelmem.access import OpenDoor, Scope, new_token
+
+ASK = {"guild_id": GUILD, "channel_id": CHANNEL, "text": "what did Ann say?"}
+
+
+@pytest.fixture
+async def service(settings: Settings, fake_embedder: FakeEmbedder) -> AsyncIterator[Running]:
+    small = settings.model_copy(update={"service_max_body_mb": 0.02})
+    async with serving(small, fake_embedder) as running:
+        yield running
+
+
+def is_problem(answered: httpx.Response, status: int) -> bool:
+    """Whether it is a problem of RFC 9457, with the request's id."""
+    body = answered.json()
+    return (
+        answered.status_code == body["status"] == status
+        and answered.headers["content-type"] == "application/problem+json"
+        and bool(body["title"] and body["detail"])
+        and body["request_id"] == answered.headers["x-request-id"]
+    )
+
+
+async def test_without_a_token_or_with_a_wrong_one_nobody_gets_in(service: Running) -> None:
+    right = await service.token()
+    id_, secret = right.split("_")[1:]
+    wrong = ["", "Bearer", "Bearer x", f"Basic {right}", f"Bearer {right[:-1]}", f"Bearer cm_{id_}_{'A' * 43}"]
+    wrong += [f"Bearer cm_{'0' * 12}_{secret}", "Bearer cm__", f"Bearer {right} {right}"]
+    for authorization in wrong:
+        headers = {"Authorization": authorization} if authorization else {}
+        answered = await service.caller().post("/v1/ask", json=ASK, headers=headers)
+        assert is_problem(answered, 401), authorization
+        assert answered.headers["www-authenticate"].startswith("Bearer")
+        assert "channelmem token add" in answered.json()["detail"]
+    assert (await service.caller(right).post("/v1/ask", json=ASK)).status_code == 200
+
+
+async def test_a_revoked_or_expired_token_ends(service: Running) -> None:
+    text, kept = new_token("short", frozenset(Scope), None, now=time.time())
+    await service.tokens.add(kept)
+    caller = service.caller(text)
+    assert (await caller.post("/v1/ask", json=ASK)).status_code == 200
+    await service.tokens.add(replace(kept, expires_at=time.time() - 1))
+    assert (await caller.post("/v1/ask", json=ASK)).status_code == 401
+    await service.tokens.add(replace(kept, expires_at=time.time() + 100))
+    assert (await caller.post("/v1/ask", json=ASK)).status_code == 200
+    await service.tokens.remove(kept.id)
+    assert (await caller.post("/v1/ask", json=ASK)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("scope", "allowed"),
+    [(Scope.READ, {"ask", "page"}), (Scope.WRITE, {"remember", "forget"}), (Scope.ADMIN, {"set"})],
+)
+async def test_a_scope_allows_what_it_names_and_nothing_else(service: Running, scope: Scope, allowed: set[str]) -> None:
+    caller = service.caller(await service.token("one", [scope]))
+    answered = {
+        "ask": await caller.post("/v1/ask", json=ASK),
+        "page": await caller.get(f"{HERE}/messages"),
+        "remember": await caller.post("/v1/messages", json=said(1)),
+        "forget": await caller.post("/v1/people/5/forget"),
+        "set": await caller.put("/v1/settings/global", json={"max_messages": 7}),
+    }
+    assert {name for name, one in answered.items() if one.is_success} == allowed
+    assert all(is_problem(one, 403) for name, one in answered.items() if name not in allowed)
+
+
+async def test_health_needs_no_token_and_metrics_do(service: Running) -> None:
+    nobody, operator = service.caller(), await service.operator()
+    assert (await nobody.get("/healthz")).json() == {"status": "ok"}
+    assert (await nobody.get("/readyz")).json() == {"status": "ok"}
+    assert is_problem(await nobody.get("/metrics"), 401)
+    await operator.post("/v1/ask", json=ASK)
+    shown = (await operator.get("/metrics")).text
+    assert 'channelmem_http_requests_total{method="POST",path="/v1/ask",status="200"} 1.0' in shown
+    assert "channelmem_pending 0.0" in shown
+    assert str(GUILD) not in shown
+
+
+async def test_every_answer_has_a_request_id_and_a_proper_one_is_taken_over(service: Running) -> None:
+    caller = await service.operator()
+    given = await caller.get("/v1/guilds", headers={"X-Request-ID": "my-bot.42"})
+    assert given.headers["x-request-id"] == "my-bot.42"
+    for wrong in ("a b", "x" * 65, "<script>"):
+        made = (await caller.get("/v1/guilds", headers={"X-Request-ID": wrong})).headers["x-request-id"]
+        assert len(made) == 16
+    assert (await caller.get("/v1/guilds")).headers["x-request-id"] != (await caller.get("/v1/guilds")).headers[
+        "x-request-id"
+    ]
+
+
+async def test_wrong_paths_methods_and_bodies_are_problems(service: Running) -> None:
+    caller = await service.operator()
+    assert is_problem(await caller.get("/v1/nothing"), 404)
+    assert is_problem(await caller.get("/nothing"), 404)
+    wrong_method = await caller.get("/v1/ask")
+    assert is_problem(wrong_method, 405)
+    assert wrong_method.headers["allow"] == "POST"
+    json_type = {"Content-Type": "application/json"}
+    assert is_problem(await caller.post("/v1/ask", content="{", headers=json_type), 400)
+    assert is_problem(await caller.post("/v1/ask", content="[" * 5_000, headers=json_type), 400)
+    assert is_problem(await caller.post("/v1/ask", content=b'{"ts": 1%s}' % (b"0" * 5_000), headers=json_type), 400)
+    misspelt = await caller.post("/v1/ask", json=ASK | {"chanel_id": 1})
+    assert is_problem(misspelt, 422)
+    assert misspelt.json()["errors"][0]["field"] == "body.chanel_id"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("guild_id", -1),
+        ("guild_id", 10**19),
+        ("guild_id", True),
+        ("guild_id", 1.0),
+        ("guild_id", "1_0"),
+        ("guild_id", "\u0661"),
+        ("ts", -1),
+        ("ts", 1e300),
+        ("ts", "1800000000"),
+        ("text", "\ud800"),
+        ("text", "x" * 4_001),
+        ("kind", "nonsense"),
+    ],
+)
+async def test_a_wrong_value_is_named_and_never_repeated(service: Running, name: str, value: object) -> None:
+    caller = await service.operator()
+    body = json.dumps(ASK | {name: value})
+    answered = await caller.post("/v1/ask", content=body, headers={"Content-Type": "application/json"})
+    assert is_problem(answered, 422)
+    assert answered.json()["detail"].startswith(f"body.{name}: ")
+    assert "xxxx" not in answered.text
+
+
+async def test_not_a_number_is_no_time(service: Running) -> None:
+    caller = await service.operator()
+    for ts in ("NaN", "Infinity"):
+        body = json.dumps(ASK)[:-1] + f', "ts": {ts}}}'
+        answered = await caller.post("/v1/ask", content=body, headers={"Content-Type": "application/json"})
+        assert is_problem(answered, 422)
+
+
+async def test_a_body_that_is_too_large_is_refused_before_and_while_it_is_read(service: Running) -> None:
+    caller, endless = await service.operator(), 0
+
+    async def stream() -> AsyncIterator[bytes]:
+        nonlocal endless
+        yield b'{"text": "'
+        while endless < 10_000:
+            endless += 1
+            yield b"x" * 1_000
+
+    assert is_problem(await caller.post("/v1/ask", content=b"x" * 20_001), 413)
+    headers = {"Content-Type": "application/json"}
+    try:
+        answered = await caller.post("/v1/ask", content=stream(), headers=headers)
+        assert is_problem(answered, 413)
+    except (httpx.WriteError, httpx.ReadError):
+        pass  # the service hung up while the rest was still being sent
+    assert endless < 10_000
+
+
+async def test_many_large_bodies_at_once_are_refused_in_turn(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("channelmem.api.gate.BODIES", 2)
+    caller, waiting = await service.operator(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"text": "' + b"x" * 15_000
+        await waiting.wait()
+        yield b'"}'
+
+    json_type = {"Content-Type": "application/json"}
+    held = [asyncio.create_task(caller.post("/v1/ask", content=slow(), headers=json_type)) for _ in range(2)]
+
+    async def refused() -> bool:
+        try:
+            answered = await caller.post("/v1/ask", content=b'"' + b"x" * 15_000 + b'"', headers=json_type)
+        except (httpx.WriteError, httpx.ReadError):
+            return True
+        return answered.status_code == 503 and answered.headers["retry-after"] == "1"
+
+    await until(refused)
+    waiting.set()
+    assert {(await one).status_code for one in held} == {422}
+    assert (await caller.post("/v1/ask", json=ASK)).status_code == 200, "nothing is held any more"
+
+
+async def test_nobody_without_a_token_can_make_the_service_read_a_body(service: Running) -> None:
+    sent = 0
+
+    async def stream() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(10_000):
+            sent += 1
+            yield b"x" * 1_000
+            await asyncio.sleep(0)
+
+    with contextlib.suppress(httpx.WriteError, httpx.ReadError):
+        assert (await service.caller().post("/v1/messages", content=stream())).status_code == 401
+    assert sent < 10_000
+
+
+async def test_a_page_of_another_site_gets_no_permission_to_read(service: Running) -> None:
+    origin = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    answered = await service.caller().options("/v1/ask", headers=origin)
+    assert answered.status_code in {401, 405}
+    asked = await (await service.operator()).post("/v1/ask", json=ASK, headers={"Origin": "https://evil.example"})
+    for one in (answered, asked):
+        assert not [name for name in one.headers if name.startswith("access-control-")]
+    assert asked.headers["cache-control"] == "no-store"
+
+
+async def test_a_mistake_of_ours_is_a_problem_too_and_the_log_has_its_id(
+    service: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = "what Ann wrote"
+
+    async def fails(_: object) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(service.memory, "ask", fails)
+    answered = await (await service.operator()).post("/v1/ask", json=ASK)
+    assert is_problem(answered, 500)
+    assert "Ann" not in answered.text
+    assert f"Request {answered.headers['x-request-id']} failed: RuntimeError" in caplog.text
+    assert words not in caplog.text
+    assert 'status="500"} 1.0' in (await (await service.operator()).get("/metrics")).text
+
+
+async def test_the_documentation_is_a_page_without_scripts(service: Running) -> None:
+    page = await service.caller().get("/docs")
+    assert page.status_code == 200
+    assert "<script" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    for path in (await service.caller().get("/openapi.json")).json()["paths"]:
+        assert path in page.text
+
+
+async def test_an_open_door_answers_on_this_machine_only(settings: Settings, fake_embedder: FakeEmbedder) -> None:
+    async with serving(settings, fake_embedder, door=OpenDoor()) as running:
+        caller = running.caller()
+        for host in ("localhost", "127.0.0.1:8410", "[::1]:8410", "[::1]"):
+            assert (await caller.post("/v1/ask", json=ASK, headers={"Host": host})).status_code == 200, host
+        for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", ""):
+            assert is_problem(await caller.post("/v1/ask", json=ASK, headers={"Host": host}), 403), host

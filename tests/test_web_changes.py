@@ -1,0 +1,98 @@
+"""Settings on the inspector's pages: what is changed, by whom, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from html import unescape
+
+import pytest
+from conftest import CHANNEL, GUILD, FakeEmbedder
+from serving import Running
+from visiting import ELSEWHERE, HERE, THERE, form_of, inspected, visitor
+
+from channelmem import Settings
+from channelmem.access import Scope
+
+
+@pytest.fixture
+async def service(settings: Settings, fake_embedder: FakeEmbedder) -> AsyncIterator[Running]:
+    async with inspected(settings, fake_embedder) as running:
+        yield running
+
+
+async def test_a_setting_is_changed_and_in_force_at_once(service: Running) -> None:
+    client = await visitor(service)
+    page = await client.get(f"{HERE}/settings")
+    values = {"form": form_of(page), "max_messages": "7", "max_age": "2h 30m", "summaries": "off", "enabled": "auto"}
+    reply = await client.post(f"{HERE}/settings", data=values)
+    assert reply.status_code == 303
+    policy = service.memory.policy(GUILD, CHANNEL)
+    assert (policy.context_messages, policy.context_max_age_s, policy.summaries) == (7, 9_000, False)
+    shown = (await client.get(reply.headers["location"])).text
+    assert "Saved." in shown
+    assert "Max Messages: Auto → 7" in shown
+    await client.post(f"{HERE}/settings", data={"form": values["form"], "max_messages": ""})
+    assert service.memory.policy(GUILD, CHANNEL).context_messages == 20
+
+
+async def test_a_value_that_is_not_allowed_changes_nothing_and_is_explained(service: Running) -> None:
+    client = await visitor(service)
+    values = {"form": form_of(await client.get(f"{HERE}/settings")), "max_messages": "many", "summaries": "off"}
+    reply = await client.post(f"{HERE}/settings", data=values)
+    assert reply.status_code == 422
+    assert "Max Messages must be a whole number from 1 to 100" in unescape(reply.text)
+    assert 'value="many"' in reply.text
+    assert service.memory.policy(GUILD, CHANNEL).summaries
+
+
+async def test_settings_everywhere_and_of_a_character_are_levels_of_their_own(service: Running) -> None:
+    client = await visitor(service)
+    form = form_of(await client.get("/settings"))
+    assert (await client.post("/settings", data={"form": form, "max_messages": "30"})).status_code == 303
+    as_frodo = f"{HERE}/settings?character=Frodo"
+    reply = await client.post(as_frodo, data={"form": form, "max_messages": "5"})
+    assert reply.headers["location"] == f"{as_frodo}&saved=1"
+    policies = service.memory.policies
+    assert policies.of(GUILD, CHANNEL).context_messages == 30
+    assert policies.of(GUILD, CHANNEL, "frodo").context_messages == 5
+
+
+async def test_changes_need_the_admin_scope_and_the_whole_service_an_unbound_token(service: Running) -> None:
+    reader = await visitor(service, scopes=(Scope.READ, Scope.WRITE))
+    form = form_of(await reader.get("/"))
+    page = (await reader.get(f"{HERE}/settings")).text
+    assert "needs the admin scope" in page
+    assert "Save</button>" not in page
+    bound = await visitor(service, GUILD)
+    bound_form = form_of(await bound.get("/"))
+    for client, path, secret, status in (
+        (reader, f"{HERE}/settings", form, 403),
+        (reader, "/settings", form, 403),
+        (bound, "/settings", bound_form, 403),
+        (bound, f"{THERE}/settings", bound_form, 404),
+    ):
+        reply = await client.post(path, data={"form": secret, "max_messages": "3"})
+        assert reply.status_code == status, path
+    assert service.memory.policy(GUILD, CHANNEL).context_messages == 20
+    assert service.memory.policy(ELSEWHERE, CHANNEL).context_messages == 20
+
+
+async def test_forms_of_other_sites_are_refused(service: Running) -> None:
+    client = await visitor(service)
+    form = form_of(await client.get("/settings"))
+    others = await visitor(service)
+    for data, headers in (
+        ({}, {}),
+        ({"form": "guessed"}, {}),
+        ({"form": form_of(await others.get("/settings"))}, {}),
+        ({"form": form}, {"Origin": "http://evil.example"}),
+        ({"form": form}, {"Origin": "null"}),
+        ({"form": form}, {"Sec-Fetch-Site": "cross-site"}),
+        ({"form": form}, {"Sec-Fetch-Site": "same-site"}),
+    ):
+        reply = await client.post("/settings", data={**data, "max_messages": "3"}, headers=headers)
+        assert reply.status_code == 403, (data, headers)
+    assert service.memory.policies.of(0, 0).context_messages == 20
+    token = await service.token()
+    foreign = await service.caller().post("/login", data={"token": token}, headers={"Origin": "http://evil.example"})
+    assert foreign.status_code == 403
