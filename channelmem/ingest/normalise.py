@@ -47,7 +47,7 @@ def normalise(message: Message, policy: Policy) -> Message | None:
     reply_to = message.reply_to if message.reply_to is None or _is_id(message.reply_to) else None
     normal = replace(message, content=content, author=author, aliases=tuple(aliases), reply_to=reply_to)
     if message.attachments:
-        normal = replace(normal, attachments=_tidy_attachments(message.attachments))
+        normal = replace(normal, attachments=tidy_attachments(message.attachments))
     return message if normal == message else normal
 
 
@@ -56,7 +56,7 @@ def tidy_line(text: str, max_chars: int) -> str:
     return cut(" ".join(clean(text).translate(_CONTROLS).split()), max_chars)
 
 
-def _tidy_attachments(attachments: tuple[Attachment, ...]) -> tuple[Attachment, ...]:
+def tidy_attachments(attachments: tuple[Attachment, ...]) -> tuple[Attachment, ...]:
     by_id = {one.id: one for one in reversed(attachments) if _is_id(one.id)}  # of equal ids the first
     known = [one for one in attachments if by_id.get(one.id) is one]
     return tuple(_tidy_attachment(one) for one in known[:ATTACHMENTS])
@@ -74,6 +74,7 @@ def _tidy_attachment(one: Attachment) -> Attachment:
         tidy_line(one.alt, ALT_CHARS),
         seconds if seconds is not None and 0 < seconds < LARGEST else None,
         tidy_line(one.text, ENRICHMENT_CHARS),
+        one.embed,
     )
 
 

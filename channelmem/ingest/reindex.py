@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,10 @@ from redis.exceptions import ResponseError
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.settings import Settings
-from channelmem.store.buckets import already_there, indexed
+from channelmem.store.buckets import already_there
+from channelmem.store.completeness import LOOK_SHARE, indexed
 from channelmem.store.connection import answered, command, run_script
+from channelmem.store.everywhere import Everywhere
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.schema import create_command, make_schema, shape, vector_field
 
@@ -61,7 +64,7 @@ def silent(_step: str, _done: int, _total: int) -> None:
 async def reindex(redis: Redis, settings: Settings, embedder: Embedder, *, progress: ReindexProgress = silent) -> Done:
     """Embeds nothing if every vector is already of this model."""
     done = Done()
-    for bucket in range(settings.buckets):
+    for bucket in sorted(await Everywhere(redis, settings.key_prefix, settings.buckets).ask("EXISTS", "meta")):
         task = Reindex(redis, settings, embedder, keys_of(settings.key_prefix, bucket), progress)
         done += await answered(task.run())
     return done
@@ -215,9 +218,12 @@ class Reindex:
             await command(self.redis, "FT.DROPINDEX", name)
 
     async def _await_indexed(self, name: str) -> None:
+        started = time.monotonic()
         while (done := await indexed(self.redis, name)) < 1:
             self.progress("build", int(done * 100), 100)
-            await asyncio.sleep(POLL_S)
+            # FT.INFO blocks a large Redis for long: it gets a small share of the time.
+            await asyncio.sleep(max(POLL_S, (time.monotonic() - started) * LOOK_SHARE))
+            started = time.monotonic()
         self.progress("build", 100, 100)
 
     async def _step(self, kind: str, version: int, *arguments: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -126,12 +126,15 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
     near = _near_anchor(pool.messages, route)
     if near is not None:
         best = _anchored(best, scores, near)
+    # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
+    ordered = iter(best)
     if not (route.binds and route.speakers) and not route.of_questions:
-        best = _answers_first(candidates, best)
-    best, replaced = _corrected(candidates, best, by_links=not route.speakers)
+        ordered = _answers_first(candidates, ordered)
+    replaced: set[int] = set()
+    ordered = _corrected(candidates, ordered, replaced, by_links=not route.speakers)
     if route.binds:
-        best = _related(best, scores, cosines)
-    kept = distinct(pool.messages, best, lookup.policy.recall_limit)
+        ordered = _related(ordered, scores, cosines)
+    kept = distinct(pool.messages, ordered, lookup.policy.recall_limit)
     hits = tuple(
         replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
     )
@@ -197,42 +200,47 @@ def _anchored(best: list[int], scores: Scores, near: Floats) -> list[int]:
 ANCHOR: Final = 0.5
 
 
-def _answers_first(candidates: Candidates, best: Sequence[int]) -> list[int]:
+def _answers_first(candidates: Candidates, best: Iterable[int]) -> Iterator[int]:
     """The order with answers before the questions they answer: who asks when the match is wants the time, not the
     question that somebody else asked before."""
     messages, allowed = candidates.pool.messages, candidates.allowed
-    found: list[int] = []
+    found: set[int] = set()
     for place in best:
         if place in found:
             continue
         if asking(messages[place].content) > 0.5:
             answers = [one for one in candidates.beside.answers(place) if allowed[one] and one not in found]
-            answers = [one for one in answers if _says_something(messages[one])]
-            found += answers[:ANSWERS]
-        found.append(place)
-    return found
+            answers = [one for one in answers if _says_something(messages[one])][:ANSWERS]
+            found.update(answers)
+            yield from answers
+        found.add(place)
+        yield place
 
 
-def _related(best: Sequence[int], scores: Scores, cosines: Floats) -> list[int]:
+def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[int]:
     """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
     nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
     own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
-    return [place for at, place in enumerate(best) if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE]
+    for at, place in enumerate(best):
+        if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE:
+            yield place
 
 
-def _corrected(candidates: Candidates, best: Sequence[int], *, by_links: bool) -> tuple[list[int], set[int]]:
-    """The order with corrections before what they correct, and which of the first hits were corrected. Where the
-    question is about somebody, guessed links (`by_links`) do not count: "actually" begins many of anybody's lines."""
-    found: list[int] = []
-    replaced: set[int] = set()
+def _corrected(candidates: Candidates, best: Iterable[int], replaced: set[int], *, by_links: bool) -> Iterator[int]:
+    """The order with corrections before what they correct; adds to `replaced` which of the first hits were corrected.
+    Where the question is about somebody, guessed links (`by_links`) do not count: "actually" begins many of anybody's
+    lines."""
+    found: set[int] = set()
     for at, place in enumerate(best):
         later = _correction(candidates, place, by_links=by_links) if at < SHOWN else None
         if later is not None and candidates.allowed[later]:
             replaced.add(place)
-            found += [] if later in found else [later]
+            if later not in found:
+                found.add(later)
+                yield later
         if place not in found:
-            found.append(place)
-    return found, replaced
+            found.add(place)
+            yield place
 
 
 def _correction(candidates: Candidates, place: int, *, by_links: bool) -> int | None:

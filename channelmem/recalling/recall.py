@@ -18,7 +18,13 @@ from typing import Final
 import numpy as np
 
 from channelmem.embedding.embed import Embedder
-from channelmem.errors import IndexMismatchError, RedisUnavailableError
+from channelmem.errors import (
+    ChannelmemError,
+    IndexMismatchError,
+    RedisLoadingError,
+    RedisUnavailableError,
+    SearchCutShortError,
+)
 from channelmem.policy import Policy
 from channelmem.recalling.choosing import SHOWS, Choice, choose, ranking_query, read_candidates
 from channelmem.recalling.ranking.line import emoji_of
@@ -26,8 +32,8 @@ from channelmem.recalling.ranking.rank import SHIPPED, Weights
 from channelmem.recalling.sources.archive import Archive
 from channelmem.recalling.sources.buffer import Buffer
 from channelmem.recalling.sources.history import PlatformHistory
-from channelmem.recalling.sources.pool import CandidateSource, Cosines, Lookup, Topic
-from channelmem.recalling.verdict import ENOUGH, QUOTE, Verdict, close, judge, least, sureness
+from channelmem.recalling.sources.pool import CUT_SHORT, CandidateSource, Cosines, Lookup, Topic
+from channelmem.recalling.verdict import ENOUGH, QUOTE, Verdict, close, judge, least, sure_of_recap, sureness
 from channelmem.store.search import Search
 from channelmem.types import (
     MEMORY_OFF,
@@ -50,6 +56,7 @@ RECAP_MESSAGES: Final = 100
 AWAY_S: Final = 1_800.0
 """Who wrote nothing for this long was away; a hello after that does not end it."""
 UNREACHABLE: Final = "Redis does not answer."
+LOADING: Final = "My memory is still loading after a restart; try again in a few minutes."
 OUTDATED: Final = "The index belongs to another model; the operator has to restart or reindex."
 
 log = logging.getLogger(__name__)
@@ -119,7 +126,7 @@ class Recall:
         self._cosines = Cosines(embedder, pending_wait_s)
         self._sources: dict[Source, CandidateSource] = {
             Source.BUFFER: Buffer(search, self._cosines),
-            Source.ARCHIVE: Archive(search, self._cosines, weights),
+            Source.ARCHIVE: Archive(search, self._cosines),
         }
         if history is not None:
             self._sources[Source.HISTORY] = PlatformHistory(history, self._cosines)
@@ -190,15 +197,15 @@ class Recall:
 
     async def _from(self, name: Source, source: CandidateSource, trip: _Trip) -> Recalled:
         if name is not Source.HISTORY and trip.unreachable:
-            trip.reports.append(SourceReport(name, problem=UNREACHABLE))
+            trip.reports.append(SourceReport(name, problem=trip.reports[-1].problem))
             return _NOTHING
         try:
             found, report = await self._look(name, source, trip)
         except (RedisUnavailableError, IndexMismatchError) as error:
             # Members read the report, so the address of Redis stays in the log.
             log.warning("Answering without memory: %s", error)
-            trip.unreachable = isinstance(error, RedisUnavailableError)
-            trip.reports.append(SourceReport(name, problem=UNREACHABLE if trip.unreachable else OUTDATED))
+            trip.unreachable = isinstance(error, RedisUnavailableError) and not isinstance(error, SearchCutShortError)
+            trip.reports.append(SourceReport(name, problem=_problem(error)))
             return _NOTHING
         trip.reports.append(_without_the_question(report, trip.lookup.question))
         return found
@@ -210,7 +217,7 @@ class Recall:
         route = lookup.route
         if route.mode is Mode.RECAP:
             newest, report = await source.newest(lookup, RECAP_MESSAGES)
-            return Recalled(messages=_missed(newest, lookup), sure=route.p), report
+            return Recalled(messages=_missed(newest, lookup), sure=sure_of_recap(route)), report
         shows = SHOWS.get(route.wants)
         many = route.mode is Mode.FIRST or route.wants is Wants.COUNT or shows is not None
         newest, report = await source.newest(lookup, RECAP_MESSAGES if many else lookup.policy.recall_limit)
@@ -252,6 +259,14 @@ def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
     return replace(route, kind=kind), replace(recalled, hits=(), messages=())
 
 
+def _problem(error: ChannelmemError) -> str:
+    if isinstance(error, SearchCutShortError):
+        return CUT_SHORT
+    if isinstance(error, RedisLoadingError):
+        return LOADING
+    return UNREACHABLE if isinstance(error, RedisUnavailableError) else OUTDATED
+
+
 def _off(route: Route) -> Recalled:
     """For a channel whose memory is off: nothing is searched, and the answer says so."""
     return Recalled(reports=tuple(SourceReport(name, problem=MEMORY_OFF) for name in route.sources[:1]))
@@ -284,12 +299,12 @@ def _missed(newest: Sequence[Message], lookup: Lookup) -> tuple[Message, ...]:
     if not lookup.route.missed:
         return messages
     asker = lookup.question.asker_id
-    since = _left_at([one.ts for one in messages if one.author_id == asker], lookup.question.ts)
+    since = left_at([one.ts for one in messages if one.author_id == asker], lookup.question.ts)
     missed = tuple(one for one in messages if one.ts > since and one.author_id != asker)
     return missed or messages
 
 
-def _left_at(spoke: Sequence[float], now: float) -> float:
+def left_at(spoke: Sequence[float], now: float) -> float:
     """When the asker was last here: before their last long silence, whatever they said after it."""
     until = now
     for ts in reversed(spoke):

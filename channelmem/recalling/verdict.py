@@ -87,6 +87,13 @@ def sureness(route: Route, seen: Evidence | None) -> float:
     return 1.0 / (1.0 + math.exp(-total))
 
 
+def sure_of_recap(route: Route) -> float:
+    """For messages of a time that the question names: "what happened on Tuesday?" may mean the world by its wording,
+    but something was said here on Tuesday, and nothing else is named that it could be about."""
+    named = route.window.start is not None and not route.topic and not route.speakers
+    return max(route.p, QUOTE) if named else route.p
+
+
 def least(route: Route) -> float:
     """How sure recall must be to show anything."""
     if route.forced:

@@ -56,6 +56,7 @@ def _to_item(one: Attachment) -> dict[str, Any]:
         "alt": one.alt,
         "seconds": one.duration_s,
         "text": one.text,
+        "embed": int(one.embed),
     }
     return {name: value for name, value in item.items() if value not in ("", 0, None)}
 
@@ -70,4 +71,5 @@ def _from_item(item: dict[str, Any]) -> Attachment:
         item.get("alt", ""),
         item.get("seconds"),
         item.get("text", ""),
+        bool(item.get("embed")),
     )

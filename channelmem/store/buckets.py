@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
@@ -19,8 +20,20 @@ from redis.asyncio import Redis
 from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.connection import UNREACHABLE, answered, command, is_full, run_script
-from channelmem.store.keys import GROUP, Keys, keys_of
+from channelmem.store.cluster import Cluster
+from channelmem.store.completeness import Completeness, index_lost, serving
+from channelmem.store.connection import (
+    UNREACHABLE,
+    answered,
+    command,
+    is_full,
+    pipelined,
+    run_in_all,
+    run_script,
+    unavailable,
+)
+from channelmem.store.everywhere import Everywhere
+from channelmem.store.keys import GROUP, MOVING, Keys, bucket_of, keys_of
 from channelmem.store.outbox import Event
 from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape, vector_field
 from channelmem.store.undelivered import Undelivered
@@ -33,8 +46,15 @@ REBUILT = (
     "Restart it with that model, or run: channelmem reindex"
 )
 
+T = TypeVar("T")
 VERSION = object()
 """Among a script's arguments: stands for the version of the bucket's vector field when the script runs."""
+
+_SEARCHING = {"scope"}
+"""Scripts before a search of the index."""
+
+_FEEDING = {"apply", "enrich"}
+"""Scripts that put messages on the stream."""
 
 _RESHAPED = (
     "The vector index was built as %s, the settings say %s. It keeps working; to rebuild it run: channelmem reindex"
@@ -49,29 +69,6 @@ class Bucket(NamedTuple):
     version: int
     """Of the vector field; a reindex raises it."""
     vector_field: str
-
-
-def index_lost(error: Exception) -> bool:
-    """RediSearch words this in several ways."""
-    text = str(error).lower()
-    return "no such index" in text or "unknown index name" in text
-
-
-async def indexed(redis: Redis, name: str) -> float:
-    """The share of the existing documents that an index has read; 1 for all of them."""
-    facts = await _facts(redis, name)
-    return min(float(facts[b"percent_indexed"]), 0.99) if int(facts[b"indexing"]) else 1.0
-
-
-async def serving(redis: Redis, alias: str) -> str:
-    """The name of the index behind an alias."""
-    name: bytes = (await _facts(redis, alias))[b"index_name"]
-    return name.decode()
-
-
-async def _facts(redis: Redis, name: str) -> dict[bytes, Any]:
-    info = await answered(command(redis, "FT.INFO", name))
-    return dict(zip(info[::2], info[1::2], strict=False))
 
 
 class Buckets:
@@ -94,13 +91,20 @@ class Buckets:
         self.waiting: Callable[[], Iterable[Event]] = tuple
         """What this process still has to deliver; the store's outbox, if there is one."""
         self._keys = [keys_of(settings.key_prefix, bucket) for bucket in self.all]
+        self.everywhere = Everywhere(redis, settings.key_prefix, settings.buckets)
+        self.fed: set[int] = set()
+        """Buckets on whose stream this process put something, until a worker of this process has seen it."""
+        self.feeding = asyncio.Event()
         self._ready: dict[int, Bucket] = {}
+        self._completeness = Completeness(redis)
+        self._served_by: dict[int, object] = {}
+        self._arrived: set[int] = set()
+        """Buckets that another node serves now, whose index may not have read all documents there."""
         self._creating = asyncio.Lock()
         self._failures = 0
 
     def bucket(self, guild_id: int) -> int:
-        """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
-        return (guild_id >> 22) % len(self.all)
+        return bucket_of(guild_id, len(self.all))
 
     def keys(self, bucket: int) -> Keys:
         return self._keys[bucket]
@@ -114,14 +118,36 @@ class Buckets:
         return Withdrawn(self.waiting(), self.undelivered.people())
 
     def moment(self) -> list[str]:
-        """The time of a decision, and how long its refused window is kept: back-fill reaches no further."""
-        return [repr(self.clock()), repr(self.policy.limits.archive_s)]
+        """The time of a decision, and how long its refused window is kept: nothing reaches further back."""
+        return [repr(self.clock()), repr(self.settings.longest_s)]
 
     async def ready(self, bucket: int) -> Bucket:
-        """The bucket, created before its first use."""
-        if bucket not in self._ready:
+        """The bucket, created before its first use; on a cluster again when another node serves it, because an index
+        does not move with its documents."""
+        if not self._is_ready(bucket):
             await self._create(bucket)
         return self._ready[bucket]
+
+    def _is_ready(self, bucket: int) -> bool:
+        return bucket in self._ready and self._served_by[bucket] == self._owner(bucket)
+
+    def _owner(self, bucket: int) -> object:
+        """The node that serves a bucket of a cluster."""
+        return self.redis.owner(self.keys(bucket).base) if isinstance(self.redis, Cluster) else None
+
+    async def used(self) -> list[int]:
+        """Buckets that were ever created: the others hold nothing."""
+        return await self.where("EXISTS", "meta")
+
+    async def is_used(self, bucket: int) -> bool:
+        return bool(await answered(self.redis.exists(self.keys(bucket).one("meta"))))
+
+    async def where(self, name: str, *keys: str, partly: bool = False) -> list[int]:
+        """Buckets where a command about one of these keys replies something else than 0. `partly` leaves out those of
+        nodes that do not answer; otherwise they are an error."""
+        if len(self.all) == 1:
+            return [0]
+        return sorted({bucket for key in keys for bucket in await self.everywhere.ask(name, key, partly=partly)})
 
     async def open(self) -> None:
         """Checks the first bucket against the settings; raises IndexMismatchError, which names the fix."""
@@ -129,8 +155,12 @@ class Buckets:
 
     async def run(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         """Runs a script; recreates the bucket if its index was lost."""
+        return await self.healing(bucket, lambda: self._call(name, bucket, arguments))
+
+    async def healing(self, bucket: int, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What an attempt returns; if it fails because the bucket's index was lost, that is recreated first."""
         try:
-            return await self._call(name, bucket, arguments)
+            return await attempt()
         except redis_errors.ResponseError as error:
             if "CMVERSION" in str(error):
                 await self.renew(bucket)
@@ -138,12 +168,43 @@ class Buckets:
                 await self.heal(bucket)
             else:
                 raise
-        return await self._call(name, bucket, arguments)
+        return await attempt()
+
+    async def search(self, bucket: int, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """The replies to searches of a bucket's index, in one round trip."""
+        return await self.healing(bucket, lambda: self._search(bucket, commands))
+
+    async def _search(self, bucket: int, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        await self.ready(bucket)
+        if bucket in self._arrived:
+            await self._await_index(bucket)
+        return await pipelined(self.redis, commands)
+
+    async def visit(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
+        """Runs a script that asks for no version, in a bucket that may never have been created: it stays as it is."""
+        (reply,) = await self.visit_all(name, [bucket], arguments)
+        return reply
+
+    async def visit_all(self, name: str, buckets: Sequence[int], arguments: Sequence[Any] = ()) -> list[Any]:
+        """The same in many buckets, in one round trip per node."""
+        replies = await run_in_all(self.redis, name, map(self.keys, buckets), arguments)
+        for at, reply in enumerate(replies):
+            if isinstance(reply, redis_errors.ResponseError) and index_lost(reply):
+                replies[at] = await self.run(name, buckets[at], arguments)
+            elif isinstance(reply, Exception):
+                raise reply
+        return replies
 
     async def _call(self, name: str, bucket: int, arguments: Sequence[Any]) -> Any:
         ready = await self.ready(bucket)
+        if bucket in self._arrived and name in _SEARCHING:
+            await self._await_index(bucket)
         values = [ready.version if one is VERSION else one for one in arguments]
-        return await run_script(self.redis, name, ready.keys, values)
+        reply = await run_script(self.redis, name, ready.keys, values)
+        if name in _FEEDING:
+            self.fed.add(bucket)
+            self.feeding.set()
+        return reply
 
     async def renew(self, bucket: int) -> None:
         """For a vector field whose version this process does not know: a reindex ran, or everything was lost."""
@@ -162,17 +223,23 @@ class Buckets:
     async def indexed(self, bucket: int) -> bool:
         """Whether the index has read all documents; False for a while after it was recreated."""
         try:
-            return await indexed(self.redis, self.keys(bucket).one("idx")) == 1
+            return await self._completeness.of(bucket, self.keys(bucket))
         except redis_errors.ResponseError as error:
             if not index_lost(error):
                 raise
         await self.heal(bucket)
         return False
 
+    async def _await_index(self, bucket: int) -> None:
+        """A search would find only a part, and "nobody said so" would be wrong."""
+        if not await self.indexed(bucket):
+            raise RedisUnavailableError("The index is being built on another node")
+        self._arrived.discard(bucket)
+
     async def _create(self, bucket: int) -> None:
         failures = self._failures
         async with self._creating:
-            if bucket in self._ready:
+            if self._is_ready(bucket):
                 return
             if self._failures > failures:  # while this one waited; one after the other, all would wait for long
                 raise RedisUnavailableError("Redis does not answer")
@@ -183,8 +250,11 @@ class Buckets:
                 self._failures += 1
                 if isinstance(error, RedisUnavailableError):
                     raise
-                raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+                raise unavailable(error) from error
             self._ready[bucket] = Bucket(bucket, self.keys(bucket), version, vector_field(version))
+            if self._served_by.setdefault(bucket, self._owner(bucket)) != self._owner(bucket):
+                self._served_by[bucket] = self._owner(bucket)
+                self._arrived.add(bucket)
 
     async def _write_meta(self, bucket: int) -> int:
         key = self.keys(bucket).one("meta")
@@ -225,6 +295,7 @@ class Buckets:
             with already_there():
                 await answered(command(self.redis, *create_command(schema)))
                 created = True
+                await answered(self.redis.hset(keys.one("meta"), "made", secrets.token_hex(8)))
             with already_there():
                 await answered(command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name))
             # An interrupted reindex may have left another index serving.
@@ -247,10 +318,15 @@ class Buckets:
 
 def _check(found: dict[str, str], mine: dict[str, str]) -> None:
     """Whether this process can use what another one wrote."""
+    if MOVING in found:
+        raise IndexMismatchError(
+            f"This memory is being spread over {found[MOVING]} bucket(s). "
+            f"Wait for it, or finish it with: channelmem rebucket {found[MOVING]}"
+        )
     if found["buckets"] != mine["buckets"]:
         raise IndexMismatchError(
             f"This Redis holds memory in {found['buckets']} bucket(s), the settings say {mine['buckets']}. "
-            f"Set CHANNELMEM_BUCKETS={found['buckets']}, or another CHANNELMEM_KEY_PREFIX to start fresh."
+            f"Set CHANNELMEM_BUCKETS={found['buckets']}, or run: channelmem rebucket {mine['buckets']}"
         )
     if found["schema"] != mine["schema"]:
         raise IndexMismatchError(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 AGAIN_S = 0.05
 
 
-async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancels until they are done: a wait that ends at the same moment can swallow the first cancellation.
 
     If the caller is cancelled meanwhile, it still finishes first; otherwise the tasks would be left behind for ever.

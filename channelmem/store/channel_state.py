@@ -6,9 +6,10 @@ come from the policy that the caller passes, or from the default one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from channelmem.policy import Policy
+from channelmem.policy import Limits, Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, reads
 from channelmem.store.decisions import Decisions
@@ -47,7 +48,7 @@ class ChannelState:
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
         """Guild and channel of everything that holds messages, in one guild or in all."""
         found: list[tuple[int, int]] = []
-        for bucket in [self._buckets.bucket(guild_id)] if guild_id else self._buckets.all:
+        for bucket in [self._buckets.bucket(guild_id)] if guild_id else await self._buckets.used():
             keys = self._buckets.keys(bucket)
             guilds: Any = [guild_id] if guild_id else await answered(self._buckets.redis.smembers(keys.one("guilds")))
             for guild in guilds:
@@ -56,21 +57,42 @@ class ChannelState:
         return found
 
     async def status(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> ChannelStatus:
-        limits, keys = (policy or self._buckets.policy).limits, self._buckets.guild_keys(guild_id)
-        place = room(guild_id, channel_id)
-        order = keys.of("chan", place)
-        switches = self._buckets.redis.hmget(keys.one("policy"), [f"{place}:paused", f"{place}:archive"])
-        paused, own_archive = await answered(switches)
-        archive = limits.archive if own_archive is None else own_archive == b"1"
-        since = self._buckets.clock() - (limits.archive_s if archive else limits.buffer_s)
+        (status,) = await self.statuses([(guild_id, channel_id)], lambda *_: policy or self._buckets.policy)
+        return status
+
+    async def statuses(
+        self, rooms: Sequence[tuple[int, int]], policy_of: Callable[[int, int], Policy]
+    ) -> list[ChannelStatus]:
+        """Of many channels, in two round trips per bucket."""
+        found: dict[tuple[int, int], ChannelStatus] = {}
+        buckets: dict[int, list[tuple[int, int]]] = {}
+        for guild_id, channel_id in rooms:
+            buckets.setdefault(self._buckets.bucket(guild_id), []).append((guild_id, channel_id))
+        for bucket, places in buckets.items():
+            limits = [policy_of(*place).limits for place in places]
+            found |= zip(places, await self._statuses(bucket, [room(*place) for place in places], limits), strict=True)
+        return [found[place] for place in rooms]
+
+    async def _statuses(self, bucket: int, names: Sequence[str], limits: Sequence[Limits]) -> list[ChannelStatus]:
+        keys, now = self._buckets.keys(bucket), self._buckets.clock()
+        fields = [field for name in names for field in (f"{name}:paused", f"{name}:archive")]
+        switches: Any = await answered(self._buckets.redis.hmget(keys.one("policy"), fields))
+        archives = [
+            limit.archive if own is None else own == b"1" for limit, own in zip(limits, switches[1::2], strict=True)
+        ]
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.zcount(order, since, "+inf")
-            pipe.zrangebyscore(order, since, "+inf", start=0, num=1, withscores=True)
-            pipe.zrevrange(order, 0, 0, withscores=True)
-            pipe.scard(keys.of("wait", place))
-            count, first, last, pending = await answered(pipe.execute())
-        oldest, newest = (first[0][1], last[0][1]) if count else (None, None)
-        return ChannelStatus(count, pending, oldest, newest, paused is not None, archive)
+            for name, limit, archive in zip(names, limits, archives, strict=True):
+                order, since = keys.of("chan", name), now - (limit.archive_s if archive else limit.buffer_s)
+                pipe.zcount(order, since, "+inf")
+                pipe.zrangebyscore(order, since, "+inf", start=0, num=1, withscores=True)
+                pipe.zrevrange(order, 0, 0, withscores=True)
+                pipe.scard(keys.of("wait", name))
+            replies: list[Any] = await answered(pipe.execute())
+        counts = zip(replies[::4], replies[1::4], replies[2::4], replies[3::4], strict=True)
+        return [
+            ChannelStatus(count, pending, *_ends(first, last, count), paused is not None, archive)
+            for (count, first, last, pending), paused, archive in zip(counts, switches[::2], archives, strict=True)
+        ]
 
     @reads
     async def roster(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> list[RosterEntry]:
@@ -96,3 +118,8 @@ class ChannelState:
     async def _decide(self, kind: str, guild_id: int, channel_id: int) -> None:
         await self._decisions.write(kind, room(guild_id, channel_id), [self._buckets.bucket(guild_id)])
         await self._decisions.sync()
+
+
+def _ends(first: Any, last: Any, count: int) -> tuple[float | None, float | None]:
+    """The times of the oldest and newest message."""
+    return (first[0][1], last[0][1]) if count else (None, None)

@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from functools import wraps
+from functools import partial, wraps
+from importlib.metadata import version
 from typing import Any, ParamSpec, TypeVar
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 
-from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.errors import ConfigError, RedisLoadingError, RedisUnavailableError
+from channelmem.redis_urls import is_cluster
 from channelmem.secrets import MALFORMED_URL, check_redis_url
 from channelmem.settings import Settings
 from channelmem.store.circuit import CircuitPool
+from channelmem.store.cluster import Cluster
 from channelmem.store.keys import Keys
 from channelmem.store.scripts import digest, source
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+CLIENT = "channelmem"
 
 UNREACHABLE = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
 """What redis-py raises while Redis cannot answer: gone, too slow, or still loading its data."""
@@ -43,29 +49,39 @@ _TEMPORARY = (
 # redis-py puts them behind the number and the text of a pipeline's command.
 _BEFORE_CODE = r"(?:^|-| of pipeline caused error: (?:\(['\"])?)"
 _TEMPORARY_CODE = re.compile(
-    _BEFORE_CODE + r"(?:BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|NOPERM|NOREPLICAS|OOM|READONLY|UNKILLABLE)\b"
+    _BEFORE_CODE + r"(?:ASK|BUSY|CLUSTERDOWN|DENIED|LOADING|MASTERDOWN|MISCONF|MOVED|NOPERM|NOREPLICAS|OOM|READONLY"
+    r"|TRYAGAIN|UNKILLABLE)\b"
+    # What a script meets when its slot begins to move while it runs.
+    r"|ttempted to access a non local key in a cluster node"
 )
 _FULL_CODE = re.compile(_BEFORE_CODE + r"OOM\b")
 _UNWRITABLE_CODE = re.compile(_BEFORE_CODE + r"MISCONF\b")
 
 
-def connect(url: str, settings: Settings) -> Redis:
+def connect(url: str, settings: Settings, name: str = CLIENT) -> Redis:
     """A client that returns raw replies, bounds every wait and never retries on its own."""
+    pool_of = partial(_pool, timeout_s=settings.redis_timeout_s, name=name)
     try:
         check_redis_url(url)
-        pool = CircuitPool.from_url(
-            url,
-            protocol=2,
-            decode_responses=False,
-            socket_timeout=settings.redis_timeout_s,
-            socket_connect_timeout=settings.redis_timeout_s,
-            retry=Retry(NoBackoff(), 0),
-        )
-        pool.make_connection()  # type: ignore[no-untyped-call]  # finds options that do not exist, which would fail the first command otherwise
+        client: Redis = Cluster(url, pool_of) if is_cluster(url) else Redis.from_pool(pool_of(url))
     except (ValueError, TypeError, redis_errors.RedisError):
         raise ConfigError(MALFORMED_URL) from None
-    client: Redis = Redis.from_pool(pool)
     return client
+
+
+def _pool(url: str, *, timeout_s: float, name: str) -> CircuitPool:
+    pool = CircuitPool.from_url(
+        url,
+        protocol=2,
+        decode_responses=False,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        # How `CLIENT LIST` names us, so that rebucket.py knows whether somebody else is there.
+        driver_info=DriverInfo().add_upstream_driver(name, version("channelmem")),
+    )
+    pool.make_connection()  # type: ignore[no-untyped-call]  # finds options that do not exist, which would fail the first command otherwise
+    return pool
 
 
 async def command(redis: Redis, *arguments: Any) -> Any:
@@ -78,23 +94,30 @@ async def answered(reply: Awaitable[T]) -> T:
     try:
         return await reply
     except UNREACHABLE as error:
-        raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+        raise unavailable(error) from error
     except redis_errors.ResponseError as error:
         if not is_temporary(error):
             raise
         raise RedisUnavailableError(f"Redis rejects this for now: {error}") from error
 
 
+def unavailable(error: BaseException) -> RedisUnavailableError:
+    """What UNREACHABLE means for a caller."""
+    if isinstance(error, redis_errors.BusyLoadingError):
+        return RedisLoadingError("Redis is still loading its data")
+    return RedisUnavailableError(f"Redis does not answer: {error}")
+
+
 def reads(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """For what a question reads: whatever Redis replies instead (a key of a wrong type, a broken index) counts as Redis
-    being unavailable, so that the question is answered without it."""
+    """For what a question reads, and for work that is tried again: whatever Redis replies instead (a key of a wrong
+    type, a broken index) counts as Redis being unavailable, so that the question is answered without it."""
 
     @wraps(method)
     async def reading(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             return await method(*arguments, **options)
         except UNREACHABLE as error:
-            raise RedisUnavailableError(f"Redis does not answer: {error}") from error
+            raise unavailable(error) from error
         except redis_errors.RedisError as error:
             raise RedisUnavailableError(f"Redis rejects a read: {error}") from error
 
@@ -110,12 +133,36 @@ async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[An
         return await answered(command(redis, "EVAL", source(name), *call))
 
 
-async def run_in_all(redis: Redis, name: str, buckets: Iterable[Keys], arguments: Sequence[Any]) -> None:
-    """The same script in many buckets, in one round trip."""
+async def pipelined(redis: Redis, commands: Iterable[Sequence[Any]]) -> list[Any]:
+    """The replies to many commands, in one round trip; raises the first error among them."""
+    replies = await _pipelined(redis, commands)
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
+async def run_in_all(redis: Redis, name: str, buckets: Iterable[Keys], arguments: Sequence[Any]) -> list[Any]:
+    """The same script in many buckets, in one round trip; replies may be errors that waiting would not cure."""
+    calls = [(1, keys.base, *arguments) for keys in buckets]
+    replies = await _pipelined(redis, [("EVALSHA", digest(name), *call) for call in calls])
+    unknown = [at for at, reply in enumerate(replies) if isinstance(reply, redis_errors.NoScriptError)]
+    if unknown:
+        again = await _pipelined(redis, [("EVAL", source(name), *calls[at]) for at in unknown])
+        for at, reply in zip(unknown, again, strict=True):
+            replies[at] = reply
+    return replies
+
+
+async def _pipelined(redis: Redis, commands: Iterable[Sequence[Any]]) -> list[Any]:
     async with redis.pipeline(transaction=False) as pipe:
-        for keys in buckets:
-            pipe.execute_command("EVAL", source(name), 1, keys.base, *arguments)
-        await answered(pipe.execute())
+        for one in commands:
+            pipe.execute_command(*one)
+        replies: list[Any] = await answered(pipe.execute(raise_on_error=False))
+    for reply in replies:
+        if isinstance(reply, Exception) and (is_temporary(reply) or isinstance(reply, UNREACHABLE)):
+            raise RedisUnavailableError(f"Redis rejects this for now: {reply}") from reply
+    return replies
 
 
 def is_temporary(error: BaseException) -> bool:

@@ -78,14 +78,15 @@ class Consent:
         if self._buckets.undelivered.concerns(author_id):
             raise DecisionDelayedError(STILL_DELAYED)
         arguments = [*self._buckets.moment(), author_id, person(author_id, guild_id)]
-        left = [await self._buckets.run("opt_in", bucket, arguments) for bucket in self._of(guild_id)]
+        left = await self._buckets.visit_all("opt_in", self._of(guild_id), arguments)
         self._sweeper.wake()
         await self._decisions.sync()
         return _left(left)
 
-    async def returning(self, author_id: int) -> int | None:
-        """How many messages are left to remove before an opt-in takes effect; None if none waits."""
-        return _left([await self._buckets.run("returning", bucket, [author_id]) for bucket in self._buckets.all])
+    async def returning(self, author_id: int, guild_id: int | None = None) -> int | None:
+        """How many messages are left to remove before an opt-in takes effect; None if none waits (in that guild)."""
+        wish = "" if guild_id is None else person(author_id, guild_id)
+        return _left(await self._buckets.visit_all("returning", self._of(guild_id), [author_id, wish]))
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
@@ -95,7 +96,7 @@ class Consent:
     async def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of an author, oldest first within each bucket, even after an opt-out. Read in small pages,
         so that neither Redis nor this process makes others wait."""
-        for bucket in self._buckets.all:
+        for bucket in await self._buckets.used():
             names = await self._authored(bucket, author_id)
             for at in range(0, len(names), EXPORT_PAGE):
                 page = [name.split(b":") for _, name in names[at : at + EXPORT_PAGE]]

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, reads, run_in_all
+from channelmem.store.connection import answered, reads
 from channelmem.store.decisions_copy import DecisionsCopy, Recorded
 from channelmem.store.keys import room
 from channelmem.types import Message, Window
@@ -43,7 +43,7 @@ class Decisions:
     async def write(self, kind: str, name: str, buckets: Iterable[int]) -> None:
         """One decision (decide.lua), in one round trip; it takes effect even in a full Redis."""
         arguments = [*self._buckets.moment(), kind, name]
-        await run_in_all(self._buckets.redis, "decide", map(self._buckets.keys, buckets), arguments)
+        await self._buckets.visit_all("decide", list(buckets), arguments)
 
     async def allowed(self, guild_id: int, channel_id: int, messages: Collection[Message]) -> list[Message]:
         """The messages of a channel that may be shown, in one round trip."""

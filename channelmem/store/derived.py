@@ -4,7 +4,8 @@ sources. Out: its text while all of its sources stand.
 One rule for every kind, applied by the scripts (derived.lua, making.lua): something made is stored only while all of
 its sources are visible and unchanged. It goes in the same step as the first of them: deleted, edited, cleared, expired,
 or by somebody who opts out or asks to be forgotten. What is made of an answer has that answer's sources, too. The bot's
-answers are messages with `derived_from` and go through `Store.add`; other kinds are stored here.
+answers are messages with `derived_from` and go through `Store.add`. Summaries (summaries.py) are the one kind that
+survives when its sources expire, and still goes with them afterwards. Other kinds are stored here.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ Place = tuple[int, int, int]
 
 
 class Made(StrEnum):
-    """Kinds that are no messages themselves."""
+    """Kinds with a text of their own."""
 
-    SUMMARY = "summary"
     DESCRIPTION = "description"
+    """Stored by `descriptions.py`, which also says who read the attachment."""
 
 
 class Derived:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from channelmem.redis_urls import is_cluster
 from channelmem.settings import Settings
 
 
@@ -15,7 +16,10 @@ def place_of(settings: Settings) -> str:
     """Which Redis a copy belongs to. Passwords and the embedded server's port change, so they are no part of it."""
     if settings.redis_url is None:
         return f"embedded {settings.key_prefix}"
-    url = urlsplit(settings.redis_url.get_secret_value())
+    where = settings.redis_url.get_secret_value()
+    url = urlsplit(where)
+    if is_cluster(where):
+        return f"cluster {url.netloc.rpartition('@')[2]} {settings.key_prefix}"
     return f"{url.hostname}:{url.port}{url.path} {settings.key_prefix}"
 
 

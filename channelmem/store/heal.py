@@ -28,6 +28,8 @@ async def repair(buckets: Buckets, bucket: int) -> bool:
             "LIMIT",
             0,
             MOST,
+            "TIMEOUT",
+            0,
             "DIALECT",
             2,
         ),

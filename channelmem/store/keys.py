@@ -19,17 +19,27 @@ KEYS = {
     "wait": "wait:",  # SET    wait:<room>         ids that still wait for their vector
     "people": "people:",  # HASH   people:<room>       author -> last ts, name, aliases
     "into": "into:",  # HASH   into:<room>         source id -> names of what was made of it (derived.py)
+    "summaries": "summaries:",  # ZSET   summaries:<room>    summary -> start: one is visible while it is in here
+    "lock": "lock:",  # STRING lock:<room>         who updates its summaries; expires
     "floor": "floor:",  # STRING floor:<room or guild>  messages up to this ts are no longer accepted; expires
     "drain": "drain:",  # ZSET   drain:<room>[:<e>]  removed ids whose documents must still be unlinked
     # per author
     "quoting": "quoting:",  # ZSET   quoting:<author>    name of what was made of their words -> when that ends
     # per derived thing
+    "summary": "summary:",  # JSON   summary:<room>:<level>-<start>-<end>  one summary (summarising/documents.py)
     "made": "made:",  # HASH   made:<kind>/<room>:<id>  its text and sources; answers of the bot are messages instead
+    # per attachment
+    "unread": "unread:",  # STRING unread:<room>:<key>:<reader>  why it could not be read; expires (descriptions.py)
+    "reading": "reading:",  # STRING reading:<room>:<key>  whose claim it is to read it now; expires
     # per guild
     "guild": "guild:",  # SET    guild:<guild>          its rooms that hold messages
     "unfetched": "unfetched:",  # HASH   unfetched:<guild>      channel -> both ends of what back-fill must still fetch
+    "loading": "loading:",  # HASH   loading:<guild>        channel -> how far a load of its past has come
+    "names": "names:",  # HASH   names:<guild>          channel -> its name; '' -> the guild's own; expires
     # per place where settings are set (levels.py)
     "settings": "settings:",  # JSON   settings:<place>       what is set there, and the last changes; or a boundary
+    # per day, in the first bucket
+    "spend": "spend:",  # HASH   spend:<date>        room -> micro-dollars for language models; '*' -> all; expires
     # per bucket
     "levels": "levels",  # HASH   place -> how often it changed; '*' -> how often anything did
     "threads": "threads",  # HASH   room of a thread -> room of its channel
@@ -39,15 +49,19 @@ KEYS = {
     "policy": "policy",  # HASH   <room>:paused, :off, :cleared -> since when, until when; <room>:archive -> 0 or 1
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
     "refused": "refused",  # HASH   room, off:<room>, <author> or <guild>:<author> -> windows: nothing may be stored
+    "due": "due",  # ZSET   room -> when its summaries are to be updated; 0: something of them was removed
+    "updating": "updating",  # SET    rooms whose summaries are being updated: due again if their lock is gone
     "redact": "redact",  # ZSET   <room>:<id> -> ts of answers to be replaced on the platform; expires
     "forgetting": "forgetting",  # SET    <guild or *>:<author>: their messages are being removed
     "returning": "returning",  # SET    <author> or <guild>:<author>: the opt-out ends when their removal is done
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
+    "access": "access",  # HASH   token id -> JSON: name, digest, scopes, guilds, until when (bucket 0 only)
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex
     "idx": "idx",  # ALIAS  for the index idx:<version>
 }
 GROUP = "embed"  # the consumer group of the ingest stream
+MOVING = "moving_to"  # a field of the first bucket's meta key: how many buckets a run of rebucket.py makes
 ID_DIGITS = 20
 
 
@@ -75,6 +89,11 @@ class Keys:
 
     def index(self, version: int) -> str:
         return f"{self.base}idx:{version}"
+
+
+def bucket_of(guild_id: int, count: int) -> int:
+    """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
+    return (guild_id >> 22) % count
 
 
 def keys_of(prefix: str, bucket: int) -> Keys:

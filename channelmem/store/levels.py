@@ -74,15 +74,20 @@ class Levels:
         new = {thread: parent for thread, parent in parents.items() if self.threads.get(thread) != parent}
         if not new:
             return
-        self.threads |= new
-        self._reloads += 1
-        self.on_change()
+        self._know_threads(new)
         flat = [part for pair in new.items() for part in pair]
         try:
             await self._buckets.run("thread", self._buckets.bucket(guild_id), flat)
         except RedisUnavailableError:
             for thread in new:  # to be told again with the next message
                 self.threads.pop(thread, None)
+        else:
+            self._know_threads(new)  # again: everything may have been read meanwhile, without them
+
+    def _know_threads(self, new: Mapping[str, str]) -> None:
+        self.threads |= new
+        self._reloads += 1
+        self.on_change()
 
     def now(self) -> float:
         return self._buckets.clock()
@@ -115,7 +120,7 @@ class Levels:
         documents: dict[str, Document] = {}
         threads: dict[str, str] = {}
         counts = await self._count()  # before the documents: what changes meanwhile is read again
-        for bucket in self._buckets.all:
+        for bucket in [bucket for bucket, count in enumerate(counts) if count]:  # in the others nothing was ever set
             documents |= await self._documents(bucket)
             found: Any = await answered(self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads")))
             threads |= {thread.decode(): parent.decode() for thread, parent in found.items()}
@@ -160,10 +165,8 @@ class Levels:
             self.documents[place] = _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
 
     async def _count(self) -> list[int]:
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket in self._buckets.all:
-                pipe.hget(self._buckets.keys(bucket).one("levels"), "*")
-            return [int(count or 0) for count in await answered(pipe.execute())]
+        counts = await self._buckets.everywhere.ask("HGET", "levels", "*")
+        return [int(counts.get(bucket, 0)) for bucket in self._buckets.all]
 
     async def _keep(self) -> None:
         await asyncio.to_thread(self._copy.write, dict(self.documents), dict(self.threads))

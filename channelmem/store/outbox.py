@@ -19,7 +19,7 @@ from itertools import count
 
 from redis import exceptions as redis_errors
 
-from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.errors import ChannelmemError, RedisUnavailableError, RejectedError
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import is_full, is_temporary
 from channelmem.types import Outcome
@@ -30,7 +30,7 @@ BATCH_VALUES = 320  # 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
-_REJECTED = (redis_errors.ResponseError, redis_errors.DataError)
+_REJECTED = (redis_errors.ResponseError, redis_errors.DataError, RejectedError)
 Result = int | Outcome
 Value = str | int | bytes
 
@@ -53,6 +53,8 @@ class Lane:
     """The batch that was sent and is not answered yet."""
     most: int = BATCH_VALUES
     """Events per batch at most; fewer while searching for the one that Redis rejects."""
+    offline: bool = False
+    """Whether its last batch met no Redis. On a cluster, others may be reachable."""
     overtaken: int = -1
     """The number of the last removal that overtook additions in a full Redis."""
     task: asyncio.Task[None] | None = None
@@ -62,13 +64,17 @@ Send = Callable[[int, Sequence[Event]], Awaitable[list[int]]]
 
 
 class Outbox:
-    def __init__(self, send: Send, capacity: int) -> None:
-        self._send = send
+    def __init__(self, send: Send, capacity: int, *, target: str = "Redis") -> None:
+        self._send, self._target = send, target
         self._capacity = capacity
         self._lanes: dict[int, Lane] = {}
         self._closing = False
-        self.offline = False
         self.dropped = 0
+
+    @property
+    def offline(self) -> bool:
+        """Whether something waits for a Redis that does not answer."""
+        return any(lane.offline for lane in self._lanes.values())
 
     def __len__(self) -> int:
         """Events accepted and not yet acknowledged by Redis."""
@@ -86,7 +92,7 @@ class Outbox:
             self._drop(event)
             return event.done
         lane.events.append(event)
-        if self.offline:
+        if lane.offline:
             _resolve(event.done, Outcome.QUEUED)
             self._bound()
         if lane.task is None:
@@ -128,7 +134,7 @@ class Outbox:
                 return True
             # The script is idempotent by message id: a batch whose answer was lost can safely be sent again.
             _put_back(lane)
-            self._go_offline(error)
+            self._go_offline(lane, error)
             if is_full(error):
                 await self._overtake(lane)
             return False
@@ -139,7 +145,7 @@ class Outbox:
                     event.done.set_exception(error)
             lane.flight = []
             return True
-        self._go_online()
+        self._go_online(lane)
         for event, result in zip(lane.flight, results, strict=True):
             _resolve(event.done, result)
         lane.flight = []
@@ -159,27 +165,30 @@ class Outbox:
 
     def _rejected(self, lane: Lane, error: Exception) -> None:
         """Redis would reject it again: halves the batch until the event at fault is alone, then drops that one."""
-        self._go_online()
+        self._go_online(lane)
         if len(lane.flight) > 1:
             lane.most = len(lane.flight) // 2
             _put_back(lane)
             return
-        log.error("Redis permanently rejected a %s event; dropping it: %s", lane.flight[0].kind, error)
+        log.error("%s permanently rejected a %s event; dropping it: %s", self._target, lane.flight[0].kind, error)
         self._drop(lane.flight.pop())
 
-    def _go_online(self) -> None:
-        if self.offline:
-            log.info("Redis is reachable again; %d events are queued, %d were dropped", len(self), self.dropped)
-        self.offline = False
-
-    def _go_offline(self, error: Exception) -> None:
+    def _go_online(self, lane: Lane) -> None:
+        if not lane.offline:
+            return
+        lane.offline = False
         if not self.offline:
-            log.warning("Redis is unreachable; queueing messages in memory: %s", error)
-        self.offline = True
+            log.info(
+                "%s is reachable again; %d events are queued, %d were dropped", self._target, len(self), self.dropped
+            )
+
+    def _go_offline(self, lane: Lane, error: Exception) -> None:
+        if not self.offline:
+            log.warning("%s is unreachable; queueing messages in memory: %s", self._target, error)
+        lane.offline = True
         self._bound()
-        for one in self._lanes.values():
-            for event in one.events:
-                _resolve(event.done, Outcome.QUEUED)
+        for event in lane.events:
+            _resolve(event.done, Outcome.QUEUED)
 
     def _bound(self) -> None:
         # Batches in flight may still arrive; they count once they come back.

@@ -16,27 +16,40 @@ from channelmem.store.keys import lua_names
 PARTS = {
     "apply": ("rules", "attachments", "refused", "deciding", "making"),
     "make": ("rules", "making"),
+    "summaries": ("rules",),
+    "outline": ("rules",),
+    "summarise": ("rules", "refused", "making"),
     "decide": ("refused", "deciding"),
     "settings": ("refused", "announcing"),
     "boundary": ("announcing",),
     "thread": ("announcing",),
-    "enrich": ("rules", "attachments"),
+    "enrich": ("rules", "attachments", "enriching"),
+    "attach": ("attachments",),
+    "described": ("rules", "attachments", "enriching", "describing"),
+    "describe": ("rules", "attachments", "making", "enriching", "describing"),
+    "unread": ("describing",),
     "archive": ("rules",),
     "view": ("rules", "read"),
-    "find": ("rules", "read"),
+    "scope": ("rules", "read"),
+    "shown": ("rules", "read"),
     "around": ("rules", "read"),
     "authored": ("jobs",),
-    "forget": ("jobs",),
+    "drain": ("timer",),
+    "forget": ("jobs", "timer"),
     "forgotten": ("jobs", "refused"),
     "opt_in": ("jobs", "refused"),
     "returning": ("jobs",),
 }
 """What scripts build on beyond `common` and `derived`."""
+ALONE = {"each"}
+"""Scripts of no bucket, which build on nothing."""
 
 
 @cache
 def source(name: str) -> str:
     lua = resources.files("channelmem.store") / "lua"
+    if name in ALONE:
+        return (lua / f"{name}.lua").read_text("utf-8")
     names = ["common", "derived", *PARTS.get(name, ()), name]
     parts = [(lua / f"{part}.lua").read_text("utf-8") for part in names]
     return "\n".join(["local base = KEYS[1]", lua_names(), *parts])

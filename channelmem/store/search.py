@@ -1,9 +1,9 @@
 """Search: everything that reads messages. In: one Query. Out: messages, or hits with what is still pending.
 
-Every call is one round trip to one bucket. The buffer view of a few channels is read straight from their order,
-vectors included, and compared here: this is exact, independent of the index, and sees what was stored a moment ago.
-The archive and wide views query the index. Neither returns anything outside a channel's lifetime, nor removed messages
-that wait to be unlinked.
+The buffer view of a few channels is read straight from their order, vectors included, in one round trip, and compared
+here: this is exact, independent of the index, and sees what was stored a moment ago. The archive and wide views query
+the index (index_search.py). Neither returns anything outside a channel's lifetime, nor removed messages that wait to be
+unlinked.
 """
 
 from __future__ import annotations
@@ -18,65 +18,26 @@ from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
 from channelmem.policy import Limits
-from channelmem.store.buckets import VERSION, Bucket, Buckets
+from channelmem.store.buckets import Bucket, Buckets
+from channelmem.store.cluster import Cluster
 from channelmem.store.connection import answered, reads
-from channelmem.store.documents import from_row, pack_limits, to_message
+from channelmem.store.documents import to_message
+from channelmem.store.index_search import IndexSearch, head, narrowing, rooms, shown
 from channelmem.store.keys import padded, room
+from channelmem.store.query import Query, SearchResult
 from channelmem.store.schema import FIELDS
-from channelmem.store.withdrawn import Withdrawn
-from channelmem.store.words import tokens
 from channelmem.types import Hit, Message, Source, Window
+
+__all__ = ["BufferView", "Query", "Search", "SearchResult"]
 
 VIEW_MESSAGES = 400
 """The largest view that is read whole; beyond it, the index is queried."""
 WALK_CHANNELS = 8
 """The most channels whose archive is walked in order; beyond them, the index is queried."""
-MAX_WORDS = 32
 
 StoredRow = tuple[int, float, bytes, list[Any]]
 """Channel, time, id, and what SORT returned for a message: id, the fields of schema.FIELDS, the vector if requested.
 Sorting puts them in channel order, oldest first; no id occurs twice in a channel."""
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What to look for. Each field narrows the search; the defaults do not."""
-
-    guild_id: int
-    channel_ids: tuple[int, ...] = ()
-    """Empty: every channel of the guild."""
-    window: Window = Window()  # noqa: RUF009  (frozen)
-    author_ids: tuple[int, ...] = ()
-    words: tuple[str, ...] = ()
-    """Full text: any of these, stemmed."""
-    vector: NDArray[np.float32] | None = None
-    limit: int = 10
-    """For each of the nearest and the best by text. A buffer view of a few channels comes whole."""
-    flagged: bool = False
-    """Include the bot's own messages and those addressed to it."""
-    source: Source = Source.BUFFER
-    """BUFFER: the newest messages of each channel within the buffer's age; ARCHIVE: everything within its lifetime."""
-    counts: bool = False
-    """Count, for each word, the messages that contain it (archive and wide views)."""
-    limits: Limits | None = None
-    """Of the asker's policy, for all channels of the query; None: the default."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """What `nearest` found."""
-
-    hits: tuple[Hit, ...] = ()
-    """Nearest first, those without a vector last. `similarity` and `text_score` say why they were found; a buffer view
-    that came whole has no text scores, because its reader has all the texts."""
-    pending: tuple[Message, ...] = ()
-    """Messages that match the query's filters and have no vector yet."""
-    total: int = 0
-    """How many messages the channels hold within the window, for an honest answer."""
-    oldest_ts: float | None = None
-    """The oldest message that could have been found."""
-    counts: tuple[int, ...] = ()
-    """Per word of the query, if `counts` was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +63,10 @@ class _Visible(NamedTuple):
 class Search:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
+        self._index = IndexSearch(buckets)
         self._default = buckets.policy.limits
         self._no_vector = np.full(buckets.dims, np.nan, np.float16).tobytes()
-        self._sorts = True
+        self._sorts = not isinstance(buckets.redis, Cluster)  # there it is denied, or reads half of a moving slot
         """Whether this Redis allows SORT to read documents; the first view finds out."""
 
     @reads
@@ -117,31 +79,18 @@ class Search:
             messages = [to_message(query.guild_id, channel, id_, row[1:]) for channel, _, id_, row in newest]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
             withdrawn = self._buckets.withdrawn()
-            messages = _shown(await self._walk(query), withdrawn)
+            messages = shown(await self._walk(query), withdrawn)
         else:
-            withdrawn = self._buckets.withdrawn()
-            _, _, found, _, _ = await self._find(query, newest=True)
-            messages = _shown(found, withdrawn)
+            messages = await self._index.newest(query)
         messages.sort(key=lambda message: (message.ts, message.id), reverse=True)
         return messages[: query.limit]
 
     @reads
     async def nearest(self, query: Query) -> SearchResult:
-        """By vector, by words, or both, in one round trip."""
+        """By vector, by words, or both."""
         if (view := await self.view(query)) is not None:
             return self._nearest_in_view(view, query)
-        withdrawn = self._buckets.withdrawn()
-        total, oldest, rows, late, counts = await self._find(query, newest=False)
-        now = self._buckets.clock()
-        hits = [hit for hit in [_found_hit(query, row, now) for row in rows] if not withdrawn.hides(hit.message)]
-        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
-        return SearchResult(
-            tuple(hits),
-            tuple(_shown(late, withdrawn)),
-            total,
-            float(oldest) if oldest else None,
-            _counts(query, counts),
-        )
+        return await self._index.nearest(query)
 
     @reads
     async def view(self, query: Query) -> BufferView | None:
@@ -171,10 +120,10 @@ class Search:
         if not names:
             return []
         place = (room(guild_id, channel_id), radius)
-        arguments = [*self._head(guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
+        arguments = [*head(self._buckets, guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
         withdrawn = self._buckets.withdrawn()
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
-        messages = _shown(rows, withdrawn)
+        messages = shown(rows, withdrawn)
         messages.sort(key=lambda message: (message.ts, message.id))
         return messages
 
@@ -228,21 +177,21 @@ class Search:
         self, bucket: Bucket, query: Query, names: Sequence[str], count: int
     ) -> tuple[list[Any], int]:
         """Per channel a flat list of id and fields of its newest messages, and how many people opted out."""
+        if not self._sorts:
+            asked = [count, len(names), *names, *rooms(query)]
+            replies, opted_out = await self._buckets.run("rows", bucket.number, asked)
+            return replies, opted_out
         pipe = self._buckets.redis.pipeline(transaction=False)
-        optouts = bucket.keys.one("optout")
-        if self._sorts:
-            for channel in query.channel_ids:
-                pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
-        pipe.scard(optouts)  # last, so that it sees an opt-out that came while the messages were read
+        for channel in query.channel_ids:
+            pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
+        pipe.scard(bucket.keys.one("optout"))  # last, so that it sees an opt-out that came while the messages were read
         try:
             *replies, opted_out = await answered(pipe.execute())
         except ResponseError as error:
             if "denied" not in str(error):
                 raise
-            self._sorts = False  # an ACL user with key patterns, or a cluster before 7.4
+            self._sorts = False  # an ACL user with key patterns
             return await self._newest_rows(bucket, query, names, count)
-        if not self._sorts:
-            replies = await self._buckets.run("rows", bucket.number, [count, len(names), *names, *_rooms(query)])
         return replies, opted_out
 
     async def _check_version(self, guild_id: int) -> None:
@@ -277,44 +226,14 @@ class Search:
     async def _walk(self, query: Query) -> Any:
         """The archive of a few channels, newest first, without the index."""
         arguments = [
-            *self._head(query.guild_id, query.source, query.limits),
-            *_narrowing(query, query.limit),
+            *head(self._buckets, query.guild_id, query.source, query.limits),
+            *narrowing(query),
             len(query.author_ids),
             *query.author_ids,
-            *_rooms(query),
+            *rooms(query),
         ]
         _, _, rows = await self._buckets.run("view", self._buckets.bucket(query.guild_id), arguments)
         return rows
-
-    async def _find(self, query: Query, *, newest: bool) -> Any:
-        bucket = self._buckets.bucket(query.guild_id)
-        vector = b"" if query.vector is None or newest else query.vector.astype(np.float16).tobytes()
-        asked = [tokens(word) for word in query.words[:MAX_WORDS]]
-        text = "|".join(token for word in asked for token in word)
-        counted = [f"@text:({' '.join(word)})" for word in asked if word] if query.counts else []
-        arguments = [
-            *self._head(query.guild_id, query.source, query.limits),
-            VERSION,
-            *_narrowing(query, query.limit),
-            vector,
-            f"@text:({text})" if text and not newest else "",
-            int(newest),
-            len(query.author_ids),
-            *query.author_ids,
-            len(counted),
-            *counted,
-            *_rooms(query),
-        ]
-        return await self._buckets.run("find", bucket, arguments)
-
-    def _head(self, guild_id: int, source: Source, limits: Limits | None) -> tuple[Any, ...]:
-        """The arguments that read.lua expects."""
-        now, packed = repr(self._buckets.clock()), pack_limits(limits or self._default)
-        return now, packed, guild_id, int(source is not Source.ARCHIVE)
-
-
-def _rooms(query: Query) -> list[str]:
-    return [room(query.guild_id, channel) for channel in query.channel_ids]
 
 
 def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[str | int]:
@@ -322,32 +241,6 @@ def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[s
     return ["SORT_RO", order, "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
 
 
-def _shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
-    """The rows of a script, which leaves out what Redis knows to be hidden."""
-    return [message for message in map(from_row, rows) if not withdrawn.hides(message)]
-
-
 def _stored(query: Query, row: StoredRow) -> Message:
     channel, _, id_, fields = row
     return to_message(query.guild_id, channel, id_, fields[1 : 1 + len(FIELDS)])
-
-
-def _counts(query: Query, counted: list[int]) -> tuple[int, ...]:
-    """Per word of the query; words without a searchable part were not queried and count 0."""
-    answers = iter(counted)
-    words = query.words[:MAX_WORDS] if query.counts else ()
-    return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
-
-
-def _narrowing(query: Query, limit: int) -> tuple[Any, ...]:
-    start = -math.inf if query.window.start is None else query.window.start
-    end = math.inf if query.window.end is None else query.window.end
-    return limit, repr(start), repr(end), int(query.flagged)
-
-
-def _found_hit(query: Query, row: list[Any], now: float) -> Hit:
-    message = from_row(row)
-    similarity = 1.0 - float(row[3]) if row[3] is not None else None
-    text_score = float(row[4]) if row[4] is not None else None
-    score = similarity if similarity is not None else text_score or 0.0
-    return Hit(message, score, similarity, text_score, now - message.ts, query.source)

@@ -26,10 +26,13 @@ from channelmem.store.connection import answered
 from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived
+from channelmem.store.descriptions import Descriptions
 from channelmem.store.documents import pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
+from channelmem.store.loads import Loads
 from channelmem.store.outbox import Event, Outbox, Result, results_of
+from channelmem.store.spending import Spending
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
@@ -53,8 +56,11 @@ class Store:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size)
         buckets.waiting = self._outbox.waiting
+        self._pace_s = buckets.settings.summary_pace_s
         self._sweeper = Sweeper(buckets)
         self.decisions, self.derived, self.levels = Decisions(buckets), Derived(buckets), Levels(buckets)
+        self.descriptions = Descriptions(buckets)
+        self.spending, self.loads = Spending(buckets), Loads(buckets)
         self.consent = Consent(buckets, self._sweeper, self.decisions, self._outbox.put)
         self.channels = ChannelState(buckets, self._sweeper, self.decisions)
 
@@ -195,7 +201,7 @@ class Store:
         return sum(result for result in results if isinstance(result, int))
 
     async def _send(self, bucket: int, events: Sequence[Event]) -> list[int]:
-        arguments: list[Any] = [repr(self.buckets.clock()), TOMBSTONE_MS]
+        arguments: list[Any] = [repr(self.buckets.clock()), TOMBSTONE_MS, *self._pace_s]
         for event in events:
             arguments += (event.kind, len(event.values), *event.values)
         results: list[int]
@@ -236,16 +242,13 @@ class Store:
 
     async def pending(self) -> int:
         """How many stored messages still wait for their vector, over all channels."""
-        async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket in self.buckets.all:
-                pipe.xlen(self.buckets.keys(bucket).one("ingest"))
-            return sum(await answered(pipe.execute()))
+        return sum((await self.buckets.everywhere.ask("XLEN", "ingest")).values())
 
     async def lag_s(self) -> float:
         """How long the oldest of them has waited, by the clock of Redis."""
         async with self.buckets.redis.pipeline(transaction=False) as pipe:
             pipe.time()
-            for bucket in self.buckets.all:
+            for bucket in await self.buckets.where("XLEN", "ingest"):
                 pipe.xrange(self.buckets.keys(bucket).one("ingest"), count=1)
             (seconds, micros), *streams = await answered(pipe.execute())
         # The first half of a stream entry's id is the millisecond in which it was added.

@@ -1,7 +1,7 @@
 """Sweep: removes in the background what is already invisible. In: drain keys and forget jobs. Out: unlinked documents.
 
 The work is recorded in Redis, so any process can resume it. Unlinking an indexed document blocks Redis for up to a
-millisecond; hence small steps with pauses in between.
+millisecond; hence short steps, bounded by time, with pauses in between.
 """
 
 from __future__ import annotations
@@ -19,9 +19,14 @@ from channelmem.store.connection import UNREACHABLE, answered
 
 log = logging.getLogger(__name__)
 
-STEP = 4
-PAUSE_S = 0.002
+STEP_MS = 3
+PAUSE_S = 0.001
+"""Between two steps, so that whoever waits for Redis comes first."""
+PAGE = 500
+"""Messages of somebody to be forgotten that are looked up together, and rosters that are changed together."""
 RETRY_S = 1.0
+INDEXING_S = 0.05
+"""Between two looks at an index that still reads documents; buckets.py asks Redis less often."""
 
 
 class Sweeper:
@@ -52,7 +57,7 @@ class Sweeper:
         while self._again:
             self._again = False
             try:
-                for bucket in self._buckets.all:
+                for bucket in await self._buckets.where("EXISTS", "drains", "forgetting"):
                     await self._sweep(bucket)
             except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
                 if self._stopping:
@@ -67,17 +72,48 @@ class Sweeper:
         return list(members)
 
     async def _sweep(self, bucket: int) -> None:
-        while await self._step("drain", bucket, STEP):
-            pass
+        while await self._buckets.visit("drain", bucket, [STEP_MS]):  # noqa: ASYNC110  (each step is the work itself)
+            await asyncio.sleep(PAUSE_S)
         for job in await self._jobs(bucket):
             await self._forget(bucket, job)
 
     async def _forget(self, bucket: int, job: bytes) -> None:
-        while await self._step("forget", bucket, STEP, job):
-            pass
-        await self._buckets.run("forgotten", bucket, [*self._buckets.moment(), job])
+        if await self._buckets.is_used(bucket) and not await self._remove_all(bucket, job):
+            return
+        await self._unlist(bucket, job)
+        await self._buckets.visit("forgotten", bucket, [*self._buckets.moment(), job])
 
-    async def _step(self, script: str, bucket: int, *arguments: Any) -> bool:
-        more: int = await self._buckets.run(script, bucket, arguments)
-        await asyncio.sleep(PAUSE_S)
-        return more > 0
+    async def _remove_all(self, bucket: int, job: bytes) -> bool:
+        """False if the job was finished elsewhere. An index that still reads documents cannot tell whether anything is
+        left, so it must be complete before and after it names nothing more."""
+        before: list[bytes] = []
+        while True:
+            healed, complete = self._buckets.healed, await self._buckets.indexed(bucket)
+            names = await self._buckets.visit("forget", bucket, ["find", job, PAGE])
+            if names is None:
+                return False
+            if not names or names == before:  # if the index names what no longer exists, that is nothing, too
+                if complete and healed == self._buckets.healed and await self._buckets.indexed(bucket):
+                    return True
+                await asyncio.sleep(INDEXING_S)
+            await self._remove(bucket, job, names)
+            before = names
+
+    async def _remove(self, bucket: int, job: bytes, names: list[bytes]) -> None:
+        at = 0
+        while at < len(names):
+            removed = await self._buckets.visit("forget", bucket, ["remove", job, STEP_MS, *names[at:]])
+            if removed is None:
+                return
+            at += removed
+            await asyncio.sleep(PAUSE_S)
+
+    async def _unlist(self, bucket: int, job: bytes) -> None:
+        """Takes the author out of the rosters. Nothing of theirs is stored until the job is finished."""
+        keys, guild = self._buckets.keys(bucket), job.partition(b":")[0]
+        guilds: Any = [guild] if guild != b"*" else await answered(self._buckets.redis.smembers(keys.one("guilds")))
+        for one in guilds:
+            rooms: Any = list(await answered(self._buckets.redis.smembers(keys.of("guild", one.decode()))))
+            for at in range(0, len(rooms), PAGE):
+                await self._buckets.visit("unlist", bucket, [job, *rooms[at : at + PAGE]])
+                await asyncio.sleep(PAUSE_S)

@@ -46,6 +46,20 @@ class Withdrawn:
             return
         self._guilds.add(int(event.values[0]))
 
+    def hidden_in(self, guild_id: int, channel_id: int) -> tuple[frozenset[int], float]:
+        """What was withdrawn of a channel: ids of messages, and everything up to a time."""
+        place = room(guild_id, channel_id)
+        return frozenset(int(id_) for one, id_ in self._ids if one == place), self._floors.get(place, -1.0)
+
+    def hides_any(self, guild_id: int, author_ids: Iterable[int]) -> bool:
+        """Whether one of these people has opted out."""
+        return any((None, one) in self._people or (guild_id, one) in self._people for one in author_ids)
+
+    @property
+    def people(self) -> bool:
+        """Whether anybody has opted out."""
+        return bool(self._people)
+
     def hides(self, message: Message) -> bool:
         place = room(message.guild_id, message.channel_id)
         return (

@@ -102,7 +102,8 @@ def columns(
             np.array([line.asking for line in lines]),
             after,
             np.array([float(fits(one, wants)) for one in messages]),
-            reached * [tells(one.content, _SETTLES) for one in messages],
+            reached
+            * [share > 0.0 and tells(one.content, _SETTLES) for one, share in zip(messages, reached, strict=True)],
             np.array([min(1.0, line.length / LONG) for line in lines]),
             _fresh(messages, now),
         ]

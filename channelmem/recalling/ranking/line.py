@@ -68,32 +68,32 @@ def stem(word: str) -> str:
     if word in STOP:
         return ""
     word = word.removesuffix("'s")
+    if word[-1:].isdigit():
+        return word  # the stemmer looks at endings only, and takes its time to find none
     return _BASES.get(word) or str(_STEMMER.stemWord(word))
+
+
+class _Word(NamedTuple):
+    """What one lower-case word counts as; the parts of "perl-base5.10" and the "wifi" of "Wi-Fi" follow the whole."""
+
+    stems: tuple[str, ...]
+    forms: tuple[str, ...]
+
+
+@lru_cache(maxsize=65_536)
+def _split(word: str) -> _Word:
+    whole = stem(word)
+    if word.isalpha():
+        return _Word((whole,) if whole else (), (word,))
+    parts = (*_PARTS.findall(word), word.replace("-", ""))
+    more = [part for part in map(stem, parts) if part and part != whole] if whole else []
+    return _Word((whole, *more) if whole else (), (word, *parts))
 
 
 @lru_cache(maxsize=16_384)
 def stems(text: str) -> tuple[str, ...]:
-    """The stems of a text in order, without stop words; the parts of "perl-base5.10" and the "wifi" of "Wi-Fi" follow
-    the whole word."""
-    found: list[str] = []
-    for word in _WORD.findall(text.lower()):
-        whole = stem(word)
-        if whole:
-            found.append(whole)
-        if not word.isalpha() and whole:
-            more = (*_PARTS.findall(word), word.replace("-", ""))
-            found.extend(part for part in map(stem, more) if part and part != whole)
-    return tuple(found)
-
-
-def forms(text: str) -> frozenset[str]:
-    """The words as written (lower case), with the parts of "perl-base5.10" and the "wifi" of "Wi-Fi"."""
-    found: set[str] = set()
-    for word in _WORD.findall(text.lower()):
-        found.add(word)
-        if not word.isalpha():
-            found.update((*_PARTS.findall(word), word.replace("-", "")))
-    return frozenset(found)
+    """The stems of a text in order, without stop words."""
+    return tuple([one for word in _WORD.findall(text.lower()) for one in _split(word).stems])
 
 
 def emoji_of(text: str) -> tuple[str, ...]:
@@ -125,8 +125,10 @@ class LineFeatures(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def read(text: str) -> LineFeatures:
-    found = stems(text)
-    return LineFeatures(frozenset(found), forms(text), asking(text), len(text.split()), len(found) < 3)
+    words = [_split(word) for word in _WORD.findall(text.lower())]
+    found = [one for word in words for one in word.stems]
+    forms = frozenset([one for word in words for one in word.forms])
+    return LineFeatures(frozenset(found), forms, asking(text), len(text.split()), len(found) < 3)
 
 
 def read_message(message: Message) -> LineFeatures:

@@ -4,16 +4,17 @@ window; then their neighbours, whose words may raise a candidate's rank or be th
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
+from channelmem.media_kinds import unread
 from channelmem.recalling.ranking.line import stem
-from channelmem.recalling.ranking.rank import SHIPPED, Pool, Weights, order, rank
+from channelmem.recalling.ranking.rank import Pool
 from channelmem.recalling.sources.pool import (
     CANDIDATES,
+    CUT_SHORT,
     Cosines,
     Gathered,
     Lookup,
@@ -30,53 +31,47 @@ from channelmem.store.search import Query, Search, SearchResult
 from channelmem.types import Hit, Message, Source, SourceReport
 
 NEIGHBOURS = 4
-WITH_NEIGHBOURS = 120
-"""How many of the best candidates get their neighbours read."""
+WITH_NEIGHBOURS = 40
+"""How many of the best candidates come with their neighbours."""
+BELOW_FLOOR = 0.75
+"""What the vector search left out has at most the lowest cosine it returned, and mostly less."""
 
 
 class Archive:
-    def __init__(self, search: Search, cosines: Cosines, weights: Weights = SHIPPED) -> None:
-        self._search, self._cosines, self._weights = search, cosines, weights
+    def __init__(self, search: Search, cosines: Cosines) -> None:
+        self._search, self._cosines = search, cosines
 
     async def newest(self, lookup: Lookup, limit: int) -> tuple[list[Message], SourceReport]:
         return await newest_stored(self._search, lookup, limit, Source.ARCHIVE)
 
     async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
         asked, vector = asked_for(lookup.query.topic), await vector_of(topic)
-        wide = replace(stored_query(lookup, Source.ARCHIVE), words=asked, vector=vector, limit=CANDIDATES, counts=True)
+        wide = replace(
+            stored_query(lookup, Source.ARCHIVE),
+            words=asked,
+            vector=vector,
+            limit=CANDIDATES,
+            counts=True,
+            beside=WITH_NEIGHBOURS,
+            radius=NEIGHBOURS,
+        )
         found, *more = await asyncio.gather(*map(self._search.nearest, _queries(wide, lookup)))
         hits = _merged(hit for one in (found, *more) for hit in one.hits)
+        near = [message for one in (found, *more) for message in one.neighbours]
+        near = [one for one in near if lookup.route.to_bot or not flagged(one)]
         counts = dict(zip(map(stem, asked), found.counts, strict=False))
         alone = await indexed_pool(hits, found.pending, vector, self._cosines)
         alone = replace(alone, counts=counts, total=found.total)
-        best = [alone.messages[i] for i in order(alone, rank(alone, lookup.query, self._weights))[:WITH_NEIGHBOURS]]
-        near = await self._near(lookup, best, alone.messages)
-        near = [one for one in near if lookup.route.to_bot or not flagged(one)]
-        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts)
-        return Gathered(_widened(alone, near, _floor(found)), report)
-
-    async def _near(self, lookup: Lookup, messages: Iterable[Message], known: Iterable[Message]) -> list[Message]:
-        """What lies around these messages in their channels, without what is known."""
-        wanted, had = _ids_by_channel(messages), _ids_by_channel(known)
-        guild_id, limits = lookup.question.guild_id, lookup.policy.limits
-        near = [
-            self._search.around(guild_id, channel, ids, NEIGHBOURS, known=had[channel], limits=limits)
-            for channel, ids in wanted.items()
-        ]
-        return [message for some in await asyncio.gather(*near) for message in some]
+        pool = _widened(alone, near, _floor(found))
+        problem = CUT_SHORT if any(one.cut_short for one in (found, *more)) else ""
+        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, unread=unread(pool.messages))
+        return Gathered(pool, report)
 
 
 def _queries(wide: Query, lookup: Lookup) -> list[Query]:
     speakers = tuple(person.id for person in lookup.route.speakers)
     narrow = replace(wide, author_ids=speakers, window=lookup.route.window, counts=False)
     return [wide] if narrow == replace(wide, counts=False) else [wide, narrow]
-
-
-def _ids_by_channel(messages: Iterable[Message]) -> dict[int, list[int]]:
-    ids: dict[int, list[int]] = defaultdict(list)
-    for message in messages:
-        ids[message.channel_id].append(message.id)
-    return ids
 
 
 def _merged(hits: Iterable[Hit]) -> list[Hit]:
@@ -90,8 +85,7 @@ def _merged(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
-    """The pool with neighbours. A message that the vector search left out gets the lowest cosine it returned, the most
-    it can have."""
+    """The pool with neighbours. `floor` is the cosine of a message that the vector search left out."""
     cosine = {one.id: value for one, value in zip(pool.messages, pool.cosines.tolist(), strict=True)}
     wide = pool_of({one.id: one for one in (*near, *pool.messages)}, cosine)
     return Pool(wide.messages, np.nan_to_num(wide.cosines, nan=floor), pool.counts, pool.total)
@@ -99,4 +93,4 @@ def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
 
 def _floor(found: SearchResult) -> float:
     nearest = [hit.similarity for hit in found.hits if hit.similarity is not None]
-    return max(0.0, min(nearest)) if len(nearest) >= CANDIDATES else 0.0
+    return BELOW_FLOOR * max(0.0, min(nearest)) if len(nearest) >= CANDIDATES else 0.0

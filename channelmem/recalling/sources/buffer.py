@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from channelmem.media_kinds import unread
 from channelmem.recalling.ranking.rank import Pool
 from channelmem.recalling.sources.pool import (
     CANDIDATES,
+    CUT_SHORT,
     Cosines,
     Gathered,
     Lookup,
@@ -35,10 +37,12 @@ class Buffer:
         view = await self._search.view(query)
         if view is not None:
             unknown = np.full(len(view.messages), np.nan)
-            report = SourceReport(Source.BUFFER, view.total, view.oldest_ts)
+            report = SourceReport(Source.BUFFER, view.total, view.oldest_ts, unread=unread(view.messages))
             return Gathered(Pool(view.messages, unknown), report, view)
         vector = await vector_of(topic)
         words = asked_for(lookup.query.topic)
         found = await self._search.nearest(replace(query, vector=vector, words=words, limit=CANDIDATES))
         pool = await indexed_pool(found.hits, found.pending, vector, self._cosines)
-        return Gathered(pool, SourceReport(Source.BUFFER, found.total, found.oldest_ts))
+        problem = CUT_SHORT if found.cut_short else ""
+        report = SourceReport(Source.BUFFER, found.total, found.oldest_ts, problem, unread=unread(pool.messages))
+        return Gathered(pool, report)

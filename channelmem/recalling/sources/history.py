@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channelmem.media_kinds import unread
 from channelmem.recalling.ranking.rank import Pool
 from channelmem.recalling.sources.pool import Cosines, Gathered, Lookup, Topic, flagged, linked, vector_of
 from channelmem.types import History, Message, Source, SourceReport
@@ -26,5 +27,5 @@ class PlatformHistory:
         policy = lookup.policy
         past = await self._history.fetch(lookup.question, policy.history_limit, policy.history_max_age_s)
         oldest = min((one.ts for one in past.messages), default=None)
-        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem)
+        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, unread(past.messages))
         return [one for one in linked(past.messages) if lookup.route.to_bot or not flagged(one)], report

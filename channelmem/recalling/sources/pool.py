@@ -24,8 +24,9 @@ from channelmem.recalling.ranking.rank import Floats, Pool, RankingQuery
 from channelmem.store.search import BufferView, Query, Search
 from channelmem.types import Hit, Message, Question, Route, Source, SourceReport, Window
 
-CANDIDATES = 250
+CANDIDATES = 120
 """How many candidates to request from the index by meaning, and again by words; more do not improve LoCoMo's recall."""
+CUT_SHORT = "The search took too long and was cut short; try again, or ask about less."
 EMBED_PENDING = 64
 """The most messages without a vector that one question embeds itself."""
 

@@ -1,9 +1,10 @@
--- Applies a batch of events in order. ARGV: the time, tombstone ms, then per event: kind, count, values.
+-- Applies a batch of events in order. ARGV: the time, tombstone ms, seconds per summary, seconds until a closed window is
+-- summarised, then per event: kind, count, values.
 -- Returns whether the meta key exists (if it is lost, so is everything else), whether there is something to drain now,
 -- then one number per event.
 -- Every removal begins with a write that needs no memory: a full Redis then lets the script finish.
 
-local TOMBSTONE_MS = tonumber(ARGV[2])
+local TOMBSTONE_MS, WINDOW_S, DEBOUNCE_S = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- What applies to a channel, read once per batch: each redis.call costs as much as a small command. A clear within the
 -- batch changes it, so it is then read again.
@@ -72,29 +73,28 @@ local function revision_of(channel, id)
   return about and (tonumber(edited(about)) or 0)
 end
 
-local has_refused = redis.call('EXISTS', REFUSED) == 1
-local windows = {} -- name -> when nothing of it may be stored, read once per batch
-local function in_window(name, m)
-  windows[name] = windows[name] or refused_windows(name)
-  for _, window in ipairs(windows[name]) do
-    local from, to = tonumber(window[1]), tonumber(window[2])
-    if m.ts >= from and m.ts <= to or m.rev >= from and m.rev <= to and m.rev > 0 then return true end
+-- A summary knows messages that Redis no longer holds: once they are edited, it may not go on with their former words.
+local function outdate_summary(m)
+  if m.rev == 0 or redis.call('EXISTS', SUMMARIES .. m.channel) == 0 then return end
+  for name in string.gmatch(redis.call('HGET', INTO .. m.channel, m.id) or '', 'summary/(%S+)') do
+    local known = redis.call('JSON.GET', SUMMARY .. name, '$.messages[*]', '$.heard[*]')
+    for _, origins in pairs(known and cjson.decode(known) or {}) do
+      for _, one in ipairs(origins) do
+        if one.id == string.gsub(m.id, '^0+', '') and one.revision < m.rev then
+          take_along(m.channel, { m.id })
+          return
+        end
+      end
+    end
   end
-  return false
-end
-
--- Whether it was said or edited while its author or channel refused to be stored: back-fill must not bring it.
-local function was_refused(m, room)
-  if not has_refused then return false end
-  return in_window(m.channel, m)
-    or in_window('off:' .. room.channel, m)
-    or in_window(m.author, m)
-    or in_window(m.guild .. ':' .. m.author, m)
 end
 
 local function refused(m, room)
-  if m.ts < NOW - room.life_s then return true end
-  if opted_out(m.guild, m.author) or room.closed or was_refused(m, room) then
+  if m.ts < NOW - room.life_s then
+    outdate_summary(m)
+    return true
+  end
+  if opted_out(m.guild, m.author) or room.closed or was_refused(m, room.channel) then
     -- The new text must not be stored, and the old one is no longer what the message says.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
@@ -117,7 +117,7 @@ local function prune(m, room)
     if over > #ids then ids = redis.call('ZRANGE', order, 0, over - 1) end
     for _, id in ipairs(ids) do itself = itself or id == m.id end
   end
-  if #ids > 0 then discard(m.channel, ids) end
+  if #ids > 0 then discard(m.channel, ids, 'expired') end
   return itself
 end
 
@@ -142,6 +142,8 @@ local function write(m, room, sources)
     redis.call('SADD', GUILDS, m.guild)
     room.listed = true
   end
+  local closes = (math.floor(m.ts / WINDOW_S) + 1) * WINDOW_S
+  room.due = math.min(room.due or math.huge, math.max(NOW, closes) + DEBOUNCE_S)
   remember_person(m, room)
 end
 
@@ -165,6 +167,8 @@ local function add(guild, channel, id, author, text, ts, flag, about, person, li
     redis.call('ZADD', CHAN .. channel, ts, id)
     keep_descriptions(m)
     take_along(channel, { id }) -- it quotes words that the message no longer has
+  else
+    outdate_summary(m)
   end
   if prune(m, room) then return 0 end
   local sources = own_sources(m, given, room.limits)
@@ -214,6 +218,7 @@ local function vanish(guild, channel)
   redis.call('SREM', GUILD .. guild, channel)
   local count = redis.call('ZCARD', CHAN .. channel)
   if count == 0 then
+    take_all_along(channel)
     retire(channel)
     return 0
   end
@@ -225,10 +230,16 @@ local function vanish(guild, channel)
 end
 
 local function clear(guild, channel, at, floor_ms, lives_on)
-  redis.call('HDEL', UNFETCHED .. guild, string.match(channel, '%d+$')) -- everything in it is older than the floor
+  for _, left in ipairs({ UNFETCHED, LOADING }) do -- everything in it is older than the floor
+    redis.call('HDEL', left .. guild, string.match(channel, '%d+$'))
+  end
   raise_floor(FLOOR .. channel, at, floor_ms)
   -- For good: whoever fetches the channel's past from the platform must not show what was cleared.
-  if lives_on == '1' then redis.call('HSET', POLICY, channel .. ':cleared', at) end
+  if lives_on == '1' then
+    redis.call('HSET', POLICY, channel .. ':cleared', at)
+  else
+    redis.call('HDEL', NAMES .. guild, string.match(channel, '%d+$'))
+  end
   return vanish(guild, channel)
 end
 
@@ -240,7 +251,7 @@ local function leave(guild, at)
   end
   local count = 0
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do count = count + vanish(guild, channel) end
-  redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild)
+  redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild, LOADING .. guild, NAMES .. guild)
   return count
 end
 
@@ -249,13 +260,14 @@ local function optout(member, kind, at, keep_s)
   redis.call('UNLINK', OPTOUT .. ':none')
   local oldest = tonumber(at) - tonumber(keep_s)
   if kind == 'forget' then decide_forget(member, oldest) else decide_out(member, at, oldest) end
-  optouts, has_refused, windows = true, true, {}
+  optouts = true
+  read_windows_again()
   return 1
 end
 
 local kinds = { add = add, empty = empty, delete = delete, clear = clear, leave = leave, optout = optout }
 local results = { redis.call('EXISTS', META), 0 }
-local at = 3
+local at = 5
 while at <= #ARGV do
   local count = tonumber(ARGV[at + 1])
   results[#results + 1] = kinds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + count))
@@ -264,6 +276,7 @@ end
 for channel, room in pairs(rooms) do
   write_people(channel, room)
   if room.listed then prolong(channel, room.life_s) end
+  if room.due and room.archive then redis.call('ZADD', DUE, 'LT', room.due, channel) end
 end
 -- Channels whose messages have all expired leave the list gradually: whenever a channel joins, a few are checked.
 for guild in pairs(grown) do

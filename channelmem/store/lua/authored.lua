@@ -9,7 +9,7 @@ if forgotten['*'] then return { '0' } end
 local reply
 if ARGV[3] == '' then
   reply = redis.call('FT.AGGREGATE', IDX, '@author:{' .. ARGV[1] .. '}', 'LOAD', 2, '@__key', '@ts',
-    'WITHCURSOR', 'COUNT', ARGV[2], 'MAXIDLE', 60000, 'DIALECT', 2)
+    'WITHCURSOR', 'COUNT', ARGV[2], 'MAXIDLE', 60000, 'TIMEOUT', 0, 'DIALECT', 2) -- never a part of them
 else
   reply = redis.call('FT.CURSOR', 'READ', IDX, ARGV[3], 'COUNT', ARGV[2])
 end

@@ -24,7 +24,7 @@ end
 local take_along -- removes what was made of messages that go (derived.lua)
 
 -- Takes ids out of the order, which hides them, with what was made of them; unlinks their documents now or leaves them to
--- the drain.
+-- the drain. `why` may be 'gone' (deleted, to be forgotten) or 'expired' (too old, which summaries survive).
 local left_to_drain = 0
 local function discard(channel, ids, why)
   for i = 1, #ids, 500 do
@@ -45,7 +45,7 @@ end
 -- Forgets a channel that holds nothing any more. Its epoch may go only now: while one of its documents waits to be
 -- unlinked, a later message must not get the same tag.
 local function retire(channel)
-  if redis.call('EXISTS', CHAN .. channel, PEOPLE .. channel, DRAIN .. channel) > 0 then return end
+  if redis.call('EXISTS', CHAN .. channel, PEOPLE .. channel, DRAIN .. channel, SUMMARIES .. channel) > 0 then return end
   for epoch = 1, tonumber(redis.call('HGET', EPOCHS, channel) or 0) do
     if redis.call('EXISTS', DRAIN .. channel .. ':' .. epoch) == 1 then return end
   end

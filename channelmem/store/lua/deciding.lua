@@ -30,7 +30,9 @@ end
 local function decide_forget(name, oldest)
   redis.call('SREM', RETURNING, name)
   redis.call('SADD', OPTOUT, name)
-  redis.call('SADD', FORGETTING, string.find(name, ':') and name or '*:' .. name)
+  if redis.call('EXISTS', META) == 1 then -- a bucket that was never created has nothing to forget
+    redis.call('SADD', FORGETTING, string.find(name, ':') and name or '*:' .. name)
+  end
   begin_window(name, '-inf', oldest)
   unmake_of(name, 'gone')
 end

@@ -1,26 +1,27 @@
--- Removes a few messages of one author. ARGV: how many, '<guild or *>:<author>'.
--- Returns 0 if nothing is left, or if the job is finished, because what the author wrote since then must stay. An index
--- that still reads documents cannot tell. It is asked here, because later it may have found some that were missed.
+-- Removes messages of one author, a page at a time. ARGV: kind, '<guild or *>:<author>', then by kind:
+--   find   how many -> names of messages; nil if the job is finished, because what the author wrote since then must stay
+--   remove milliseconds, names... -> how many of these were removed before the time was over
+-- Finding costs the same for one message as for a page, since RediSearch scores all messages of the author.
 
-if redis.call('SISMEMBER', FORGETTING, ARGV[2]) == 0 then return 0 end
-local query = query_of(ARGV[2])
-if not query then return 0 end
--- Not FT.SEARCH, which scores all messages of the author before it returns these few.
-local reply = redis.call('FT.AGGREGATE', IDX, query, 'LOAD', 1, '@__key', 'LIMIT', 0, ARGV[1], 'DIALECT', 2)
-local removed = 0
-local function remove(key)
-  local channel, id = string.match(string.sub(key or '', #MSG + 1), '^(%w+):(%d+)$')
-  if channel then
-    removed = removed + redis.call('EXISTS', key)
-    discard(channel, { id })
-  end
+local kind, job = ARGV[1], ARGV[2]
+if redis.call('SISMEMBER', FORGETTING, job) == 0 then return false end
+
+if kind == 'find' then
+  local query = query_of(job)
+  if not query then return {} end
+  -- Not FT.AGGREGATE, which does not name messages that have expired and are still there. And without a limit on its
+  -- time: a search that is cut off names fewer, and nothing of theirs may be left.
+  local reply = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[3], 'TIMEOUT', 0, 'DIALECT', 2)
+  local names = {}
+  for i = 2, #reply do names[i - 1] = string.sub(reply[i], #MSG + 1) end
+  return names
 end
-for i = 2, #reply do
-  if reply[i] then remove(reply[i][2]) end
+
+local in_time, removed = timer(ARGV[3]), 0
+for i = 4, #ARGV do
+  local channel, id = string.match(ARGV[i], '^(%w+):(%d+)$')
+  if channel then discard(channel, { id }) end
+  removed = removed + 1
+  if not in_time() then break end
 end
-if removed == 0 and #reply > 1 then -- all of these have expired, but Redis still holds them: only FT.SEARCH names them
-  local found = redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, ARGV[1], 'DIALECT', 2)
-  for i = 2, #found do remove(found[i]) end
-  removed = found[1] - left_of({ ARGV[2] })
-end
-return removed > 0 and removed or unread()
+return removed

@@ -8,8 +8,9 @@ local function jobs_of(author)
   return jobs
 end
 
--- What finds the messages of a job; nil if its guild holds none.
+-- What finds the messages of a job; nil if its guild holds none, or the bucket was never created.
 local function query_of(job)
+  if redis.call('EXISTS', META) == 0 then return nil end
   local guild, author = string.match(job, '^([%d*]+):(%d+)$')
   local query = '@author:{' .. author .. '}'
   if guild == '*' then return query end
@@ -31,17 +32,9 @@ local function left_of(jobs)
   local left = 0
   for _, job in ipairs(jobs) do
     local query = query_of(job)
-    if query then left = left + redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, 0, 'DIALECT', 2)[1] end
+    if query then
+      left = left + redis.call('FT.SEARCH', IDX, query, 'NOCONTENT', 'LIMIT', 0, 0, 'TIMEOUT', 0, 'DIALECT', 2)[1]
+    end
   end
   return left
-end
-
--- 1 while the index still reads documents, else 0. FT.INFO names its facts by status replies, or by strings.
-local function unread()
-  local facts = redis.call('FT.INFO', IDX)
-  for i = 1, #facts, 2 do
-    local name = type(facts[i]) == 'table' and facts[i].ok or facts[i]
-    if name == 'indexing' then return tonumber(facts[i + 1]) end
-  end
-  return redis.error_reply('FT.INFO does not say whether the index is complete')
 end

@@ -1,9 +1,15 @@
 -- Shared by the scripts that store what is made of messages (derived.lua). Sources arrive as '<room>:<id>:<revision>',
 -- separated by spaces.
 
+local lives = {} -- read once per script
 local function life_of(channel, limits)
-  local archive = has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits)
-  return archive and limits.archive_s or limits.buffer_s
+  local known = lives[limits] or {}
+  lives[limits] = known
+  if not known[channel] then
+    local archive = has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits)
+    known[channel] = archive and limits.archive_s or limits.buffer_s
+  end
+  return known[channel]
 end
 
 -- A source as it is now; nil if it is gone, edited since it was read, too old, or by somebody who opted out.
@@ -40,18 +46,34 @@ local function keep_until(key, ends)
   if redis.call('PEXPIRE', key, ms, 'GT') == 0 then redis.call('PEXPIRE', key, ms, 'NX') end
 end
 
+-- What was made of a source, without summaries that are gone, and without `other`.
+local function standing_names(channel, id, other)
+  local names = {}
+  for known in string.gmatch(redis.call('HGET', INTO .. channel, id) or '', '%S+') do
+    local room, summary = string.match(known, '^summary/(%w+):(%S+)$')
+    local stands = not summary or redis.call('ZSCORE', SUMMARIES .. room, summary)
+    if known ~= other and stands then names[#names + 1] = known end
+  end
+  return names
+end
+
+-- Notes what something was made of, for as long as it may live.
+local function note(name, channel, id, author, ends)
+  local names = standing_names(channel, id, name)
+  names[#names + 1] = name
+  redis.call('HSET', INTO .. channel, id, table.concat(names, ' '))
+  keep_until(INTO .. channel, ends)
+  if not author then return end
+  redis.call('ZREMRANGEBYSCORE', QUOTING .. author, '-inf', NOW)
+  redis.call('ZADD', QUOTING .. author, ends, name)
+  keep_until(QUOTING .. author, ends)
+end
+
 -- Ties something made, which is stored under `key`, to its sources: it ends with the first of them at the latest.
 local function tie(name, key, sources)
   local first, from = math.huge, {}
   for source, one in pairs(sources) do
-    local known = redis.call('HGET', INTO .. one.channel, one.id) or ''
-    if not string.find(' ' .. known .. ' ', ' ' .. name .. ' ', 1, true) then
-      redis.call('HSET', INTO .. one.channel, one.id, known .. ' ' .. name)
-    end
-    keep_until(INTO .. one.channel, one.ends)
-    redis.call('ZREMRANGEBYSCORE', QUOTING .. one.author, '-inf', NOW)
-    redis.call('ZADD', QUOTING .. one.author, one.ends, name)
-    keep_until(QUOTING .. one.author, one.ends)
+    note(name, one.channel, one.id, one.author, one.ends)
     first = math.min(first, one.ends)
     from[#from + 1] = source
   end

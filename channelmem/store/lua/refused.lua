@@ -46,6 +46,29 @@ local function end_window(name, start, now, oldest)
   keep_windows(name, windows, oldest)
 end
 
+local has_refused = redis.call('EXISTS', REFUSED) == 1
+local windows_of = {} -- read once per script
+local function in_window(name, m)
+  windows_of[name] = windows_of[name] or refused_windows(name)
+  for _, window in ipairs(windows_of[name]) do
+    local from, to = tonumber(window[1]), tonumber(window[2])
+    if m.ts >= from and m.ts <= to or m.rev >= from and m.rev <= to and m.rev > 0 then return true end
+  end
+  return false
+end
+
+local function read_windows_again() has_refused, windows_of = true, {} end
+
+-- Whether a message was said or edited while its author or channel refused to be stored: back-fill must not bring it.
+-- `switch` is the room whose off switch applies: that of a thread's channel.
+local function was_refused(m, switch)
+  if not has_refused then return false end
+  return in_window(m.channel, m)
+    or in_window('off:' .. switch, m)
+    or in_window(m.author, m)
+    or in_window(m.guild .. ':' .. m.author, m)
+end
+
 local function end_optout(name, now, oldest)
   redis.call('SREM', RETURNING, name)
   if redis.call('SREM', OPTOUT, name) == 1 then end_window(name, '-inf', now, oldest) end

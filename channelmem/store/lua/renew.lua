@@ -8,7 +8,8 @@ local kind, version = ARGV[1], ARGV[2]
 local field, index = 'vec' .. version, IDX .. ':' .. version
 
 local function missing(count)
-  return redis.call('FT.SEARCH', index, 'ismissing(@' .. field .. ')', 'NOCONTENT', 'LIMIT', 0, count, 'DIALECT', 2)
+  return redis.call('FT.SEARCH', index, 'ismissing(@' .. field .. ')', 'NOCONTENT', 'LIMIT', 0, count,
+    'TIMEOUT', 0, 'DIALECT', 2)
 end
 
 local function place(name)

@@ -1,6 +1,6 @@
--- What SORT returns for the newest messages of channels, for servers that do not allow SORT to read other keys
--- (an ACL user with key patterns, an older cluster). ARGV: messages per channel, number of fields, fields...,
--- channels... Returns per channel a flat list: id, fields, id, fields...
+-- What SORT returns for the newest messages of channels, where SORT may not read other keys (an ACL user with key
+-- patterns, a cluster). ARGV: messages per channel, number of fields, fields..., channels... Returns per channel a flat
+-- list (id, fields, id, fields...), and how many people opted out.
 
 local count = tonumber(ARGV[2])
 local names = { unpack(ARGV, 3, 2 + count) }
@@ -14,4 +14,4 @@ for i = 3 + count, #ARGV do
   end
   replies[#replies + 1] = flat
 end
-return replies
+return { replies, redis.call('SCARD', OPTOUT) }

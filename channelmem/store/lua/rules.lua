@@ -2,14 +2,16 @@
 
 local NOW = tonumber(ARGV[1])
 
--- The limits of a policy arrive as one argument (documents.py packs it): max_messages, buffer_s, archive_s, archive.
+-- The limits of a policy arrive as one argument (documents.py packs it): max_messages, buffer_s, archive_s, archive,
+-- summary_s.
 -- The same text always gives the same table, so tables can be compared.
 local known_limits = {}
 local function limits_of(text)
   local limits = known_limits[text]
   if not limits then
-    local n, buffer_s, archive_s, archive = string.match(text, '^(%S+) (%S+) (%S+) (%d)$')
+    local n, buffer_s, archive_s, archive, summary_s = string.match(text, '^(%S+) (%S+) (%S+) (%d) (%S+)$')
     limits = { n = tonumber(n), buffer_s = tonumber(buffer_s), archive_s = tonumber(archive_s) }
+    limits.summary_s = tonumber(summary_s)
     limits.archive = archive == '1'
     known_limits[text] = limits
   end

@@ -6,6 +6,12 @@ local now, oldest, place, room, by = ARGV[1], tonumber(ARGV[1]) - tonumber(ARGV[
 local KEPT = 20 -- changes
 local key = SETTINGS .. place
 redis.call('JSON.SET', key, '$', '{"values":{},"changes":[]}', 'NX')
+-- Somebody may have changed the document by hand.
+for part, empty in pairs({ values = { 'object', '{}' }, changes = { 'array', '[]' } }) do
+  if (redis.call('JSON.TYPE', key, '$.' .. part) or {})[1] ~= empty[1] then
+    redis.call('JSON.SET', key, '$.' .. part, empty[2])
+  end
+end
 
 local function value_of(name)
   return string.match(redis.call('JSON.GET', key, '$.values.' .. name) or '[]', '^%[(.*)%]$')

@@ -1,0 +1,293 @@
+"""Index search: what is asked of the search index. In: a Query. Out: hits with their neighbours, or newest messages.
+
+Three round trips to one bucket: `scope.lua` says what may be looked at, a pipeline of FT.SEARCH finds candidates with
+their fields, `shown.lua` says which of them may be shown and reads what lies beside the best. Only that last word
+counts: whatever was removed or hidden while the index was searched stays out.
+
+A search that takes too long is cut off by Redis, which then returns what it has, without a word. No search can be cut
+off before its time is over, so a reply that came earlier is complete; any other is asked for again, more narrowly, and
+says that it was cut short.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from redis.exceptions import ResponseError
+
+from channelmem.errors import SearchCutShortError
+from channelmem.policy import Limits
+from channelmem.store.buckets import VERSION, Buckets
+from channelmem.store.documents import from_row, pack_limits
+from channelmem.store.keys import room
+from channelmem.store.query import Query, SearchResult
+from channelmem.store.withdrawn import Withdrawn
+from channelmem.store.words import tokens
+from channelmem.types import Hit, Message, Source
+
+MAX_WORDS = 32
+MOST = 1000
+"""Candidates requested from the index at most, when leftovers take the first places."""
+SMOOTH = 60
+"""Of reciprocal rank fusion: how little the first places of a list count more than the next ones."""
+TIMED_OUT = "timeout limit was reached"
+"""What a Redis says that is set to fail rather than to return what it has."""
+
+_RETURNED = ("author", "text", "flag", "about")  # without the time, which the index would round
+_RETURN = ("RETURN", len(_RETURNED), *_RETURNED)
+_RETURN_NEAR = ("RETURN", len(_RETURNED) + 1, "d", *_RETURNED)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search may look at."""
+
+    total: int
+    oldest_ts: float | None
+    filter: str
+    hidden: str
+    late: list[Any]
+
+
+@dataclass(slots=True)
+class Found:
+    """A candidate, as the searches found it."""
+
+    channel: bytes
+    id: bytes
+    author: bytes
+    text: bytes
+    flag: bytes | None
+    about: bytes
+    distance: float | None = None
+    text_score: float | None = None
+    fused: float = 0.0
+    ts: bytes | None = None
+    """Exact; None until it is known that it may be shown."""
+
+    @property
+    def row(self) -> tuple[bytes, bytes, tuple[Any, ...]]:
+        """As the reading scripts return one: its fields are those of schema.FIELDS."""
+        return self.channel, self.id, (self.author, self.text, self.ts, self.flag, self.about)
+
+
+@dataclass(slots=True)
+class Searched:
+    """The candidates of one pass, and whether any of its lists has more of them."""
+
+    found: list[Found] = field(default_factory=list)
+    full: list[list[Found]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    hidden: int = 0
+    cut_short: bool = False
+
+
+class IndexSearch:
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        # All of a pipeline's searches together must end before the client stops waiting for their replies.
+        self.limit_ms = max(1, int(buckets.settings.redis_timeout_s * 250))
+
+    async def newest(self, query: Query) -> list[Message]:
+        """Newest first."""
+        withdrawn = self._buckets.withdrawn()
+        scope = await self._scope(query, late=False)
+        if not scope.filter:
+            return []
+        plain = replace(query, vector=None, words=(), counts=False, beside=0)
+        searched, rows, _ = await self._searched(plain, scope, newest=True)
+        if searched.cut_short:
+            raise SearchCutShortError("The search for the newest messages took too long.")
+        return shown([one.row for one in rows], withdrawn)[: query.limit]
+
+    async def nearest(self, query: Query) -> SearchResult:
+        """By vector, by words, or both."""
+        result = await self._nearest(query)
+        if not result.cut_short:
+            return result
+        log.warning("A search took more than %d ms and was cut short; searching less", self.limit_ms)
+        less = replace(query, channel_ids=query.channel_ids[:1], limit=max(1, query.limit // 4), counts=False)
+        return replace(await self._nearest(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
+
+    async def _nearest(self, query: Query) -> SearchResult:
+        withdrawn = self._buckets.withdrawn()
+        scope = await self._scope(query, late=query.vector is not None)
+        if not scope.filter:
+            return SearchResult(oldest_ts=scope.oldest_ts)
+        searched, found, near = await self._searched(query, scope)
+        now = self._buckets.clock()
+        hits = [_hit(query, one, now) for one in found]
+        if withdrawn:
+            hits = [hit for hit in hits if not withdrawn.hides(hit.message)]
+        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
+        return SearchResult(
+            tuple(hits),
+            tuple(shown(scope.late, withdrawn)),
+            max(0, scope.total - searched.hidden),
+            scope.oldest_ts,
+            _counts(query, searched.counts),
+            tuple(shown(near, withdrawn)),
+            searched.cut_short,
+        )
+
+    async def _scope(self, query: Query, *, late: bool) -> Scope:
+        arguments = [
+            *head(self._buckets, query.guild_id, query.source, query.limits),
+            *(VERSION, *narrowing(query), int(late), len(query.author_ids), *query.author_ids, *rooms(query)),
+        ]
+        total, oldest, where, hidden, rows = await self._run("scope", query, arguments)
+        return Scope(total, float(oldest) if oldest else None, where.decode(), hidden.decode(), rows)
+
+    async def _searched(
+        self, query: Query, scope: Scope, *, newest: bool = False
+    ) -> tuple[Searched, list[Found], list[Any]]:
+        """What may be shown, and rows beside it. Asks for more while leftovers (removed, not yet unlinked) take
+        places."""
+        wanted = query.limit
+        while True:
+            searched = await self._search(query, scope, wanted, newest=newest)
+            near = await self._show(query, searched.found)
+            enough = all(sum(one.ts is not None for one in some) >= query.limit for some in searched.full)
+            if enough or wanted >= MOST or searched.cut_short:
+                return searched, [one for one in searched.found if one.ts is not None], near
+            wanted = min(MOST, wanted * 4)
+
+    async def _search(self, query: Query, scope: Scope, wanted: int, *, newest: bool) -> Searched:
+        bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
+        asked = [tokens(word) for word in query.words[:MAX_WORDS]]
+        text = "|".join(token for word in asked for token in word)
+        lists: list[tuple[Any, ...]] = []
+        if query.vector is not None:
+            near = f"({scope.filter})=>[KNN {wanted} @{bucket.vector_field} $v AS d]"
+            vector = ("PARAMS", 2, "v", query.vector.astype(np.float16).tobytes())
+            lists.append((near, *vector, *_RETURN_NEAR, "LIMIT", 0, wanted))
+        if text:
+            scored = ("WITHSCORES", "SCORER", "BM25STD")
+            lists.append((f"({scope.filter}) @text:({text})", *_RETURN, *scored, "LIMIT", 0, wanted))
+        if newest:
+            lists.append((scope.filter, *_RETURN, "SORTBY", "ts", "DESC", "LIMIT", 0, wanted))
+        counted = [f"({scope.filter}) @text:({' '.join(word)})" for word in asked if word] if query.counts else []
+        counts = [(one, "LIMIT", 0, 0) for one in (*counted, *filter(None, [scope.hidden]))]
+        replies, cut_short = await self._replies(query, lists, counts)
+        if replies is None:
+            return Searched(cut_short=True)
+        numbers = [reply[0] for reply in replies[len(lists) :]]
+        searched = Searched(counts=numbers[: len(counted)], hidden=sum(numbers[len(counted) :]), cut_short=cut_short)
+        steps = [3 if "WITHSCORES" in one else 2 for one in lists]  # values per row
+        skip = len(bucket.keys.one("msg"))
+        parsed = [_parsed(reply, skip, step) for reply, step in zip(replies, steps, strict=False)]
+        searched.found = _fused(parsed)
+        known = {(one.channel, one.id): one for one in searched.found}
+        for some, reply, step in zip(parsed, replies, steps, strict=False):
+            if len(reply) > wanted * step:
+                searched.full.append([known[one.channel, one.id] for one in some])
+        return searched
+
+    async def _replies(
+        self, query: Query, lists: Sequence[tuple[Any, ...]], counts: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any] | None, bool]:
+        """The replies, and whether one of the lists may have been cut off. A count may be: it only weighs words."""
+        number = self._buckets.bucket(query.guild_id)
+        name, each_ms = self._buckets.keys(number).one("idx"), max(1, self.limit_ms // max(1, len(counts)))
+        commands = [("FT.SEARCH", name, *one, "TIMEOUT", self.limit_ms, "DIALECT", 2) for one in lists]
+        commands += [("FT.SEARCH", name, *one, "TIMEOUT", each_ms, "DIALECT", 2) for one in counts]
+        started = time.monotonic()
+        try:
+            replies = await self._buckets.search(number, commands)
+        except ResponseError as error:
+            if TIMED_OUT not in str(error).lower():
+                raise
+            return None, True
+        return replies, (time.monotonic() - started) * 1000 >= self.limit_ms
+
+    async def _show(self, query: Query, found: Sequence[Found]) -> list[Any]:
+        """Notes which of them may be shown; returns rows beside the best."""
+        if not found:
+            return []
+        names = [part for one in found for part in (one.channel, one.id, one.author)]
+        place = head(self._buckets, query.guild_id, query.source, query.limits)
+        times, near = await self._run("shown", query, [*place, query.radius, query.beside, len(found), *names])
+        for one, ts in zip(found, times, strict=True):
+            one.ts = ts
+        rows: list[Any] = near
+        return rows
+
+    async def _run(self, script: str, query: Query, arguments: Sequence[Any]) -> Any:
+        return await self._buckets.run(script, self._buckets.bucket(query.guild_id), arguments)
+
+
+def head(buckets: Buckets, guild_id: int, source: Source, limits: Limits | None) -> tuple[Any, ...]:
+    """The arguments that read.lua expects."""
+    packed = pack_limits(limits or buckets.policy.limits)
+    return repr(buckets.clock()), packed, guild_id, int(source is not Source.ARCHIVE)
+
+
+def narrowing(query: Query) -> tuple[Any, ...]:
+    start = -math.inf if query.window.start is None else query.window.start
+    end = math.inf if query.window.end is None else query.window.end
+    return query.limit, repr(start), repr(end), int(query.flagged)
+
+
+def rooms(query: Query) -> list[str]:
+    return [room(query.guild_id, channel) for channel in query.channel_ids]
+
+
+def shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
+    """Rows of which Redis has left out what it knows to be hidden."""
+    messages = list(map(from_row, rows))
+    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+
+
+def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:
+    """The candidates of a reply, best first. A row is a key, a score if there are three values, and fields."""
+    found: list[Found] = []
+    for at in range(1, len(reply), step):
+        flat = reply[at + step - 1]
+        if not flat or flat[-2] != b"about":
+            continue  # it expired during the search
+        channel, _, id_ = reply[at][skip:].partition(b":")
+        near = 2 if flat[0] == b"d" else 0  # where the document's own fields begin; only the flag may be missing
+        flag = flat[near + 5] if flat[near + 4] == b"flag" else None
+        one = Found(channel, id_, flat[near + 1], flat[near + 3], flag, flat[-1])
+        if near:
+            one.distance = float(flat[1])
+        if step == 3:
+            one.text_score = float(reply[at + 1])
+        found.append(one)
+    if found and found[0].distance is not None:
+        found.sort(key=lambda one: one.distance or 0.0)
+    return found
+
+
+def _fused(lists: Sequence[Sequence[Found]]) -> list[Found]:
+    """Each candidate once, best first by reciprocal rank fusion of the lists."""
+    known: dict[tuple[bytes, bytes], Found] = {}
+    for some in lists:
+        for place, one in enumerate(some):
+            kept = known.setdefault((one.channel, one.id), one)
+            kept.fused += 1.0 / (SMOOTH + place)
+            if kept is not one:
+                kept.text_score = one.text_score if kept.text_score is None else kept.text_score
+    return sorted(known.values(), key=lambda one: -one.fused)
+
+
+def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:
+    """Per word of the query; words without a searchable part were not queried and count 0."""
+    answers = iter(counted)
+    words = query.words[:MAX_WORDS] if query.counts else ()
+    return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
+
+
+def _hit(query: Query, found: Found, now: float) -> Hit:
+    message = from_row(found.row)
+    similarity = None if found.distance is None else 1.0 - found.distance
+    score = similarity if similarity is not None else found.text_score or 0.0
+    return Hit(message, score, similarity, found.text_score, now - message.ts, query.source)

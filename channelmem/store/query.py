@@ -1,0 +1,60 @@
+"""Query: what can be asked of the store, and what comes back. Values only; search.py answers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.policy import Limits
+from channelmem.types import Hit, Message, Source, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for. Each field narrows the search; the defaults do not."""
+
+    guild_id: int
+    channel_ids: tuple[int, ...] = ()
+    """Empty: every channel of the guild."""
+    window: Window = Window()  # noqa: RUF009  (frozen)
+    author_ids: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    """Full text: any of these, stemmed."""
+    vector: NDArray[np.float32] | None = None
+    limit: int = 10
+    """For each of the nearest and the best by text. A buffer view of a few channels comes whole."""
+    flagged: bool = False
+    """Include the bot's own messages and those addressed to it."""
+    source: Source = Source.BUFFER
+    """BUFFER: the newest messages of each channel within the buffer's age; ARCHIVE: everything within its lifetime."""
+    counts: bool = False
+    """Count, for each word, the messages that contain it (archive and wide views)."""
+    limits: Limits | None = None
+    """Of the asker's policy, for all channels of the query; None: the default."""
+    beside: int = 0
+    """How many of the best hits of the index come with their neighbours."""
+    radius: int = 0
+    """How many positions on either side count as neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What `nearest` found."""
+
+    hits: tuple[Hit, ...] = ()
+    """Nearest first, those without a vector last. `similarity` and `text_score` say why they were found; a buffer view
+    that came whole has no text scores, because its reader has all the texts."""
+    pending: tuple[Message, ...] = ()
+    """Messages that match the query's filters and have no vector yet."""
+    total: int = 0
+    """How many messages the channels hold within the window, for an honest answer."""
+    oldest_ts: float | None = None
+    """The oldest message that could have been found."""
+    counts: tuple[int, ...] = ()
+    """Per word of the query, if `counts` was requested."""
+    neighbours: tuple[Message, ...] = ()
+    """What lies beside the best hits, if `beside` was requested."""
+    cut_short: bool = False
+    """Whether the search took too long and may have missed something: that nothing was found says nothing then."""
