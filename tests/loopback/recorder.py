@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Self, cast
 
 from redis.asyncio import Redis
 
@@ -15,13 +15,26 @@ from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.store import Store
-from channelmem.types import Answer, ChannelStatus, Gap, Kind, Message, Mode, Origin, Outcome, Question, Route
+from channelmem.types import Answer, ChannelStatus, Gap, Kind, Load, Message, Mode, Origin, Outcome, Question, Route
 
 
 def _open_gate() -> asyncio.Event:
     gate = asyncio.Event()
     gate.set()
     return gate
+
+
+@dataclass
+class RecordedMedia:
+    attached: list[Message] = field(default_factory=list)
+    on_read: object = None
+    on_spent: object = None
+
+    async def attach(self, message: Message) -> None:
+        self.attached.append(message)
+
+    def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[()]:
+        return ()
 
 
 @dataclass
@@ -43,6 +56,45 @@ class Recorder:
     settings: Settings = field(default_factory=Settings)
     left: int | None = None
     """What a removal still has to do before an opt-in takes effect."""
+    paused: bool = False
+    open_loads: dict[int, Load] = field(default_factory=dict)
+    absorbed: list[Message] = field(default_factory=list)
+
+    @property
+    def loads(self) -> Recorder:
+        return self
+
+    @property
+    def summaries(self) -> Recorder:
+        return self
+
+    async def begin(self, guild_id: int, load: Load) -> bool:
+        self._note("begin_load", load)
+        return self.open_loads.setdefault(load.channel_id, load) is load
+
+    async def advance(self, guild_id: int, load: Load) -> bool:
+        self._note("advance", load)
+        if load.channel_id not in self.open_loads:
+            return False
+        self.open_loads[load.channel_id] = load
+        return True
+
+    async def end(self, guild_id: int, channel_id: int) -> None:
+        self._note("end_load", channel_id)
+        self.open_loads.pop(channel_id, None)
+
+    async def open(self, guild_id: int) -> list[Load]:
+        return list(self.open_loads.values())
+
+    async def absorb(
+        self, guild_id: int, channel_id: int, messages: Sequence[Message], *, more: bool = False
+    ) -> tuple[Message, ...]:
+        """As Memory does: what may belong to a window that is not complete is given back."""
+        last = messages[-1].ts // 3600 * 3600 if more else float("inf")
+        self.absorbed += [one for one in messages if one.ts < last]
+        return tuple(one for one in messages if one.ts >= last)
+
+    media: RecordedMedia = field(default_factory=RecordedMedia)
 
     @property
     def policies(self) -> Policies:
@@ -52,6 +104,13 @@ class Recorder:
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:
         return self.policies.of(guild_id, channel_id)
+
+    @property
+    def overview(self) -> Self:
+        return self
+
+    async def tell_names(self, guild_id: int, guild: str, channels: dict[int, str]) -> None:
+        """Not among the calls: tests of the order of events are not about names."""
 
     def _note(self, name: str, *arguments: object) -> None:
         self.calls.append((name, arguments))
@@ -138,7 +197,7 @@ class Recorder:
         return 0
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
-        return ChannelStatus(messages=len(self.messages))
+        return ChannelStatus(messages=len(self.messages), paused=self.paused)
 
     async def ask(self, question: Question) -> Answer:
         self.questions.append(question)

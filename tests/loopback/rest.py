@@ -64,6 +64,8 @@ class Rest:
         """By path: what happens once, after the next answer was made and before it arrives."""
         self.uploads: dict[str, Upload] = {}
         """By path: the files that people and the bot attached."""
+        self.downloaded: list[str] = []
+        """Paths of the files that were fetched, with their signatures."""
         self.token = "loopback-token"
         self._slots: dict[int, tuple[int, float]] = {}
 
@@ -171,6 +173,7 @@ class Rest:
 
     async def download(self, request: web.Request) -> web.Response:
         file = self.uploads.get(request.path)
+        self.downloaded.append(request.path_qs)
         return web.Response(body=file.content) if file else web.Response(status=404)
 
     # --- who am I, where to ---

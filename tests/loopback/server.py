@@ -114,6 +114,8 @@ class Loopback(Hands):
         at: float | None = None,
     ) -> Json:
         """Somebody writes; the bot hears it if it is connected, and may fetch it later in any case."""
+        if at is None:
+            await _next_millisecond()
         target = int(reply_to["id"]) if reply_to else None
         message = self.world.post(channel, author, text, reply_to=target, extra=extra, at=at)
         await self.gateway.dispatch("MESSAGE_CREATE", self.world.event(message), channel.guild_id)
@@ -214,3 +216,10 @@ def point_at(api_base: str, gateway: str) -> tuple[str, yarl.URL]:
     discord.http.Route.BASE = api_base
     discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway)
     return before
+
+
+async def _next_millisecond() -> None:
+    """Ids count whole milliseconds: whoever speaks right after a decision must not seem to have spoken before it."""
+    before = time.time() * 1000
+    while int(time.time() * 1000) <= before:  # noqa: ASYNC110  (nothing to wait for)
+        await asyncio.sleep(0.0005)
