@@ -6,7 +6,7 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY channelmem channelmem
 COPY bot bot
-RUN /venv/bin/pip install --constraint constraints.txt '.[discord,llm]'
+RUN /venv/bin/pip install --constraint constraints.txt '.[discord,llm,media,service]'
 # int8 is made from fp32, which stays beside it: one run prepares both.
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
 

@@ -1,11 +1,12 @@
 # `make demo` and `make test` need Python 3.11+ and nothing else. There is one virtual environment: `make demo` puts the
-# library into it, `make bot` what the bot needs, `make test` the rest. A step runs again only when pyproject.toml or
-# constraints.txt changes.
+# library into it, `make bot` and `make serve` what bot and service need, `make test` the rest. A step runs again only
+# when pyproject.toml or constraints.txt changes.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 BOT := $(VENV)/.bot
+SERVICE := $(VENV)/.service
 READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
 PINS := pyproject.toml constraints.txt
@@ -13,10 +14,11 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot test test-all check audit format bench eval torture lock up down clean
+.PHONY: help install demo chat bot serve test test-all test-cluster check audit format bench bench-scale eval torture \
+	lock up down clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 install: $(READY)  ## make the virtual environment with everything (a second call does nothing)
 
@@ -32,7 +34,12 @@ $(BASE): $(PINS) | $(VENV)/pyvenv.cfg
 
 $(BOT): $(BASE)
 	@echo "Installing what the Discord bot needs: 120 MB more ..."
-	$(INSTALL) '.[discord,llm]'
+	$(INSTALL) '.[discord,llm,media]'
+	@touch $@
+
+$(SERVICE): $(BASE)
+	@echo "Installing what the service needs: 30 MB more ..."
+	$(INSTALL) '.[service]'
 	@touch $@
 
 $(READY): $(BASE)
@@ -49,11 +56,22 @@ chat: $(BASE)  ## the same by hand
 bot: $(BOT)  ## start the Discord bot (needs DISCORD_TOKEN)
 	$(BIN)/channelmem bot
 
+serve: $(SERVICE)  ## the memory over HTTP, with a demo channel and a token for it
+	$(BIN)/channelmem serve --demo
+
 test: $(READY)  ## all tests but the slow ones
 	$(BIN)/python -m pytest -n auto
 
 test-all: $(READY)  ## with soak and scale runs
 	$(BIN)/python -m pytest -m ''
+
+CLUSTER_TESTS := $(addprefix tests/test_,store.py store_lifetime.py store_limits.py store_removals.py search.py \
+	worker.py worker_buckets.py worker_process.py consent.py decisions.py derived.py enrich.py channel_state.py \
+	refused_windows.py isolation.py reindex.py reindex_stops.py policies.py memory.py memory_answers.py memory_corners.py \
+	memory_privacy.py withdrawn.py attachments.py sources.py recall.py recap.py threads.py buffer_properties.py windows.py \
+	rosters.py summaries.py rebucket.py)
+test-cluster: $(READY)  ## the tests of store, privacy, ingest and search on a Redis Cluster
+	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m pytest -n 2 $(CLUSTER_TESTS)
 
 check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -70,6 +88,10 @@ format: $(READY)  ## let ruff fix what it can
 bench: $(READY)  ## the ratios that must be reached, in one run (a few minutes)
 	$(BIN)/python -m scripts.bench
 
+SIZES ?= 10000 100000
+bench-scale: $(READY)  ## every operation while the store grows (SIZES="10000 100000 1000000")
+	$(BIN)/python -m scripts.bench_scale --sizes $(SIZES)
+
 eval: $(READY)  ## how good routing, recall, the decision and summaries are (DATA=folder adds data from outside this repository)
 	$(BIN)/python -m scripts.train_about
 	$(BIN)/python -m scripts.eval_scenes
@@ -83,7 +105,8 @@ eval: $(READY)  ## how good routing, recall, the decision and summaries are (DAT
 			$(BIN)/python -m scripts.eval_recall --data "$(DATA)" --quick; \
 		else echo "Skipped recall: $(DATA) lacks irc_queries.jsonl or locomo_questions.jsonl."; fi && \
 		if [ -f "$(DATA)/locomo_messages.jsonl" ] && [ -f "$(DATA)/locomo_questions.jsonl" ]; then \
-			$(BIN)/python -m scripts.eval_summaries --data "$(DATA)"; \
+			$(BIN)/python -m scripts.eval_summaries --data "$(DATA)" && \
+			$(BIN)/python -m scripts.count_summary_tokens --data "$(DATA)"; \
 		else echo "Skipped summaries: $(DATA) lacks locomo_messages.jsonl or locomo_questions.jsonl."; fi && \
 		if [ -f "$(DATA)/routing_open.jsonl" ]; then $(BIN)/python -m scripts.eval_routing --data "$(DATA)"; \
 		else echo "Skipped routing: there is no $(DATA)/routing_open.jsonl."; fi; \

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import cast
 
 import discord
 import structlog
@@ -23,14 +26,18 @@ from bot.errors import LOGIN_MISSING, ErrorReportingTree
 from bot.help.cog import Help
 from bot.history.discord_history import DiscordHistory
 from bot.listening.cog import Listening
+from bot.naming.cog import Naming
 from bot.ops.metrics import Metrics
 from bot.ops.status_server import StatusServer
+from bot.past.cog import PastCommands
 from bot.privacy.channel_cog import ChannelPrivacy
 from bot.privacy.cog import Privacy
 from bot.redacting.cog import Redacting
+from bot.summaries.cog import SummaryCommands
 from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.extras import load
 from channelmem.llm.characters import known_characters
-from channelmem.llm.opening import open_responder
+from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -65,13 +72,16 @@ class Bot(commands.AutoShardedBot):
         history: DiscordHistory,
         *,
         responder: Responder | None = None,
+        metrics: Metrics | None = None,
         guild_ready_timeout: float = 2.0,
     ) -> None:
         self.settings, self.memory, self.history, self.responder = settings, memory, history, responder
         self.characters = known_characters(settings)
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         self.gaps = SessionGaps(memory)
         self.traces = Traces()
+        memory.media.on_read = lambda kind, outcome: self.metrics.media.labels(kind=kind, outcome=outcome).inc()
+        memory.media.on_spent = self.metrics.media_usd.inc
         super().__init__(
             command_prefix=commands.when_mentioned,
             help_command=None,
@@ -99,7 +109,9 @@ class Bot(commands.AutoShardedBot):
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
         people = (self._asking, *privacy, Contexts(self, self.until_stored), Dashboards(self), Help(self.tree))
-        for cog in (self._listening, *people, Backfill(self, self.gaps), Redacting(self, self.until_stored)):
+        past = (PastCommands(self, self.until_stored), SummaryCommands(self, self.until_stored))
+        upkeep = (Backfill(self, self.gaps), Redacting(self, self.until_stored), Naming(self))
+        for cog in (self._listening, *people, *past, *upkeep):
             await self.add_cog(cog)
         await self.tree.sync()
         if self.settings.metrics_port:
@@ -132,6 +144,7 @@ class Bot(commands.AutoShardedBot):
         with contextlib.suppress(RedisUnavailableError):
             metrics.pending.set(await memory.pending())
             metrics.lag.set(await memory.lag_s())
+            metrics.spent_today(await memory.spending.usd_today())
 
     async def shut_down(self) -> None:
         """Finishes the answers in progress, then disconnects."""
@@ -158,6 +171,30 @@ async def stop_signals(stop: asyncio.Event) -> AsyncIterator[None]:
             loop.remove_signal_handler(number)
 
 
+@contextlib.asynccontextmanager
+async def open_memory(settings: Settings, history: DiscordHistory, metrics: Metrics) -> AsyncIterator[Memory]:
+    """A memory in this process, with whoever writes its summaries, or in the service that the settings name: several
+    shards, one memory."""
+    if settings.service_url is not None:
+        async with _in_service(settings, history) as memory:
+            yield memory
+        return
+    async with (
+        summariser_of(settings) as summariser,
+        Memory.open(settings, history=history, summariser=summariser, patient=True) as memory,
+    ):
+        if summariser is not None:
+            summariser.attach(memory.spending)
+            summariser.on_tokens = metrics.tokens_used
+        yield memory
+
+
+def _in_service(settings: Settings, history: DiscordHistory) -> AbstractAsyncContextManager[Memory]:
+    client = load("channelmem.client", "service", "CHANNELMEM_SERVICE_URL").Client
+    # It has the methods of Memory; test_client.py compares them.
+    return cast("AbstractAsyncContextManager[Memory]", client.open(settings, history=history, patient=True))
+
+
 async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
     """Runs until a stop signal; raises whatever keeps the bot from starting."""
     if settings.discord_token is None:
@@ -165,12 +202,15 @@ async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
     use_endpoints(settings)
     history = DiscordHistory(settings)
     stop = asyncio.Event()
-    async with stop_signals(stop), Memory.open(settings, history=history, patient=True) as memory:
+    metrics = Metrics()
+    async with stop_signals(stop), open_memory(settings, history, metrics) as memory:
+        gc.freeze()  # what is loaded by now stays; walking it in search of garbage takes a tenth of a second
         responder = open_responder(settings, memory)
-        bot = Bot(settings, memory, history, responder=responder, guild_ready_timeout=guild_ready_timeout)
+        waits = guild_ready_timeout
+        bot = Bot(settings, memory, history, responder=responder, metrics=metrics, guild_ready_timeout=waits)
         if responder is not None:
             responder.until_stored = bot.until_stored
-            responder.on_tokens = lambda direction, count: bot.metrics.tokens.labels(direction=direction).inc(count)
+            responder.on_tokens = bot.metrics.tokens_used
         await _run_until(stop, bot, settings.discord_token.get_secret_value())
         # Only briefly, because supervisors kill: missing embeddings follow after the next start, and what Redis never
         # got is fetched from Discord again.

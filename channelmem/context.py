@@ -1,25 +1,30 @@
 """What surrounds a question, for a language model. In: a question with its answer, or a tool call. Out: one block.
 
-Gathers the ambient threads, the hits, explicit references and the reply chain; `assemble` fits them into the budget.
+Gathers the ambient threads, the hits, explicit references and the reply chain, which `assemble` fits into the budget;
+summaries of what was said before get the room that is left.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cachetools import LRUCache
-
+from channelmem.attached import Media
 from channelmem.cascade.levels import Boundary
 from channelmem.errors import RedisUnavailableError
+from channelmem.given_messages import GivenMessages, same_summaries
 from channelmem.policy import Policy
 from channelmem.recalling.recall import Recall
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
+from channelmem.summarising.past import Breakdown, PastBlock, past
+from channelmem.summarising.pyramid import Summary
+from channelmem.summarising.reader import SummaryReader
 from channelmem.telling import references
-from channelmem.telling.assemble import Parts, assemble
+from channelmem.telling.assemble import Parts, assemble, assemble_within
 from channelmem.telling.threads import Forest, build
 from channelmem.types import (
     MEMORY_OFF,
@@ -41,10 +46,11 @@ from channelmem.types import (
 )
 
 CHAIN = 20
-SHOWN = 500
-"""Questions whose messages are noted, until the answer to them is stored."""
 MOST_LOOKED = 100
+COARSE = 4
+"""Dropping a summary of this level or higher loses much of the past: worth a warning."""
 
+log = logging.getLogger(__name__)
 
 BoundaryOf = Callable[[int, int], Boundary | None]
 """Where a channel of a guild began anew."""
@@ -69,31 +75,35 @@ class Reach:
 
 
 class ContextBuilder:
-    def __init__(self, search: Search, recall: Recall, history: History | None, boundary_of: BoundaryOf) -> None:
+    def __init__(
+        self,
+        search: Search,
+        recall: Recall,
+        history: History | None,
+        boundary_of: BoundaryOf,
+        summaries: SummaryReader,
+        media: Media,
+    ) -> None:
         self._search, self._recall, self._history, self._boundary_of = search, recall, history, boundary_of
-        self._shown: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
-        self._nearby: LRUCache[tuple[int, int, int], frozenset[Origin]] = LRUCache(SHOWN)
-        """The ambient messages a language model was given."""
+        self._summaries, self._media, self._given = summaries, media, GivenMessages()
 
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
         """The messages a language model was shown because of a question, here or by its tool. Ambient ones do not
         count: an answer mostly says nothing of them, and must not go with every message that was near it."""
-        return self._shown.get((guild_id, channel_id, question_id), frozenset())
+        return self._given.shown((guild_id, channel_id, question_id))
 
-    def _note(self, question: Question, *groups: Iterable[Message]) -> None:
-        """Ids only: texts must not stay in this process."""
-        told = {message.origin for group in groups for message in group}
-        place = _place(question)
-        self._shown[place] = self.shown(*place) | told
-
-    async def context(self, question: Question, answer: Answer, policy: Policy) -> str:
+    async def context(self, question: Question, answer: Answer, policy: Policy) -> tuple[str, Breakdown]:
+        """The block, and what it has of the channel's past."""
+        tokens, chars = policy.context_max_tokens, policy.context_char_limit
         if not policy.enabled:
-            return assemble(Parts(question.ts, question.bot, question), policy.context_max_tokens)
+            block, _ = assemble_within(Parts(question.ts, question.bot, question), tokens, chars)
+            return block, Breakdown(chars=len(block), limit=chars)
         reach = self._reach(question, policy)
-        ambient, prior, answer = await asyncio.gather(
+        ambient, prior, answer, summaries = await asyncio.gather(
             self._ambient(question, reach, policy),
             self._prior(question, reach, policy),
             self._current(question, answer, policy),
+            self._earlier(question, reach, policy),
         )
         fetch = references.layered(
             ambient,
@@ -104,8 +114,9 @@ class ContextBuilder:
         shown = await references.collect(question, fetch, policy.context_references)
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         linked = await references.linked(ambient, question, fetch)
-        self._note(question, _told(answer), chain, shown, linked.values())
-        self._nearby[_place(question)] = frozenset(message.origin for message in (*prior, *ambient))
+        seen = await self._media.seen(question, shown, ambient, policy, also=(*prior, *_told(answer)))
+        self._given.show(question, _told(answer), chain, shown, linked.values())
+        forest = _recapped(answer, taken) or _forest(ambient, taken, policy)
         parts = Parts(
             now=question.ts,
             bot=question.bot,
@@ -113,14 +124,28 @@ class ContextBuilder:
             route=answer.route,
             hits=answer.hits,
             prior=tuple(message for message in prior if message.id not in taken),
-            forest=_recapped(answer, taken) or _forest(ambient, taken, policy),
+            forest=forest,
             references=shown,
             chain=chain,
             linked=linked,
+            seen=seen,
             tz=policy.tz,
             hit_chars=policy.hit_chars,
         )
-        return assemble(parts, policy.context_max_tokens)
+        block, raw = assemble_within(parts, tokens, chars)
+        told = (*forest.messages, *chain, *shown, *parts.prior)
+        before = past(summaries, told, start=reach.start, now=question.ts, tz=policy.tz, limit=chars - len(block) - 2)
+        _warn(question, before)
+        self._given.surround(question, (*prior, *ambient), _originals(before.summaries, summaries))
+        text = "\n\n".join(filter(None, (before.text, block)))
+        dropped = len(forest.messages) + forest.more_messages - raw
+        return text, Breakdown(before.summaries, raw, len(text), chars, before.dropped, dropped)
+
+    async def _earlier(self, question: Question, reach: Reach, policy: Policy) -> tuple[Summary, ...]:
+        try:
+            return await self._summaries.read(question.guild_id, question.channel_id, policy, reach.start)
+        except RedisUnavailableError:
+            return ()
 
     async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> str:
         """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none.
@@ -143,7 +168,7 @@ class ContextBuilder:
         if not hits and not messages:
             _admit(recalled.reports)
             return "No relevant recent messages found in this channel."
-        self._note(question, _messages(hits), messages)
+        self._given.show(question, _messages(hits), messages)
         # The model chose the limit; ambient threads may be switched off.
         forest = build(messages, max_threads=policy.context_threads or request.limit, max_messages=request.limit)
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
@@ -157,16 +182,18 @@ class ContextBuilder:
         return list(reversed(await self._search.newest(query)))
 
     async def standing(self, question: Question, answer: Answer, policy: Policy) -> frozenset[Origin]:
-        """What of all that was given because of a question, ambient messages included, is visible and unchanged."""
-        place = _place(question)
-        given = self.shown(*place) | self._nearby.get(place, frozenset()) | {one.origin for one in _told(answer)}
+        """What of all that was given because of a question, ambient messages included, is visible and unchanged; a
+        summary counts as one source (`same_summaries`)."""
+        given = self._given.messages(question) | {one.origin for one in _told(answer)} | set(answer.summarised)
         wanted: dict[int, set[int]] = {}
         for origin in given:
             wanted.setdefault(origin.channel_id, set()).add(origin.id)
         found = await self._visible(question.guild_id, wanted, policy)
         if given and _is_from_history(answer):
             found += await self._past(question, policy, policy.history_limit, policy.history_max_age_s)
-        return given & {message.origin for message in found}
+        place, summaries = (question.guild_id, question.channel_id), self._given.summaries(question)
+        standing = await self._summaries.standing(*place, summaries, policy) if summaries else {}
+        return given & {message.origin for message in found} | same_summaries(question, summaries, standing.values())
 
     async def _visible(self, guild_id: int, wanted: Mapping[int, set[int]], policy: Policy) -> list[Message]:
         """Those of these messages, given by channel, that are visible."""
@@ -212,7 +239,8 @@ class ContextBuilder:
             past = await self._past(question, policy, policy.context_messages, policy.context_max_age_s)
             newest = [message for message in past if reach.has(message)]
         kept = reach.boundary.kept if reach.boundary else ()
-        return [message for message in reversed(newest) if message.id != question.id and message.id not in kept]
+        others = [message for message in newest if message.id != question.id and message.id not in kept]
+        return list(reversed(others[: policy.context_messages]))
 
     async def _current(self, question: Question, answer: Answer, policy: Policy) -> Answer:
         """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
@@ -247,8 +275,22 @@ class ContextBuilder:
             return []
 
 
-def _place(question: Question) -> tuple[int, int, int]:
-    return question.guild_id, question.channel_id, question.id
+def _warn(question: Question, before: PastBlock) -> None:
+    coarse = [one for one in before.dropped if one.level >= COARSE]
+    if coarse:
+        log.warning(
+            "The context of channel %d has no room for %d messages of its past; raise CHANNELMEM_CONTEXT_CHAR_LIMIT",
+            question.channel_id,
+            sum(one.message_count for one in coarse),
+        )
+
+
+def _originals(shown: Iterable[Summary], stored: Iterable[Summary]) -> Iterator[Summary]:
+    """The stored ones of which these are a part, or which they are."""
+    for one in shown:
+        yield from (
+            each for each in stored if each.level == one.level and each.start <= one.start and one.end <= each.end
+        )
 
 
 def _is_from_history(answer: Answer) -> bool:

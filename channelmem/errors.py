@@ -4,8 +4,13 @@ ChannelmemError
 ├── ConfigError            a setting is missing or invalid
 ├── ServerError            the embedded Redis cannot be found, started or reached
 ├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
-│   └── DecisionDelayedError   an opt-out or "forget me" is kept here until Redis can write it
+│   ├── DecisionDelayedError     an opt-out or "forget me" is kept here until Redis can write it
+│   ├── RedisLoadingError        Redis was started and still reads its data, which takes minutes if it is large
+│   ├── SearchCutShortError      a search took too long, so what it found is not all there is
+│   └── ServiceUnavailableError  the service that holds the memory does not answer; the client does the same
+├── RejectedError          what was sent to the service would be rejected again
 ├── RedisUnsuitableError   Redis lacks the search module, is too old, or is a cluster
+├── SummariesBusyError     a channel's summaries are being updated by somebody else, or its messages change meanwhile
 ├── IndexMismatchError     the index was built for another model, dimension or bucket count
 └── ModelError             the embedding model cannot be found, exported or loaded
 """
@@ -31,7 +36,27 @@ class DecisionDelayedError(RedisUnavailableError):
     """Its message is for the person who decided, too."""
 
 
+class RedisLoadingError(RedisUnavailableError):
+    pass
+
+
+class SearchCutShortError(RedisUnavailableError):
+    pass
+
+
+class ServiceUnavailableError(RedisUnavailableError):
+    """To whoever uses a `Client` it is the same as a Redis that does not answer."""
+
+
+class RejectedError(ChannelmemError):
+    pass
+
+
 class RedisUnsuitableError(ChannelmemError):
+    pass
+
+
+class SummariesBusyError(ChannelmemError):
     pass
 
 

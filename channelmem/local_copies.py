@@ -1,7 +1,7 @@
 """The copies of messages and people that this process keeps, and how they are removed.
 
-Enters: a removal. Leaves: no trace of what it removes. Linkers, rosters, follow-ups and text caches drop it before the
-removal is sent and once more after it.
+Enters: a removal. Leaves: no trace of what it removes. Linkers, rosters, follow-ups, readings of media and
+text caches drop it before the removal is sent and once more after it.
 """
 
 from __future__ import annotations
@@ -9,32 +9,39 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from channelmem.attached import Media
 from channelmem.follow_ups import FollowUps
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.recalling.ranking import line
 from channelmem.rosters import Rosters
 from channelmem.store import documents
+from channelmem.summarising import documents as summaries
+from channelmem.summarising import past
 
 T = TypeVar("T")
 
 
 class LocalCopies:
-    def __init__(self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps) -> None:
-        self._linkers, self._rosters, self._follow_ups = linkers, rosters, follow_ups
+    def __init__(self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps, media: Media) -> None:
+        self._linkers, self._rosters, self._follow_ups, self._media = linkers, rosters, follow_ups, media
 
     def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
         self._rosters.note_removal()
+        self._media.drop()
         self._linkers.drop(guild_id, channel_id, ids)
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._media.drop()
         for copies in (self._linkers, self._rosters, self._follow_ups):
             copies.drop_channel(guild_id, channel_id)
 
     def drop_guild(self, guild_id: int) -> None:
+        self._media.drop()
         for copies in (self._linkers, self._rosters, self._follow_ups):
             copies.drop_guild(guild_id)
 
     def drop_author(self, author_id: int) -> None:
+        self._media.drop()
         self._linkers.drop_author(author_id)
         self._rosters.drop_everybody()
         self._follow_ups.drop_author(author_id)
@@ -48,4 +55,6 @@ async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
     finally:
         drop()
         documents.forget_read()
+        summaries.forget_read()
+        past.forget_read()
         line.forget_read()

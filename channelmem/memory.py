@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from channelmem.attached import Media
 from channelmem.context import ContextBuilder
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
@@ -23,20 +24,25 @@ from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
-from channelmem.opening import Clock, opened
+from channelmem.opening import Clock, opened, summarising
+from channelmem.overview import Overview
 from channelmem.policies import Policies
 from channelmem.policy import Policy, within_reach
+from channelmem.reading import Reading
 from channelmem.recalling.recall import Recall, decide
-from channelmem.rosters import KnownPeople, Rosters
-from channelmem.routing.route import Scene, route
+from channelmem.recaps import Recaps
+from channelmem.related import RelatedSummaries
+from channelmem.rosters import Rosters, scene_of
+from channelmem.routing.route import route
 from channelmem.settings import Settings, load_settings
 from channelmem.store.bookmarks import Bookmarks
 from channelmem.store.newest import Newest
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.telling.answer import answer_text
-from channelmem.telling.recap import recap_forest
-from channelmem.telling.threads import Forest
+from channelmem.store.summaries import SummaryStore
+from channelmem.summaries import Summaries
+from channelmem.summarising.reader import SummaryReader
+from channelmem.summarising.summariser import Summariser
 from channelmem.types import (
     Answer,
     ChannelStatus,
@@ -46,7 +52,6 @@ from channelmem.types import (
     Message,
     Origin,
     Outcome,
-    Person,
     Question,
     Route,
     Timing,
@@ -59,19 +64,32 @@ BATCH = 32
 class Memory:
     """What a bot remembers of the channels around it. Open it with `async with Memory.open(settings) as memory`."""
 
-    def __init__(self, store: Store, embedder: Embedder, *, history: History | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        *,
+        history: History | None = None,
+        summariser: Summariser | None = None,
+    ) -> None:
         settings = store.buckets.settings
         self._store, self.policies = store, Policies(settings, store)
+        self.spending, self.loads = store.spending, store.loads
         self._history = past = FilteredHistory(history, store.decisions, self.policies) if history else None
-        self._bookmarks = Bookmarks(store.buckets)
+        self._bookmarks, self._follow_ups = Bookmarks(store.buckets), FollowUps()
         self._search = search = Search(store.buckets)
         self._linkers = ChannelLinkers(Newest(search, self.policies.storing))
         self._rosters = Rosters(store, past, self._linkers.authors)
-        self._follow_ups = FollowUps()
-        self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups)
+        self.media = Media(store, self.policies, search, past)
+        self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups, self.media)
         wait_s = settings.pending_wait_ms / 1000
         self._recall = Recall(search, embedder, clock=store.buckets.clock, pending_wait_s=wait_s, history=past)
-        self._context = ContextBuilder(search, self._recall, past, self.policies.boundary)
+        reader = SummaryReader(SummaryStore(store.buckets), settings.summary_slot_s)
+        self._context = ContextBuilder(search, self._recall, past, self.policies.boundary, reader, self.media)
+        self.recaps, self._related = Recaps(search, reader, past), RelatedSummaries(reader, self.policies)
+        self.summaries = Summaries(store, self.policies, search, reader, self._context, summariser)
+        self.reading = Reading(search, self._recall, store.channels, self.policies, reader)
+        self.overview = Overview(store, self.policies, self.reading)
 
     @classmethod
     @asynccontextmanager
@@ -82,16 +100,19 @@ class Memory:
         clock: Clock = time.time,
         history: History | None = None,
         embedder: Embedder | None = None,
+        summariser: Summariser | None = None,
         progress: Progress | None = None,
         patient: bool = False,
     ) -> AsyncIterator[Memory]:
-        """Connects, loads the model and embeds in the background until the block ends.
+        """Connects, loads the model, and embeds and summarises in the background until the block ends.
 
         `clock` can replay the past. `patient` also opens while Redis is unreachable, and uses it once it is back.
         """
         parts = opened(settings or load_settings(), clock, embedder, progress, patient=patient)
         async with parts as (store, model):
-            yield cls(store, model, history=history)
+            memory = cls(store, model, history=history, summariser=summariser)
+            async with memory.media, summarising(memory.summaries.worker, store.buckets.settings):
+                yield memory
 
     # --- the two flows ---
 
@@ -112,9 +133,8 @@ class Memory:
         await self.policies.learn_threads(messages)
         normal = list(map(normalise, messages, policies))
         linked = await self._linkers.link(list(filter(None, normal)))
-        stored = iter(
-            await self._store.add(linked, [policy for one, policy in zip(normal, policies, strict=True) if one])
-        )
+        kept = [policy for one, policy in zip(normal, policies, strict=True) if one]
+        stored = iter(await self._store.add(linked, kept))
         results = [next(stored) if one else Outcome.IGNORED for one in normal]
         self._settle([one or message for one, message in zip(normal, messages, strict=True)], results)
         return results
@@ -125,64 +145,29 @@ class Memory:
         for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
             self._local.drop(message.guild_id, message.channel_id, [message.id])
         self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
+        self.media.arrived(message for message, outcome in results if outcome is Outcome.STORED)
 
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
         question, policy = self._reached(question)
-        routed, route_ms = await self._route(question, policy)
-        recalled = await self._recall(question, routed, policy)
-        routed, recalled = decide(routed, recalled)
+        pointed = await self.media.pointed(question, policy) if self.media.may_point(question) else ()
+        asked, route_ms = await self._route(question, policy)
+        recalled = await self._recall(question, asked, policy)
+        routed, recalled = decide(asked, recalled)
         self._follow_ups.note(question, routed, recalled.first)
-        forest = recap_forest(recalled.messages, policy) if recalled.messages else Forest()
-        text = answer_text(
-            question,
-            routed,
-            recalled.hits,
-            forest,
-            recalled.reports,
-            now=question.ts,
-            tz=policy.tz,
-            jump_url=self._history.link if self._history else None,
-            guess=recalled.guess,
-        )
-        return Answer(
-            text,
-            routed,
-            recalled.hits,
-            forest.threads,
-            Timing(route_ms, recalled.embed_ms, recalled.search_ms, (time.perf_counter() - started) * 1000),
-            recalled.reports,
-            found=recalled.found,
-            sure=recalled.sure,
-            evidence=recalled.evidence,
-        )
+        answer = await self.recaps.answer(question, asked, routed, recalled, policy, pointed)
+        total_ms = (time.perf_counter() - started) * 1000
+        return replace(answer, ms=Timing(route_ms, recalled.embed_ms, recalled.search_ms, total_ms))
 
     async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
-        people = await self._rosters.of(question, policy)
+        people, before = await self._rosters.of(question, policy), self._follow_ups.previous(question)
         started = time.perf_counter()
-        routed = route(question.text, self._scene(question, people, policy), question.kind)
+        routed = route(question.text, scene_of(question, people, policy, before), question.kind)
         if more := await self._rosters.beyond(question, policy, routed):
             started = time.perf_counter()
-            routed = route(question.text, self._scene(question, more, policy), question.kind)
+            routed = route(question.text, scene_of(question, more, policy, before), question.kind)
         return routed, (time.perf_counter() - started) * 1000
-
-    def _scene(self, question: Question, people: KnownPeople, policy: Policy) -> Scene:
-        """What is known about the moment of a question."""
-        return Scene(
-            asker=Person(question.asker_id, question.asker),
-            bot=question.bot,
-            roster=people.roster_of(question.mentions),
-            now=question.ts,
-            mentions=question.mentions,
-            tz=policy.tz.key,
-            horizon_s=policy.limits.buffer_s,
-            last_spoke_ts=people.spoke.get(question.asker_id),
-            joined_ts=question.joined_ts,
-            previous=self._follow_ups.previous(question),
-            reply_to=question.reply_to,
-            is_dm=question.is_dm,
-        )
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
         """Returns when everything accepted is searchable; False if that takes longer than `timeout_s`."""
@@ -199,9 +184,10 @@ class Memory:
     # --- for a language model ---
 
     async def context(self, question: Question, answer: Answer) -> str:
-        """What surrounds a question, as a block of text within the token budget."""
+        """What surrounds a question, as a block of text within the limits."""
         question, policy = self._reached(question)
-        return await self._context.context(question, answer, policy)
+        text, _ = await self._context.context(question, answer, policy)
+        return await self._related.beside(question, text)
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
@@ -210,7 +196,8 @@ class Memory:
         people = await self._rosters.of(question, policy)
         if request.speaker and self._rosters.is_unknown(question):
             people = await self._rosters.from_history(question, policy)
-        return await self._context.look(request, self._scene(question, people, policy), policy)
+        scene = scene_of(question, people, policy, self._follow_ups.previous(question))
+        return await self._context.look(request, scene, policy)
 
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
         """What a language model was shown because of a question; with `Answer.origins`, its answer is made of this."""
@@ -219,7 +206,7 @@ class Memory:
     async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
         """What of all that a language model was given is visible and unchanged; may raise RedisUnavailableError."""
         question, policy = self._reached(question)
-        return await self._context.standing(question, answer, policy)
+        return await self._context.standing(question, answer, policy) | await self._related.standing(question)
 
     async def to_redact(self) -> list[tuple[int, int, int]]:
         """Guild, channel and id of the bot's answers of the last day that quote what was deleted or forgotten since."""
@@ -242,10 +229,8 @@ class Memory:
         return outcome
 
     async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
-        """Makes a stored message findable by a description or transcript of its attachment; this is not an edit.
-
-        False if the message or attachment does not exist (any more), or there is nothing to add.
-        """
+        """Makes a stored message findable by a description or transcript of its attachment, which is not an edit; False
+        if the message or attachment does not exist (any more), or there is nothing to add."""
         known = tidy_line(text, ENRICHMENT_CHARS)
         policy = self.policies.storing(guild_id, channel_id)
         if not (known and policy.enabled):
@@ -279,9 +264,9 @@ class Memory:
         """Undoes an opt-out: at once (None), or in the background when what was forgotten is removed (`returning`)."""
         return await self._store.consent.opt_in(author_id, guild_id)
 
-    async def returning(self, author_id: int) -> int | None:
+    async def returning(self, author_id: int, guild_id: int | None = None) -> int | None:
         """How many messages are left to remove before an opt-in takes effect; None if none waits."""
-        return await self._store.consent.returning(author_id)
+        return await self._store.consent.returning(author_id, guild_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
         """Everything stored of a person."""

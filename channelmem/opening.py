@@ -21,6 +21,7 @@ from channelmem.store.buckets import Buckets
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
 from channelmem.store.store import Store
+from channelmem.summarising.worker import SummaryWorker
 from channelmem.telling import tokens
 
 Clock = Callable[[], float]
@@ -46,8 +47,8 @@ async def opened(
         store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
         stack.push_async_callback(store.close)
         await asyncio.gather(store.decisions.sync(), store.levels.load())  # from the first moment on, Redis may go away
-        await stack.enter_async_context(_beside(store.decisions.keep_synced()))
-        await stack.enter_async_context(_beside(store.levels.follow()))
+        await stack.enter_async_context(beside(store.decisions.keep_synced()))
+        await stack.enter_async_context(beside(store.levels.follow()))
         if settings.embed_in_process:
             await stack.enter_async_context(_embedding(Worker(store, model)))
         yield store, model
@@ -77,12 +78,23 @@ async def _open_store(buckets: Buckets) -> Store:
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Runs something in the background until the block ends."""
     task = asyncio.create_task(work, name="channelmem keeping current")
     try:
         yield
     finally:
         await cancel_all([task])
+
+
+@asynccontextmanager
+async def summarising(worker: SummaryWorker, settings: Settings) -> AsyncIterator[None]:
+    """Keeps summaries up to date until the block ends, unless other processes do that."""
+    if not settings.embed_in_process:
+        yield
+        return
+    async with beside(worker.run()):
+        yield
 
 
 @asynccontextmanager

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from cachetools import LRUCache
 
-from channelmem.cascade.declared import SETTINGS, Setting
+from channelmem.cascade import declared
+from channelmem.cascade.declared import Setting
 from channelmem.cascade.levels import Boundary, Change, Level, Overrides, Place
 from channelmem.cascade.resolve import Effective, resolve
 from channelmem.cascade.values import Auto, Value
@@ -34,14 +35,16 @@ log = logging.getLogger(__name__)
 
 
 class Policies:
-    def __init__(self, settings: Settings, store: Store, declared: Sequence[Setting] = SETTINGS) -> None:
+    def __init__(self, settings: Settings, store: Store) -> None:
         self._settings, self._levels, self._channels = settings, store.levels, store.channels
-        self.declared = tuple(declared)
+        self.declared = declared.SETTINGS
         self._default = Policy.of_settings(settings)
         self._cache: LRUCache[tuple[int, int, str, int], Policy] = LRUCache(CACHED)
         self._storing: LRUCache[tuple[int, int, int], Policy] = LRUCache(CACHED)
         self._values: LRUCache[str, Mapping[str, Value]] = LRUCache(CACHED)
         self._trimming: set[asyncio.Task[None]] = set()
+        self.version = 0
+        """Grows with every change, in this process."""
         self._levels.on_change = self._forget_cached
 
     @property
@@ -50,6 +53,7 @@ class Policies:
         return self._levels.known
 
     def _forget_cached(self) -> None:
+        self.version += 1
         self._cache.clear()
         self._storing.clear()
         self._values.clear()
@@ -71,13 +75,16 @@ class Policies:
         return self.of(question.guild_id, question.channel_id, question.character, question.thread_of)
 
     def storing(self, guild_id: int, channel_id: int, thread_of: int = 0) -> Policy:
-        """What applies to storing: messages are kept if anybody may use them, with or without a character."""
+        """What applies to storing: messages are kept, and summarised, if anybody may use that, with or without a
+        character."""
         key = (guild_id, channel_id, thread_of)
         policy = self._storing.get(key)
         if policy is None:
             policy = self.of(guild_id, channel_id, thread_of=thread_of)
-            if not policy.enabled and self._wanted_by_a_character(*key):
+            if not policy.enabled and self._wanted_by_a_character(*key, lambda one: one.enabled):
                 policy = replace(policy, enabled=True)
+            if not policy.summaries and self._wanted_by_a_character(*key, lambda one: one.enabled and one.summaries):
+                policy = replace(policy, summaries=True)
             self._storing[key] = policy
         return policy
 
@@ -130,33 +137,45 @@ class Policies:
             if name.startswith(f"channel:{guild_id}c")
         )
 
-    def _wanted_by_a_character(self, guild_id: int, channel_id: int, thread_of: int) -> bool:
+    def _wanted_by_a_character(
+        self, guild_id: int, channel_id: int, thread_of: int, wanted: Callable[[Policy], bool]
+    ) -> bool:
         start = f"character:{guild_id}:"
         names = [name.removeprefix(start) for name in self._levels.documents if name.startswith(start)]
-        return any(self.of(guild_id, channel_id, name, thread_of).enabled for name in names)
+        return any(wanted(self.of(guild_id, channel_id, name, thread_of)) for name in names)
 
     # --- changing it ---
 
     async def read(self, place: Place) -> Overrides:
         """What is set at a place and who changed it, fresh from Redis; may raise RedisUnavailableError."""
         document = await self._levels.read(place.guild_id, _name(place))
-        changes = tuple(self._change(**one) for one in document.get("changes", ()) if one["setting"] in self._by_name)
-        return Overrides(self._read_values(document), changes)
+        noted = document.get("changes")
+        changes = (self._read_change(one) for one in noted) if isinstance(noted, list) else ()
+        return Overrides(self._read_values(document), tuple(filter(None, changes)))
 
     async def set(self, place: Place, name: str, value: Value | Auto, *, by: int = 0) -> Change | None:
         """Sets one setting, or clears it (AUTO); None if that changes nothing. In force when this returns."""
+        changes = await self.set_many(place, {name: value}, by=by)
+        return changes[0] if changes else None
+
+    async def set_many(self, place: Place, values: Mapping[str, Value | Auto], *, by: int = 0) -> tuple[Change, ...]:
+        """The same for several settings, in one step."""
+        return await self._write(place, [(name, self._text(place, name, one)) for name, one in values.items()], by)
+
+    def _text(self, place: Place, name: str, value: Value | Auto) -> str:
+        """What Redis is told; empty clears."""
         setting = self._by_name.get(name)
         if setting is None or place.level not in setting.levels:
             raise UnknownSettingError(f"There is no setting {name!r} at the {place.level} level.")
-        text = "" if isinstance(value, Auto) else json.dumps(setting.to_json(value))
-        changes = await self._write(place, [(name, text)], by)
-        return changes[0] if changes else None
+        return "" if isinstance(value, Auto) else json.dumps(setting.to_json(value))
 
     async def reset(self, place: Place, *, by: int = 0) -> tuple[Change, ...]:
         """Clears everything that is set at a place."""
         return await self._write(place, None, by)
 
     async def _write(self, place: Place, values: Sequence[tuple[str, str]] | None, by: int) -> tuple[Change, ...]:
+        if values is not None and not values:
+            return ()
         room_ = room(place.guild_id, place.channel_id) if place.level is Level.CHANNEL else ""
         changed = await self._levels.change(_name(place), place.guild_id, room_, by, values)
         if any(name == ARCHIVE for name, _, _ in changed):
@@ -179,6 +198,16 @@ class Policies:
                     await self._channels.set_archive(guild_id, channel_id, None, policy)
         except RedisUnavailableError as error:
             log.warning("Archives that were switched off are not removed yet, and expire instead: %s", error)
+
+    def documents(self, reaches: Callable[[int], bool]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Everything that is set in these guilds and for all, and their threads, without who changed it: for a copy."""
+        kept = {
+            name: {key: value for key, value in document.items() if key != "changes"}
+            for name, document in self._levels.documents.items()
+            if document and ((guild_id := _guild_of(name)) is None or reaches(guild_id))
+        }
+        threads = self._levels.threads.items()
+        return kept, {one: of for one, of in threads if reaches(guild_and_channel(one.encode())[0])}
 
     # --- fresh starts ---
 
@@ -209,13 +238,21 @@ class Policies:
 
     def _read_values(self, document: Mapping[str, Any]) -> dict[str, Value]:
         """Whatever this version does not understand is left out by itself: the rest of the level still counts."""
-        values = {}
-        for name, stored in document.get("values", {}).items():
+        values, stored_values = {}, document.get("values")
+        for name, stored in stored_values.items() if isinstance(stored_values, dict) else ():
             try:
                 values[name] = self._by_name[name].from_json(stored)
             except (KeyError, ValueError):
                 log.warning("Ignoring a stored setting that this version does not know or allow: %.40s", name)
         return values
+
+    def _read_change(self, noted: Mapping[str, Any]) -> Change | None:
+        try:
+            if noted["setting"] in self._by_name:
+                return self._change(*(noted[part] for part in ("at", "by", "setting", "old", "new")))
+        except (KeyError, TypeError, ValueError):
+            log.warning("Ignoring a stored change of a setting that this version can't read")
+        return None
 
     def _change(self, at: float, by: str | int, setting: str, old: object, new: object) -> Change:
         return Change(float(at), int(by), setting, self._stored(setting, old), self._stored(setting, new))
@@ -235,6 +272,14 @@ def _name(place: Place) -> str:
     if place.level is Level.CHARACTER:
         return f"character:{place.guild_id}:{place.character}"
     return "global"
+
+
+def _guild_of(name: str) -> int | None:
+    """Of a document's name; None if it is for all guilds."""
+    level, _, place = name.partition(":")
+    if not place:
+        return None
+    return int(place.partition(":")[0]) if level == Level.CHARACTER else guild_and_channel(place.encode())[0]
 
 
 def _parsed(text: str) -> object:

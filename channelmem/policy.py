@@ -23,6 +23,8 @@ class Limits(NamedTuple):
     buffer_s: float
     archive_s: float
     archive: bool
+    summary_s: float
+    """How long a summary lives: counted from its first message, and only where there is an archive."""
 
     @property
     def lifetime_s(self) -> float:
@@ -44,6 +46,7 @@ class Policy:
     history_max_age_s: float
     history_content_chars: int
     context_max_tokens: int
+    context_char_limit: int
     tool_max_tokens: int
     context_messages: int
     context_threads: int
@@ -51,10 +54,22 @@ class Policy:
     """None: no limit."""
     context_images: int
     """How many pictures of the ambient context are described unasked."""
+    media_on_arrival: bool
+    media_age_restricted: bool
     summaries: bool
+    open_new: bool
+    """Whether everybody may begin anew (/new)."""
     context_references: int
     hit_chars: int
     cross_channel: bool
+    related_channels: tuple[int, ...] = ()
+    """Whose newest summaries a language model is given too, as far as the adapter allows."""
+
+    @property
+    def kept_s(self) -> float:
+        """How long people's words are kept at most, in messages or in summaries of them."""
+        summarised = self.summaries and self.limits.archive
+        return max(self.limits.lifetime_s, self.limits.summary_s if summarised else 0.0)
 
     @classmethod
     def of_settings(cls, settings: Settings) -> Policy:
@@ -62,7 +77,13 @@ class Policy:
         hours = settings.context_max_age_hours
         return cls(
             enabled=settings.enabled,
-            limits=Limits(settings.max_messages, settings.buffer_s, settings.archive_days * 86_400, settings.archive),
+            limits=Limits(
+                settings.max_messages,
+                settings.buffer_s,
+                settings.archive_days * 86_400,
+                settings.archive,
+                settings.summary_s,
+            ),
             max_content_chars=settings.max_content_chars,
             tz=settings.zone,
             recall_limit=settings.recall_limit,
@@ -71,12 +92,16 @@ class Policy:
             history_max_age_s=settings.history_max_age_minutes * 60,
             history_content_chars=settings.history_content_chars,
             context_max_tokens=settings.context_max_tokens,
+            context_char_limit=settings.context_char_limit,
             tool_max_tokens=settings.tool_max_tokens,
             context_messages=settings.context_messages,
             context_threads=settings.context_threads,
             context_max_age_s=None if hours is None else hours * 3600,
             context_images=settings.context_images,
+            media_on_arrival=settings.media_on_arrival,
+            media_age_restricted=settings.media_age_restricted,
             summaries=settings.summaries,
+            open_new=settings.open_new,
             context_references=settings.context_references,
             hit_chars=settings.hit_chars,
             cross_channel=settings.cross_channel,

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Policy
-from channelmem.routing.scene import Roster, name_words
+from channelmem.routing.scene import Asked, Roster, Scene, name_words
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
 from channelmem.types import History, Kind, Message, Person, Question, Route
@@ -69,6 +69,24 @@ class KnownPeople:
             self.made = None
         if not message.addressed:
             self.spoke[person.id] = max(message.ts, self.spoke.get(person.id, message.ts))
+
+
+def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: Asked | None) -> Scene:
+    """What is known about the moment of a question."""
+    return Scene(
+        asker=Person(question.asker_id, question.asker),
+        bot=question.bot,
+        roster=people.roster_of(question.mentions),
+        now=question.ts,
+        mentions=question.mentions,
+        tz=policy.tz.key,
+        horizon_s=policy.limits.buffer_s,
+        last_spoke_ts=people.spoke.get(question.asker_id),
+        joined_ts=question.joined_ts,
+        previous=previous,
+        reply_to=question.reply_to,
+        is_dm=question.is_dm,
+    )
 
 
 class Rosters:

@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterable
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from channelmem.redis_urls import is_cluster, node_urls
+
 MALFORMED_URL = (
-    "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://) "
-    "and percent-encode special characters in the password."
+    "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://, "
+    "redis+cluster://:password@host:6379,host:6379) and percent-encode special characters in the password."
 )
 MASK = "********"
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
@@ -21,16 +23,18 @@ def check_redis_url(url: str) -> None:
     """Raises ValueError(MALFORMED_URL). Stricter than redis-py, which would look for some passwords' host elsewhere:
     an unescaped # or / ends the host's part of a URL, so what stands before it is taken for host and port."""
     try:
-        fine = url.isprintable() and _is_redis_url(urlsplit(url))
+        fine = url.isprintable() and all(_is_redis_url(urlsplit(one), url) for one in node_urls(url))
     except ValueError:  # a port in letters, a lone bracket; the parser's own message quotes it
         fine = False
     if not fine:
         raise ValueError(MALFORMED_URL) from None
 
 
-def _is_redis_url(parts: SplitResult) -> bool:
+def _is_redis_url(parts: SplitResult, whole: str) -> bool:
     if parts.fragment or "@" in parts.path or "@" in parts.query:
         return False
+    if is_cluster(whole) and not (parts.hostname and parts.path in {"", "/", "/0"}):
+        return False  # a cluster has no other database
     if parts.scheme == "unix":
         return bool(parts.path)
     numbered = re.fullmatch(r"/?\d*/?", parts.path) is not None

@@ -20,15 +20,22 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from channelmem.commands import NAMES, PREFIXES
 from channelmem.errors import ConfigError
+from channelmem.redis_urls import is_cluster
 from channelmem.secrets import check_redis_url, check_token, masked, passwords
 
 PREFIX = "CHANNELMEM_"
 Ids = Annotated[tuple[int, ...], NoDecode]
+Names = Annotated[tuple[str, ...], NoDecode]
 
 
 def _plain(name: str) -> AliasChoices:
     """A variable with a well-known name, such as REDIS_URL; the prefixed name works too and takes precedence."""
     return AliasChoices(f"{PREFIX}{name}", name)
+
+
+def _buckets(redis_url: SecretStr | None) -> int:
+    """Unused ones cost nothing, and the nodes of a cluster share the work only as evenly as they share buckets."""
+    return 1024 if redis_url is not None and is_cluster(redis_url.get_secret_value()) else 1
 
 
 class Settings(BaseSettings):
@@ -45,10 +52,16 @@ class Settings(BaseSettings):
     redis_url: SecretStr | None = Field(
         None,
         validation_alias=_plain("REDIS_URL"),
-        description="URL of Redis Stack (redis://, rediss:// or unix://). If unset, the embedded server is used.",
+        description="URL of Redis Stack (redis://, rediss:// or unix://) or of a cluster "
+        "(redis+cluster://host:port,host:port). If unset, the embedded server is used.",
     )
     key_prefix: str = Field("cm", pattern=r"^[A-Za-z0-9_.-]+$", description="Prefix of every Redis key.")
-    buckets: int = Field(1, ge=1, le=4096, description="Number of index shards; a single Redis needs only one.")
+    buckets: int = Field(
+        default_factory=lambda known: _buckets(known.get("redis_url")),
+        ge=1,
+        le=4096,
+        description="Number of index shards; by default 1, and 1024 on a cluster. `channelmem rebucket` changes it.",
+    )
     redis_timeout_s: float = Field(1.0, gt=0, description="Timeout of one Redis command, in seconds.")
     data_dir: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("channelmem"),
@@ -94,11 +107,15 @@ class Settings(BaseSettings):
         "onnx", description="onnx (starts fast) or torch (sentence-transformers, the reference)."
     )
     embedding_precision: Literal["fp32", "int8"] = Field("fp32", description="fp32 or int8 (faster, less exact).")
+    embedding_question_precision: Literal["auto", "fp32", "int8"] = Field(
+        "auto",
+        description="Precision for questions; auto is int8 where the processor is fast at it. Needs no reindex.",
+    )
     embedding_threads: int = Field(
         0, ge=0, le=256, description="Parallel model runs, one core each; 0 picks one per core, up to 4."
     )
     embed_in_process: bool = Field(
-        True, description="Embed in this process; set to false if `channelmem worker` processes do it."
+        True, description="Embed and summarise in this process; false leaves it to `channelmem worker` processes."
     )
     pending_wait_ms: float = Field(
         250, ge=0, description="Milliseconds a question waits for messages that are not embedded yet."
@@ -119,7 +136,9 @@ class Settings(BaseSettings):
     history_content_chars: int = Field(300, ge=1, le=4000, description="Fetched messages are truncated to this length.")
 
     # --- context for a language model ---
-    context_max_tokens: int = Field(500, ge=50, description="Token budget of the channel-context block.")
+    context_max_tokens: int = Field(
+        500, ge=50, description="Token budget of what is found for a question: hits, references and reply chain."
+    )
     tool_max_tokens: int = Field(600, ge=50, description="Token budget of the get_channel_context tool.")
     context_messages: int = Field(20, ge=0, le=100, description="Maximum number of ambient messages in context.")
     context_threads: int = Field(5, ge=0, le=50, description="Maximum number of ambient threads in context.")
@@ -130,8 +149,50 @@ class Settings(BaseSettings):
         0, ge=0, le=10, description="Maximum number of ambient pictures described for the context, unasked."
     )
     summaries: bool = Field(True, description="Summarise older messages, for longer context and recaps.")
+    open_new: bool = Field(
+        False, description="Let everybody use /new, not only people who can manage messages and owners of threads."
+    )
+    context_char_limit: int = Field(
+        10_000, ge=500, le=1_000_000, description="Maximum length of the channel-context block, in characters."
+    )
     context_references: int = Field(20, ge=0, le=100, description="Maximum number of referenced messages in context.")
     hit_chars: int = Field(100, ge=20, description="Hits in the context block are truncated to this length.")
+
+    # --- summaries ---
+    summary_days: float = Field(30, gt=0, le=3650, description="Days a summary is kept; none where the archive is off.")
+    summary_debounce_s: float = Field(
+        300, ge=0, le=86_400, description="Seconds to wait after a window has closed before it is summarised."
+    )
+    summary_window_minutes: int = Field(
+        30, ge=1, le=1440, description="Minutes of conversation per summary: 15, 30, 60 or another divisor of a day."
+    )
+    summary_smart_windows: bool = Field(
+        False, description="Half of that where much is said, twice as much where little is."
+    )
+    summary_overlap_messages: int = Field(
+        7,
+        ge=0,
+        le=50,
+        description="Last messages of a window that a language model is told to hand over to the next one.",
+    )
+    summary_model: str | None = Field(
+        None,
+        description="Language model for summaries, such as anthropic:claude-haiku-4-5. It is sent everything that is "
+        "said. If unset, summaries quote, and nothing leaves this machine.",
+    )
+
+    summary_base_url: str | None = Field(
+        None, description="Endpoint of the summary model; CHANNELMEM_LLM_BASE_URL if unset."
+    )
+    summary_api_key: SecretStr | None = Field(
+        None, description="Its key; CHANNELMEM_LLM_API_KEY if neither this nor its endpoint is set."
+    )
+    summary_usd_per_mtok_in: float | None = Field(
+        None, ge=0, description="Its price per million input tokens; CHANNELMEM_LLM_USD_PER_MTOK_IN if unset."
+    )
+    summary_usd_per_mtok_out: float | None = Field(
+        None, ge=0, description="Its price per million output tokens; CHANNELMEM_LLM_USD_PER_MTOK_OUT if unset."
+    )
 
     # --- Discord ---
     discord_token: SecretStr | None = Field(
@@ -195,16 +256,65 @@ class Settings(BaseSettings):
         description="Character in channelmem/llm/characters (without .md) or a path; separate several with commas.",
     )
 
+    # --- pictures and voices ---
+    media: bool = Field(
+        True, description="Read pictures and voices that somebody refers to; false shows their file names only."
+    )
+    media_on_arrival: bool = Field(False, description="Read pictures and voice messages as they arrive.")
+    media_age_restricted: bool = Field(False, description="Read pictures and voices in age-restricted channels, too.")
+    media_hosts: Names = Field(
+        (),
+        description="Further hosts to fetch media from (host or host:port, comma-separated). They may be private and "
+        "speak plain HTTP.",
+    )
+    media_ttl_days: float = Field(
+        30, gt=0, le=3650, description="Days a description or transcript is cached, if its message lives that long."
+    )
+    vision_model: str | None = Field(
+        None,
+        description="Model that describes pictures, at the same provider as LLM_MODEL; 'off' for none. If unset, the "
+        "answering model, where it is known to take images.",
+    )
+    vision_wait_s: float = Field(
+        8, ge=0, le=60, description="Seconds an answer waits for pictures and voices; later ones are there next time."
+    )
+    voice_base_url: str | None = Field(
+        None, description="OpenAI-compatible endpoint for transcripts, such as http://127.0.0.1:8000/v1."
+    )
+    voice_model: str = Field("whisper-1", min_length=1, description="Name of the speech model at that endpoint.")
+    voice_api_key: SecretStr | None = Field(None, description="API key for that endpoint.")
+    voice_max_s: float = Field(300, gt=0, le=7200, description="Longer recordings are not transcribed, in seconds.")
+    voice_usd_per_minute: float = Field(
+        0.006, ge=0, description="Price of a transcript in USD per minute, for the spending cap."
+    )
+
+    # --- the service ---
+    service_host: str = Field(
+        "127.0.0.1", description="Address that `channelmem serve` listens on; other than loopback needs a token."
+    )
+    service_port: int = Field(8410, ge=0, le=65535, description="Port of `channelmem serve`; 0 takes a free one.")
+    service_max_body_mb: float = Field(8, gt=0, le=1024, description="Largest request body, in megabytes.")
+    service_max_asks: int = Field(
+        256, ge=2, le=10_000, description="Questions that may wait at the same time; one token gets three quarters."
+    )
+    service_max_pending: int = Field(
+        20_000, ge=1, description="Messages waiting for an embedding beyond which new ones are refused for a moment."
+    )
+    service_url: str | None = Field(
+        None, description="URL of a service that the bot uses as its memory, instead of Redis and a model of its own."
+    )
+    service_token: SecretStr | None = Field(None, description="The bot's token for that service.")
+
     # --- operations ---
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="The bot's log level; less severe lines are dropped."
+        "INFO", description="Log level of bot and service; less severe lines are dropped."
     )
-    log_json: bool = Field(False, description="The bot's log format: one JSON object per line.")
+    log_json: bool = Field(False, description="Log format of bot and service: one JSON object per line.")
     metrics_port: int = Field(
         0, ge=0, le=65535, description="The bot's port for Prometheus metrics and /healthz; 0 disables it."
     )
 
-    @field_validator("channels_allow", "channels_block", mode="before")
+    @field_validator("channels_allow", "channels_block", "media_hosts", mode="before")
     @classmethod
     def _comma_separated(cls, value: object) -> object:
         return [part for part in value.replace(",", " ").split() if part] if isinstance(value, str) else value
@@ -219,9 +329,19 @@ class Settings(BaseSettings):
         "discord_token",
         "discord_api_base",
         "discord_gateway",
+        "summary_model",
+        "summary_base_url",
+        "summary_api_key",
+        "summary_usd_per_mtok_in",
+        "summary_usd_per_mtok_out",
         "llm_model",
         "llm_base_url",
         "llm_api_key",
+        "vision_model",
+        "voice_base_url",
+        "voice_api_key",
+        "service_url",
+        "service_token",
         mode="before",
     )
     @classmethod
@@ -236,20 +356,20 @@ class Settings(BaseSettings):
             check_redis_url(value.get_secret_value())
         return value
 
-    @field_validator("discord_token", "llm_api_key")
+    @field_validator("discord_token", "llm_api_key", "summary_api_key", "voice_api_key", "service_token")
     @classmethod
     def _proper_token(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None:
             check_token(value.get_secret_value())
         return value
 
-    @field_validator("data_dir", "cache_dir", mode="before")
+    @field_validator("data_dir", "cache_dir", "buckets", mode="before")
     @classmethod
     def _empty_is_the_default(cls, value: object, info: ValidationInfo) -> object:
         # Path("") is the working directory, where messages must not end up by accident.
         if not isinstance(value, str) or value.strip():
             return value
-        return cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
+        return cls.model_fields[info.field_name or ""].get_default(call_default_factory=True, validated_data=info.data)
 
     @field_validator("data_dir", "cache_dir")
     @classmethod
@@ -258,6 +378,13 @@ class Settings(BaseSettings):
             return value.expanduser()
         except RuntimeError as error:
             raise ValueError("its home directory does not exist") from error
+
+    @field_validator("summary_window_minutes")
+    @classmethod
+    def _on_the_wall_clock(cls, value: int) -> int:
+        if 24 * 60 % value:
+            raise ValueError("it must divide a day: use 15, 30 or 60")
+        return value
 
     @field_validator("timezone")
     @classmethod
@@ -280,8 +407,23 @@ class Settings(BaseSettings):
 
     @property
     def longest_s(self) -> float:
-        """How long anything made of a message is kept at most."""
-        return max(self.lifetime_s, 30 * 86_400)
+        """How long words are kept at most: in messages, or in summaries of them."""
+        return max(self.archive_days * 86_400, self.summary_s)
+
+    @property
+    def summary_s(self) -> float:
+        """How long a summary is kept."""
+        return self.summary_days * 86_400
+
+    @property
+    def summary_pace_s(self) -> tuple[float, float]:
+        """How long a window is, and how long to wait before it is summarised."""
+        return self.summary_window_minutes * 60, self.summary_debounce_s
+
+    @property
+    def summary_slot_s(self) -> float:
+        """What is cut into windows together; no window is longer."""
+        return self.summary_window_minutes * (120.0 if self.summary_smart_windows else 60.0)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -29,6 +29,8 @@ class Attachment:
     """How long a voice message lasts."""
     text: str = ""
     """A description or transcript, empty until known. Search reads it, but answers never quote it: nobody said it."""
+    embed: bool = False
+    """A picture of a link preview. The platform gives it no id, so its id is made of its address (`media_kinds`)."""
 
 
 class Origin(NamedTuple):
@@ -67,6 +69,8 @@ class Message:
     attachments: tuple[Attachment, ...] = ()
     thread_of: int = 0
     """The channel of the thread it was written in, whose settings apply; 0 if it is in no thread. Not read back."""
+    age_restricted: bool = False
+    """Whether its channel is for adults only: its media are read only where a setting allows that. Not read back."""
     derived_from: tuple[Origin, ...] = ()
     """What an answer of the bot quotes: it is stored only while all of that is, and goes with the first of it. Stored,
     but not read back."""
@@ -91,6 +95,13 @@ class Person:
     id: int
     name: str
     aliases: tuple[str, ...] = ()
+
+
+class RelatedChannel(NamedTuple):
+    """Another channel of the guild, by the name that people see."""
+
+    id: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,12 @@ class Question:
     """Who answers: a character may have settings of its own."""
     thread_of: int = 0
     """The channel of the thread it is asked in; 0 if it is in no thread."""
+    attachments: tuple[Attachment, ...] = ()
+    """Files that came with the question itself."""
+    age_restricted: bool = False
+    """Whether it is asked in a channel for adults only."""
+    related_channels: tuple[RelatedChannel, ...] = ()
+    """Those of the channel's policy that everybody who can read the answer may read."""
 
     def __post_init__(self) -> None:
         """A message with an impossible time is ignored, but a question has somebody who waits for its answer."""
@@ -284,6 +301,13 @@ class Timing:
     total: float = 0.0
 
 
+class Unread(NamedTuple):
+    """How much of what was searched nobody has read: no description, transcript or alt text is known."""
+
+    pictures: int = 0
+    voices: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SourceReport:
     """What was searched, for an honest no: how many messages from which source, back to when."""
@@ -293,9 +317,12 @@ class SourceReport:
     oldest_ts: float | None = None
     problem: str = ""
     """Why this source could not be searched, as a plain sentence; empty if it could."""
+    unread: Unread = Unread()  # noqa: RUF009  (frozen)
 
 
 MEMORY_OFF = "Memory is off in this channel."
+NOT_SENT = "The channel's own history was not sent with the question."
+"""A service can't fetch it. That is for the caller to know (`needs_history`), not for the person who asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +339,10 @@ class Answer:
     sure: float = 0.0
     """How likely the hits answer the question, from the evidence and the wording."""
     evidence: Evidence | None = None
+    pointed: tuple[Message, ...] = ()
+    """Messages with pictures or voices that the question points at, as far as these could be read."""
+    summarised: tuple[Origin, ...] = ()
+    """Messages that a recap quotes from summaries."""
 
     @property
     def off(self) -> bool:
@@ -321,8 +352,9 @@ class Answer:
     @property
     def origins(self) -> tuple[Origin, ...]:
         """The messages it quotes."""
-        quoted = (*(hit.message for hit in self.hits), *(one for thread in self.threads for one in thread.messages))
-        return tuple(dict.fromkeys(message.origin for message in quoted))
+        threads = (one for thread in self.threads for one in thread.messages)
+        quoted = (*self.pointed, *(hit.message for hit in self.hits), *threads)
+        return tuple(dict.fromkeys((*(message.origin for message in quoted), *self.summarised)))
 
 
 class Outcome(StrEnum):
@@ -350,6 +382,24 @@ class ChannelStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """A message and the state of its document."""
+
+    message: Message
+    embedded: bool
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """How many messages of a channel were sent lately and are still stored."""
+
+    last_minute: int
+    hours: tuple[int, ...]
+    """Per hour of the last day, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A stretch of a channel's past that is still to be fetched: between two ids, both excluded."""
 
@@ -357,6 +407,27 @@ class Gap:
     newest_id: int | None
     """None: up to the newest message."""
     oldest_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A stretch of a channel's past that somebody wants, and how far it has been fetched, oldest first."""
+
+    channel_id: int
+    start_id: int
+    """Where it began."""
+    done_id: int
+    """Everything up to this id is stored or summarised."""
+    end_id: int
+    """Excluded: what came later was heard."""
+    stored: int = 0
+    summarised: int = 0
+    """Messages too old to be stored."""
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, by time: ids grow with it."""
+        return min(1.0, (self.done_id - self.start_id) / max(1, self.end_id - self.start_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ memory never stores them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,10 +18,12 @@ from channelmem.store.connection import command
 from channelmem.store.keys import GROUP
 from channelmem.store.store import Store
 from channelmem.types import Message
-from scripts.measure import chat_lines, conversation
+from scripts.measure import PER_CHANNEL, chat_lines, conversation
 
 DIMS = 384
 CLUSTERS = 300
+DAYS = 6.9
+"""A little less than the archive keeps, so that nothing expires while a benchmark runs."""
 CHUNK = 500
 
 Vectors = NDArray[np.float32]
@@ -55,17 +58,26 @@ async def fill(
         number = first_id + at
         messages = conversation(chat_lines(len(part), seed=number), first_id=number, channel=(number - 1) // 50)
         await store.add(_spread(messages))
-        await _embed(store, part, number, dtype)
+        await commit_stream(store, part, number, dtype)
         advance(len(part))
 
 
 def _spread(messages: list[Message]) -> list[Message]:
-    """Addresses one message in twelve to the bot, since every filter includes that flag."""
-    return [replace(message, addressed=message.id % 12 == 0) for message in messages]
+    """Addresses one message in twelve to the bot, since every filter includes that flag, and spreads each channel over
+    seven days: a filter by time costs the more the further it reaches."""
+    now, step = time.time(), DAYS * 86_400 / PER_CHANNEL
+    return [
+        replace(
+            message,
+            addressed=message.id % 12 == 0,
+            ts=now - 60 - (PER_CHANNEL - 1 - (message.id - 1) % PER_CHANNEL) * step,
+        )
+        for message in messages
+    ]
 
 
-async def _embed(store: Store, vectors: Vectors, first_id: int, dtype: str) -> None:
-    """Commits the vectors as a worker would, using the message names on the stream."""
+async def commit_stream(store: Store, vectors: Vectors, first_id: int, dtype: str) -> None:
+    """Commits vectors as a worker would, to the messages on the stream. Ids count from `first_id`."""
     buckets = store.buckets
     stream = buckets.keys(0).one("ingest")
     await command(buckets.redis, "XREADGROUP", "GROUP", GROUP, "bench", "COUNT", CHUNK, "STREAMS", stream, ">")

@@ -234,9 +234,10 @@ async def remove(settings: Settings) -> None:
         for name in await redis.execute_command("FT._LIST"):  # type: ignore[no-untyped-call]
             if name.startswith(f"{settings.key_prefix}:".encode()):
                 await redis.execute_command("FT.DROPINDEX", name)  # type: ignore[no-untyped-call]
-        keys = [key async for key in redis.scan_iter(f"{settings.key_prefix}:*", count=5000)]
-        for at in range(0, len(keys), 5000):
-            await redis.unlink(*keys[at : at + 5000])
+        async with redis.pipeline(transaction=False) as pipe:
+            async for key in redis.scan_iter(f"{settings.key_prefix}:*", count=5000):
+                pipe.unlink(key)
+            await pipe.execute()
 
 
 # --- chat ---

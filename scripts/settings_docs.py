@@ -1,4 +1,6 @@
-"""Generates `.env.example` and docs/settings.md. In: the Settings class. Out: both files, or with --check a verdict.
+"""Generates `.env.example` and docs/settings.md. Out: both files, or with --check a verdict.
+
+In: the Settings class, and the declarations of what people change while the bot runs.
 
 python -m scripts.settings_docs [--check]
 """
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
+from channelmem.cascade import declared
 from channelmem.settings import SECRETS, Settings, variable
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,7 +51,27 @@ def table() -> str:
     for name, field in Settings.model_fields.items():
         shown = default(name, field)
         lines.append(f"| `{variable(name)}` | {f'`{shown}`' if shown else ''} | {field.description} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *changeable()]) + "\n"
+
+
+def changeable() -> list[str]:
+    """The settings that people change while the bot runs, from their declarations."""
+    lines = [
+        "",
+        "## What people change while the bot runs",
+        "",
+        "In dashboards and with `channelmem settings`; see [configuration](configuration.md). The environment gives",
+        'the defaults, and "auto" inherits.',
+        "",
+        "| setting | name | default | allowed | levels | meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    plain = Settings.model_construct()  # the defaults alone, whatever the environment says
+    for one in declared.SETTINGS:
+        value = one.show(one.default(plain))
+        cells = (one.label, f"`{one.name}`", value, one.kind.allowed, ", ".join(one.levels), one.help)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ A run fails if one of its processes outlives it.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import threading
@@ -32,6 +33,7 @@ from testcontainers.core.container import DockerContainer
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
+from channelmem.redis_urls import node_urls
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask
@@ -41,6 +43,9 @@ from channelmem.store.connection import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Message
+from scripts.chromium import MISSING
+from scripts.cluster import Cluster
+from scripts.cluster import start as start_cluster
 from scripts.fake_embedder import FakeEmbedder as FakeEmbedder  # noqa: PLC0414  (for tests, which import it from here)
 
 # How long an example takes says something about the machine, nothing about the code.
@@ -48,7 +53,8 @@ hypothesis_settings.register_profile("any machine", deadline=None, suppress_heal
 hypothesis_settings.load_profile("any machine")
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
-GUILD = 811_111_111_111_111_111
+GUILD = 811_111_102_199_889_920
+"""In bucket 0 for any power of two, so tests that look into Redis find it there on a cluster too."""
 CHANNEL = 922_222_222_222_222_222
 NOW = 1_800_000_000.0
 
@@ -73,6 +79,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for process in config.stash.get(LEFT_BEHIND, []):
         terminalreporter.write_line(f"ERROR: this process outlived the test run: {process}", red=True)
+    if any(MISSING in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(f"SKIPPED: {MISSING}", yellow=True)  # quiet runs show no other reason
 
 
 def message(number: int, text: str = "turtles are slow", **changes: Any) -> Message:
@@ -82,7 +90,22 @@ def message(number: int, text: str = "turtles are slow", **changes: Any) -> Mess
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three masters and three replicas, for all tests of a worker."""
+    started = start_cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        for node in started.nodes:
+            started.ask(node, "FT.CONFIG", "SET", "TIMEOUT", 120_000)
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if os.environ.get("CHANNELMEM_TEST_CLUSTER"):
+        yield request.getfixturevalue("cluster").url
+        return
     if _docker_answers():
         with DockerContainer("redis/redis-stack-server:7.4.0-v1").with_exposed_ports(6379) as container:
             url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
@@ -192,6 +215,19 @@ def count_commands(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sent
 
 
+def count_pipelines(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry for each pipeline that this client sends from now on."""
+    sent: list[str] = []
+    begin = redis.pipeline
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        sent.append("pipeline")
+        return begin(*arguments, **options)
+
+    monkeypatch.setattr(redis, "pipeline", noting)
+    return sent
+
+
 class OwnServer:
     """A Redis process of one test: it can be killed, started again on the same data and port, and frozen."""
 
@@ -210,6 +246,17 @@ class OwnServer:
                 search_to_the_end(self.url)
                 return
             self.kill()
+        raise RuntimeError("no server program runs here")
+
+    def start_loading(self) -> None:
+        """Starts it so that it reads its data for long, as a large Redis does. Needs a rewritten append-only file."""
+        slow = ["--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"]
+        for candidate in candidates():
+            self._launch([*self._command(candidate), *slow])
+            while (process := self._process) is not None and process.poll() is None:
+                if "LOADING" in ask(self.port, "own", "PING"):
+                    return
+                time.sleep(0.02)
         raise RuntimeError("no server program runs here")
 
     def _launch(self, command: list[str]) -> None:
@@ -291,10 +338,17 @@ def _await_ping(url: str) -> None:
 
 def _remove(url: str, prefix: str) -> None:
     """What a test leaves behind would slow down the others."""
-    with sync_redis.Redis.from_url(url, protocol=2) as client:
-        for name in client.execute_command("FT._LIST"):
-            if name.startswith(prefix.encode()):
-                client.execute_command("FT.DROPINDEX", name)
-        keys = list(client.scan_iter(f"{prefix}:*", count=1000))
-        for at in range(0, len(keys), 500):
-            client.unlink(*keys[at : at + 500])
+    for one in node_urls(url):
+        with sync_redis.Redis.from_url(one, protocol=2) as client:
+            if client.info("replication")["role"] == "master":
+                _remove_from(client, prefix)
+
+
+def _remove_from(client: sync_redis.Redis, prefix: str) -> None:
+    for name in client.execute_command("FT._LIST"):  # type: ignore[no-untyped-call]  # redis-py's gap
+        if name.startswith(prefix.encode()):
+            client.execute_command("FT.DROPINDEX", name)  # type: ignore[no-untyped-call]
+    with client.pipeline(transaction=False) as pipe:
+        for key in client.scan_iter(f"{prefix}:*", count=1000):
+            pipe.unlink(key)
+        pipe.execute()

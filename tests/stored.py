@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from conftest import CHANNEL, GUILD
 from redis.asyncio import Redis
 
 from channelmem.settings import Settings
+from channelmem.store.connection import command
 from channelmem.store.search import Query, Search
 from channelmem.types import Source
 
@@ -24,3 +28,24 @@ async def ids(search: Search, query: Query = BUFFER) -> list[int]:
 async def documents(redis: Redis, settings: Settings) -> int:
     # A set: SCAN may name a key twice while the table of keys is resized.
     return len({key async for key in redis.scan_iter(f"{settings.key_prefix}:*msg:*", count=1000)})
+
+
+READ: dict[bytes, Callable[[bytes], tuple[object, ...]]] = {
+    b"hash": lambda key: ("HGETALL", key),
+    b"string": lambda key: ("GET", key),
+    b"set": lambda key: ("SMEMBERS", key),
+    b"zset": lambda key: ("ZRANGE", key, 0, -1),
+    b"ReJSON-RL": lambda key: ("JSON.GET", key),
+    b"stream": lambda key: ("XRANGE", key, "-", "+"),
+}
+
+
+async def mentions_of(redis: Redis, settings: Settings, word: str) -> list[str]:
+    """Keys whose values contain a word, whatever their type."""
+    found = []
+    async for key in redis.scan_iter(f"{settings.key_prefix}:*", count=1000):
+        kind: Any = await redis.type(key)
+        # Another process may remove it meanwhile.
+        if kind in READ and word in str(await command(redis, *READ[kind](key))):
+            found.append(key.decode())
+    return found

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from channelmem.recalling.sources.pool import CUT_SHORT
 from channelmem.routing.wants import with_wants
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
 from channelmem.telling.threads import Forest, build
@@ -288,6 +289,11 @@ def test_a_recap_that_was_read_up_to_a_limit_does_not_pass_for_all_there_is() ->
     assert text.startswith("The last 100 messages in 100 conversations")
     whole = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 100, NOW - 100)])
     assert whole.startswith("100 messages in 100 conversations")
+
+
+def test_a_search_that_was_cut_short_is_never_called_nobody() -> None:
+    looked = [SourceReport(Source.ARCHIVE, 90_000, NOW - 600_000, CUT_SHORT)]
+    assert answer(TOPIC, looked=looked) == f"I couldn't look it up. {CUT_SHORT}"
 
 
 def test_nothing_found_says_what_was_looked_at() -> None:

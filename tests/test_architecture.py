@@ -9,7 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # What any module may use.
-GROUND = {"types", "errors", "settings", "secrets", "terminal", "commands", "durations", "policy", "cascade", "extras"}
+GROUND = {
+    "types", "errors", "settings", "secrets", "terminal", "commands", "durations", "policy", "cascade", "extras",
+    "access", "media_kinds", "redis_urls",
+}  # fmt: skip
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "server": set(),
@@ -21,23 +24,43 @@ STAGES: dict[str, set[str]] = {
     "ingest": {"store", "embedding"},
     "recalling": {"store", "embedding", "linking"},
     "telling": {"recalling", "embedding"},
-    "summarising": {"recalling", "telling"},
+    "summarising": {"store", "recalling", "telling"},
+    "media": {"store", "ingest"},
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
-FRONT = GROUND | {"memory", "policies", "llm", "tools", "context_window", "cli"}
+FRONT = GROUND | {"memory", "policies", "llm", "tools", "context_window", "past", "cli", "attached"}
 SAFE_DISPLAY = "channelmem.telling.quote"
 # What the rooms above memory may build on; the chat platform is not part of it.
-ABOVE_MEMORY = {"tools": {"memory"}, "llm": {"memory", "tools"}, "context_window": {"memory", "times", "telling"}}
-# Commands that show one stage on its own.
+ADAPTERS = {
+    "wire": {"summarising"},
+    "api": {"web", "wire", "memory", "llm", "policies", "reading"},
+    "client": {"wire", "policies", "recaps", "summarising", "telling", "attached"},
+    "mcp": {"memory", "overview", "reading", "tools"},
+    "web": {"memory", "overview", "reading", "summarising", "telling"},
+}
+ABOVE_MEMORY = {
+    "tools": {"memory"},
+    "llm": {"memory", "tools", "media", "summarising"},
+    "context_window": {"memory", "times", "telling", "summarising"},
+    "past": {"memory", "context_window", "summarising"},
+}
+# Commands that show one stage on its own, and what opens the service's tokens.
 WINDOWS = {
     "cli/redis.py": {"server"},
     "cli/route.py": {"routing", "times"},
     "cli/summarise.py": {"summarising"},
+    "cli/summaries.py": {"summarising", "telling"},
     "cli/doctor.py": {"ops"},
-    "cli/inspect.py": {"ops"},
+    "cli/inspect.py": {"ops", "telling"},
     "cli/settings.py": {"ops"},
+    "cli/rebucket.py": {"store", "server"},
+    "cli/token.py": {"ops"},
+    "cli/serve.py": {"store"},
+    "api/serving.py": {"ops", "store"},
+    "mcp/run.py": {"ops", "embedding"},
+    "client/writes.py": {"store"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
-    "cli/worker.py": {"ingest", "store", "embedding", "server"},
+    "cli/worker.py": {"ingest", "store", "embedding", "server", "opening"},
 }
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
 SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
@@ -74,8 +97,10 @@ def test_a_stage_builds_only_on_the_stages_before_it() -> None:
 
 def test_nothing_below_the_adapters_imports_an_adapter() -> None:
     for name, path in modules("channelmem").items():
-        if not name.startswith("cli/") and name != "__main__.py":
-            assert "cli" not in ours(path), name
+        room = name.split("/")[0].removesuffix(".py")
+        if room not in {"cli", "__main__"}:
+            above = {"cli", *ADAPTERS} - ADAPTERS.get(room, set()) - {room}
+            assert not above & ours(path), (name, above & ours(path))
             assert not any(used == "bot" or used.startswith("bot.") for used in imported(path)), name
 
 
@@ -91,6 +116,15 @@ def test_commands_talk_to_memory_but_for_those_that_show_a_stage() -> None:
         if name.startswith("cli/"):
             allowed = FRONT | WINDOWS.get(name, set())
             assert ours(path) <= allowed, (name, ours(path) - allowed)
+
+
+def test_the_other_adapters_talk_to_memory_and_nothing_below_it() -> None:
+    for name, path in modules("channelmem").items():
+        room = name.split("/")[0].removesuffix(".py")
+        if room in ADAPTERS:
+            allowed = GROUND | ADAPTERS[room] | {room} | WINDOWS.get(name, set())
+            quotes = {"telling"} if SAFE_DISPLAY in imported(path) else set()
+            assert ours(path) <= allowed | quotes, (name, ours(path) - allowed)
 
 
 def test_the_shared_types_import_nothing_of_ours() -> None:

@@ -13,10 +13,15 @@ import pytest
 from processes import run as run_process
 
 from scripts.bench_knn import FILTERED, IN_PINGS, LATENCY, RECALL
+from scripts.bench_media import CONTEXT, READING
+from scripts.bench_scale import LATENCY as OPERATIONS
+from scripts.bench_scale import REMOVED, RESTART
+from scripts.bench_service import ASKING, MANY, TAKING
 from scripts.bench_settings import KNOWN, SEEN, UNKNOWN
 from scripts.bench_stopped import BACK, FIRST, SECOND
 from scripts.fill import Cloud
 from scripts.measure import SUBJECTS, Ratio, chat_lines, questions, subject_channel
+from scripts.scaling.operations import GUILD_NEAREST, QUESTION
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 900.0
@@ -46,6 +51,20 @@ def test_knn_is_measured_for_every_index_and_filter_beside_a_ping(redis_url: str
     recall = {(row["what"], row["stored"]): row["recall@10"] for row in report["tables"][RECALL]}
     assert recall["in a channel, as Redis chooses", 1000] == 1.0
     assert recall["unfiltered, ef 100", 1000] >= recall["unfiltered, ef 10", 1000]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_growing_store_is_measured_with_removals_and_a_restart_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    picture, folder = tmp_path / "scale.png", ("--dir", str(tmp_path / "scale"), "--rounds", "2")
+    first = run("bench_scale", "", "--sizes", "1000", *folder, "--no-removals", "--no-restart")
+    assert {row["stored"] for row in first["tables"][OPERATIONS]} == {1000}
+    report = run("bench_scale", "", "--sizes", "1000", "2500", *folder, "--plot", str(picture))
+    rows = report["tables"][OPERATIONS]
+    assert [row for row in rows if row["stored"] == 1000] == first["tables"][OPERATIONS]
+    assert {row["what"] for row in rows if row["stored"] == 2500} >= {"PING", QUESTION, GUILD_NEAREST}
+    assert [row["what"] for row in report["tables"][REMOVED]] == ["forget", "delete_guild"]
+    assert report["tables"][REMOVED][0]["messages"] == 250
+    assert report["tables"][RESTART][0]["seconds"] > 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -86,12 +105,26 @@ def test_waiting_for_a_stopped_redis_is_measured_on_a_server_of_its_own(redis_ur
     assert BACK in took
 
 
+def test_reading_media_is_timed(redis_url: str) -> None:
+    tables = run("bench_media", redis_url, "--rounds", "1")["tables"]
+    assert {name: len(rows) for name, rows in tables.items()} == {READING: 4, CONTEXT: 2}
+    assert all(0 <= row["median"] <= row["worst"] for rows in tables.values() for row in rows)
+
+
 def test_resolving_and_changing_settings_is_timed(redis_url: str) -> None:
     tables = run("bench_settings", redis_url, "--channels", "20", "--rounds", "2")["tables"]
     assert {row["what"] for rows in tables.values() for row in rows} == {
         "start with 20 channels", SEEN, KNOWN, UNKNOWN,
     }  # fmt: skip
     assert all(0 < row["median"] <= row["worst"] for rows in tables.values() for row in rows)
+
+
+def test_summaries_are_timed_and_their_round_trips_counted(redis_url: str) -> None:
+    tables = run("bench_summaries", redis_url, "--days", "2", "--a-day", "60", "--rounds", "2")["tables"]
+    asked = {row["what"]: row for row in tables["per question"]}
+    assert asked["context"]["round trips"] == asked["context without summaries"]["round trips"] + 1 <= 3
+    assert [row["summaries"] for row in tables["processor seconds"]][1] > 40
+    assert all(row["bytes"] > 0 for row in tables["bytes in Redis"])
 
 
 def test_a_ratio_knows_its_direction() -> None:
@@ -122,3 +155,14 @@ def test_vectors_of_the_cloud_are_unit_and_have_near_neighbours() -> None:
     near = vectors @ vectors.T - np.eye(500)
     assert np.median(near.max(axis=1)) > 0.4
     assert np.median(near) < 0.1
+
+
+def test_the_service_is_measured_against_memory_and_the_embedder_with_two_tenants(redis_url: str) -> None:
+    arguments = ("--rounds", "3", "--batches", "1", "--askers", "4", "--seconds", "1")
+    report = run("bench_service", redis_url, *arguments)
+    assert [row["what"] for row in report["tables"][ASKING]][-1] == "added by HTTP"
+    assert len(report["tables"][TAKING]) == 3
+    (many,) = report["tables"][MANY]
+    assert (many["askers"], many["wrong"]) == (4, 0)
+    assert many["status 200"] > 0
+    assert len(report["ratios"]) == 4

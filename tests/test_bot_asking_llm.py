@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import FakeEmbedder
-from llm_server import LlmServer, call, llm_server, say, status
+from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running, unhurried
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
+from prometheus_client import generate_latest
 from waiting import until
 
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
 from bot.redacting.cog import REMOVED
+from channelmem.cascade.levels import Place
+from channelmem.cascade.values import OFF
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.types import Message
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -71,6 +76,16 @@ async def test_the_models_words_reach_the_channel(talking: Scene, model: LlmServ
     assert TURTLES in sent.user
     assert sent.user.endswith(f"<question>\n{QUESTION}\n</question>")
     assert len(talking.server.sent(talking.general)) == 1
+
+
+async def test_what_the_model_costs_is_counted_for_the_channel(talking: Scene, model: LlmServer, bot: Bot) -> None:
+    model.will(say("You said it's turtles all the way down."))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    await answer(talking, QUESTION, "turtles all the way down.")
+    await bot._refresh_metrics()
+    cost_usd = (INPUT_TOKENS * 1.0 + OUTPUT_TOKENS * 5.0) / 1e6
+    figures = generate_latest(bot.metrics.registry).decode()
+    assert f'channelmem_llm_spent_usd{{channel_id="{talking.general.id}"}} {cost_usd:g}' in figures
 
 
 async def test_the_model_may_look_into_the_channel(talking: Scene, model: LlmServer) -> None:
@@ -216,3 +231,30 @@ async def test_an_answer_in_the_models_words_goes_with_what_it_was_shown(
 
 async def own_words(bot: Bot, scene: Scene) -> list[str]:
     return [one.content async for one in bot.memory.export(scene.server.world.bot.id)]
+
+
+# --- a long day ---
+
+FACT = "we decided: the demo is on Thursday at 15:00 in room Bristol"
+
+
+def ten_hours(scene: Scene) -> list[Message]:
+    """300 messages, back-dated, with one fact in the first of them."""
+    first = time.time() - 10 * 3_600
+    texts = [FACT, *(f"parcel {number} left dock {number % 13}" for number in range(1, 300))]
+    place, people = (scene.guild.id, scene.general.id), ((scene.mark.id, "Mark"), (scene.ann.id, "Ann"))
+    return [
+        Message(*place, number, *people[number % 2], text, first + number * 119) for number, text in enumerate(texts, 1)
+    ]
+
+
+async def test_the_morning_reaches_the_model_within_the_limit(talking: Scene, bot: Bot, model: LlmServer) -> None:
+    await bot.memory.policies.set(Place.everywhere(), "max_age", OFF)
+    await bot.memory.remember_many(ten_hours(talking))
+    await bot.memory.summaries.update(talking.guild.id, talking.general.id)
+    model.will(say("Hello! The demo is on Thursday."))
+    assert await answer(talking, "good evening, vivy", "Thursday")
+    sent = model.requests[0].user
+    assert FACT in sent
+    assert "parcel 299 " in sent
+    assert len(sent[sent.index("[summarized ") : sent.index("</channel_context>")]) <= 10_000 + 1  # and its line end

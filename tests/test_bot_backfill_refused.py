@@ -7,13 +7,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 from conftest import FakeEmbedder
+from loopback import Channel
 from loopback.bots import backfilled, running, unhurried
 from loopback.scene import Scene
 from waiting import until
 
 from bot.history.discord_history import DiscordHistory
+from channelmem.cascade.levels import Place
+from channelmem.cascade.values import AUTO
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.types import MEMORY_OFF
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -94,3 +98,35 @@ async def test_what_was_said_before_a_forget_me_stays_out(
         await say_and_wait(memory, scene, "said later")
         await lose_what_is_stored(memory, scene)
     assert await after_a_restart(scene, settings, fake_embedder) == ["said later", "said while the bot was away"]
+
+
+def fetches(scene: Scene, *places: Channel) -> int:
+    """How often somebody asked Discord for what was said there."""
+    return sum(len(scene.server.calls("GET", rf"/channels/{place.id}/messages")) for place in places)
+
+
+async def test_a_channel_that_is_off_is_neither_stored_recalled_nor_fetched(
+    scene: Scene, settings: Settings, fake_embedder: FakeEmbedder
+) -> None:
+    other = scene.server.world.add_channel(scene.guild, "other")
+    thread = await scene.server.add_thread(scene.general, "side talk")
+    for place in (scene.general, thread, other):
+        scene.server.wrote(place, scene.mark, SECRET, ago_s=30)
+    async with started(scene, settings, fake_embedder) as memory:
+        await backfilled()
+        await memory.policies.set(Place.channel(scene.guild.id, scene.general.id), "enabled", False)
+    scene.server.wrote(scene.general, scene.mark, "said while the bot was away")
+    before = fetches(scene, scene.general, thread)
+    assert before
+    async with started(scene, settings, fake_embedder) as memory:
+        await backfilled()
+        for place in (scene.general, thread):
+            told = await scene.server.ask(place, scene.ann, "who said the vault code?")
+            assert told == MEMORY_OFF
+            await scene.server.say(place, scene.mark, "said while it is off")
+            assert await memory.recent(scene.guild.id, place.id, 10) == []
+        assert "4711" in await scene.server.ask(other, scene.ann, "who said the vault code?")
+        assert fetches(scene, scene.general, thread) == before
+        await memory.policies.set(Place.channel(scene.guild.id, scene.general.id), "enabled", AUTO)
+        for place in (scene.general, thread):
+            assert [one.content for one in await memory.recent(scene.guild.id, place.id, 10)] == [SECRET]

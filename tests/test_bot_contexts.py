@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from conftest import FakeEmbedder
 from llm_server import LlmServer, llm_server, say
-from loopback import PUBLIC_THREAD, Channel, Json, Upload, User
+from loopback import PUBLIC_THREAD, Channel, Interaction, Json, Upload, User
 from loopback.bots import running, unhurried
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.contexts.cog import FILE_BYTES, SENT, TOO_LARGE
+from bot.contexts.cog import FILE_BYTES, SENT, SENT_TOO, TOO_LARGE
+from bot.contexts.form import OUTGROWN
 from bot.contexts.permissions import MODERATORS_ONLY, NO_HISTORY, OWNER_TOO
 from bot.errors import MEMORY_UNREACHABLE
 from bot.history.discord_history import DiscordHistory
@@ -77,7 +78,7 @@ class Table:
 
     async def edit_file(self) -> str:
         slash = await self.scene.server.slash(self.scene.general, self.scene.mark, "context edit")
-        assert await self.scene.server.answered(slash) == SENT
+        assert await self.scene.server.answered(slash) in (SENT, SENT_TOO)
         assert slash.ephemeral
         return slash.files["context.txt"].decode()
 
@@ -109,7 +110,7 @@ async def table(scene: Scene, spoken: Settings, fake_embedder: FakeEmbedder, mod
 
 async def test_everyone_sees_how_far_back_the_bot_looks(table: Table) -> None:
     shown = await table.run("context show", by=table.scene.ann)
-    assert shown.startswith("Context window: 8h (default: 8h). This is the default.\nTry `/context set 24h`")
+    assert shown.startswith("Context window: 8h (default: 8h). This is the default.\nRight now: 0 summaries, 0 raw ")
 
 
 async def test_moderators_set_add_subtract_and_reset(table: Table) -> None:
@@ -213,6 +214,21 @@ async def test_in_a_thread_its_owner_may_start_anew_too(table: Table) -> None:
     assert policies.boundary(guild_id, table.scene.general.id) is None, "each thread has its own"
 
 
+async def test_a_channel_may_let_everybody_start_anew(table: Table) -> None:
+    scene, policies = table.scene, table.bot.memory.policies
+    assert await table.run("new", by=scene.ann) == MODERATORS_ONLY
+    assert "`/new`" not in await table.run("help", by=scene.ann)
+    await policies.set(Place.channel(scene.guild.id, scene.general.id), "open_new", True)
+    assert "`/new`" in await table.run("help", by=scene.ann)
+    assert await table.run("new", by=scene.ann) == BEGUN
+    thread = await scene.server.add_thread(scene.general, "main quest")
+    assert await table.run("new", where=thread, by=scene.ann) == BEGUN, "a thread follows its channel"
+    assert await table.run("context reset", by=scene.ann) == MODERATORS_ONLY
+    await policies.set(Place.everywhere(), "open_new", True)
+    await policies.set(Place.channel(scene.guild.id, scene.general.id), "open_new", False)
+    assert await table.run("new", by=scene.ann) == MODERATORS_ONLY, "a channel's Off is final"
+
+
 async def test_the_past_is_shown_only_to_those_who_may_read_it(table: Table) -> None:
     await table.told(DRAGON)
     table.scene.server.world.deny(table.scene.general, table.scene.mark, read_message_history=True)
@@ -285,6 +301,54 @@ async def test_kept_messages_that_are_deleted_later_are_not_given(table: Table) 
     given = await table.given()
     assert '[PRIOR_CONTEXT_PROVIDED] 1 message, "I am hungry."' in given
     assert DRAGON not in given
+
+
+async def test_where_it_fits_the_lines_can_be_edited_in_a_form(table: Table) -> None:
+    server, scene = table.scene.server, table.scene
+    await table.told(DRAGON)
+    await table.told("I am hungry.", by=scene.ann)
+    sent = await server.shown(await server.slash(scene.general, scene.mark, "context edit", character="Frodo"))
+    form = await opened(table, await server.click(sent, scene.mark, "Edit here"))
+    lines = form.modal["components"][0]["component"]["value"].split("\n")
+    assert [line[22:] for line in lines] == [f"Mark: {DRAGON}", "Ann: I am hungry."]
+    altered = await server.submit(form, lines="\n".join([lines[0], lines[1] + " Very."]))
+    assert (await server.answered(altered)).startswith("Line 2 is not a line of my")
+    assert await server.answered(await server.submit(form, lines="")) == CANCELLED
+    kept = await server.submit(form, lines=lines[0])
+    reply = await server.answered(kept)
+    assert kept.ephemeral
+    assert reply.startswith('[PRIOR_CONTEXT_PROVIDED] 1 message, "The dragon')
+    assert "Frodo starts with these messages" in reply
+    given = await table.given()
+    assert DRAGON in given
+    assert "hungry" not in given
+
+
+async def test_a_form_asks_for_permission_again(table: Table) -> None:
+    server, scene = table.scene.server, table.scene
+    await table.told(DRAGON)
+    sent = await server.shown(await server.slash(scene.general, scene.mark, "context edit"))
+    form = await opened(table, await server.click(sent, scene.mark, "Edit here"))
+    assert await server.answered(await server.click(sent, scene.ann, "Edit here")) == MODERATORS_ONLY
+    scene.server.world.deny(scene.general, scene.mark, manage_messages=True)
+    assert await server.answered(await server.submit(form, lines="")) == MODERATORS_ONLY
+
+
+async def test_what_does_not_fit_into_a_form_is_a_file_only(table: Table) -> None:
+    server, scene = table.scene.server, table.scene
+    await table.told(DRAGON)
+    sent = await server.shown(await server.slash(scene.general, scene.mark, "context edit"))
+    for number in range(9):
+        await table.told(f"{number} {'word ' * 90}")
+    clicked = await server.click(sent, scene.mark, "Edit here")
+    assert await server.answered(clicked) == OUTGROWN
+    again = await server.shown(await server.slash(scene.general, scene.mark, "context edit"))
+    assert again["components"] == []
+
+
+async def opened(table: Table, clicked: Interaction) -> Interaction:
+    await table.scene.server.until(lambda: clicked.callbacks)
+    return clicked
 
 
 async def test_a_file_that_is_no_shortened_copy_is_refused(table: Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from loopback.scene import Scene
 from bot.dashboards import texts
 from channelmem.cascade.declared import SETTINGS
 from channelmem.cascade.levels import Place
+from channelmem.cascade.values import Number
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]
@@ -84,14 +86,31 @@ async def test_a_channel_that_is_off_gives_the_model_the_question_alone(desk: De
 
 async def test_a_duration_is_typed_and_off_means_no_limit(desk: Desk, scene: Scene) -> None:
     board = await desk.open(scene.mark, "channel settings")
+    for ago_h, text in ((20, LINES[0]), (3, LINES[1]), (1, LINES[2])):
+        await scene.server.say(scene.general, scene.ann, text, at=time.time() - ago_h * 3600)
     assert await desk.type(board, scene.mark, "Max Age", "2h 30m") == "✅ Max Age updated: Auto → 2h 30m"
+    assert await desk.ambient() == LINES[2:3]
     again = await desk.form(board, scene.mark, "Max Age")
     assert again.modal["components"][0]["component"]["value"] == "2h 30m"
     await desk.click(board, scene.mark, "Back")
     assert await desk.type(board, scene.mark, "Max Age", "off") == "✅ Max Age updated: 2h 30m → Off"
     assert "Max Age: **Off** ← channel override" in looks(board)
+    assert await desk.ambient() == LINES[:3]
     assert await desk.type(board, scene.mark, "Max Age", " AUTO ") == "✅ Max Age updated: Off → Auto"
+    assert await desk.ambient() == LINES[1:3]
     assert await desk.type(board, scene.mark, "Max Age", "auto") == "Max Age is already Auto."
+
+
+async def test_absent_off_and_cleared_are_three_things_for_every_setting(desk: Desk, scene: Scene) -> None:
+    board = await desk.open(scene.mark, "channel settings")
+    for setting in SETTINGS:
+        label, value = setting.label, "7" if isinstance(setting.kind, Number) else "Off"
+        change = desk.switch if setting.choices else desk.type
+        assert f"{label}: Auto (default: " in looks(board)
+        assert await change(board, scene.mark, label, value) == f"✅ {label} updated: Auto → {value}"
+        assert f"{label}: **{value}** ← channel override" in looks(board)
+        assert await change(board, scene.mark, label, "Auto") == f"✅ {label} updated: {value} → Auto"
+        assert f"{label}: Auto (default: " in looks(board)
 
 
 async def test_bad_input_is_answered_with_what_is_allowed_and_changes_nothing(desk: Desk, scene: Scene) -> None:

@@ -14,6 +14,7 @@ from loopback.scene import Scene
 
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
+from bot.privacy import texts
 from bot.privacy.texts import (
     EXCLUDED,
     FORGOTTEN,
@@ -242,10 +243,20 @@ async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, record
     await scene.server.invite_bot(guild)
     await scene.server.until(lambda: scene.server.sent(opened))
     [notice] = scene.server.sent(opened)
-    assert "kept for 7 days" in notice["content"]
+    assert "kept for 7 days, summaries of them for 30 days." in notice["content"]
+    assert "language model" not in notice["content"]
     assert "/memory opt-out" in notice["content"]
     assert "/memory-channel pause" in notice["content"]
     assert scene.server.sent(closed) == []
+
+
+def test_the_notice_says_how_long_words_are_kept_and_to_whom_they_are_sent() -> None:
+    day_s = 86_400.0
+    assert "kept for 1 day, summaries of them for 2.5 days." in texts.notice(day_s, 2.5 * day_s)
+    assert "kept for 30 minutes." in texts.notice(1_800.0)
+    assert "provider" not in texts.notice(1_800.0)
+    assert "all of it is sent to its provider" in texts.notice(day_s, day_s, sent=True)
+    assert len(texts.notice(day_s, day_s, sent=True)) <= 2000
 
 
 async def test_the_notice_can_be_switched_off(scene: Scene, recorder: Recorder) -> None:

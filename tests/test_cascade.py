@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channelmem.cascade.declared import SETTINGS, Combine, Setting
 from channelmem.cascade.levels import Level
 from channelmem.cascade.resolve import CAPPED, resolve
-from channelmem.cascade.values import AUTO, OFF, Duration, Number, Switch, Value
+from channelmem.cascade.values import AUTO, OFF, Channels, Duration, Number, Switch, Value
 from channelmem.policy import Policy
 from channelmem.settings import Settings
 
@@ -116,6 +116,7 @@ VALUES = {
     Switch: st.booleans(),
     Number: st.integers(1, 10),
     Duration: st.one_of(st.just(OFF), st.floats(60, 1e6)),
+    Channels: st.lists(st.integers(1, 2**63 - 1), max_size=5, unique=True).map(tuple),
 }
 
 
@@ -135,6 +136,8 @@ def test_nothing_opens_what_a_channel_closed(data: st.DataObject, setting: Setti
 
 
 def size(value: Value) -> float:
+    if isinstance(value, tuple):
+        return len(value)
     return float("inf") if value is OFF else float(value)
 
 
@@ -146,8 +149,8 @@ def test_absent_off_and_cleared_are_three_things_on_every_path(setting: Setting)
         assert off is not AUTO
         assert setting.from_json(setting.to_json(off)) == off
         assert setting.show(off) == "Off"
-        found = resolve(setting, setting.default(Settings()), {Level.GLOBAL: off})
-        assert (found.value, found.source) == (off, Level.GLOBAL)
+        found = resolve(setting, setting.default(Settings()), {setting.levels[0]: off})
+        assert (found.value, found.source) == (off, setting.levels[0])
     assert setting.show(None) == "Auto"
     assert resolve(setting, setting.default(Settings()), {}).source is Level.DEFAULT
     with pytest.raises(ValueError, match=setting.label):
@@ -172,6 +175,21 @@ def test_a_switch_is_on_or_off(text: str) -> None:
         ENABLED.parse(text)
 
 
+RELATED = BY_NAME["related_channels"]
+
+
+@pytest.mark.parametrize("text", ["5, 6", "<#5> <#6>", "5;6;5", " 5 ,<#6>,"])
+def test_channels_are_read_as_people_paste_them(text: str) -> None:
+    assert RELATED.parse(text) == (5, 6)
+    assert RELATED.show((5, 6)) == "<#5>, <#6>"
+
+
+@pytest.mark.parametrize("text", ["abc", "", "#general", "1,2,3,4,5,6", "5 and 6", str(2**63), "-5"])
+def test_bad_channels_are_answered_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(ValueError, match=r"Related Channels must be up to 5 channel ids"):
+        RELATED.parse(text)
+
+
 @given(data=st.data(), setting=st.sampled_from(SETTINGS))
 def test_values_survive_json(data: st.DataObject, setting: Setting) -> None:
     value = data.draw(VALUES[type(setting.kind)])
@@ -182,6 +200,7 @@ def test_every_setting_changes_the_policy_by_itself() -> None:
     policy = Policy.of_settings(Settings())
     changed: dict[str, Value] = {
         "enabled": False, "max_messages": 3, "max_age": OFF, "max_images": 4, "summaries": False, "archive": False,
+        "read_media": True, "adult_media": True, "open_new": True, "related_channels": (7,),
     }  # fmt: skip
     assert changed.keys() == BY_NAME.keys()
     for name, value in changed.items():

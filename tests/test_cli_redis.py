@@ -119,7 +119,8 @@ def test_cli_prefers_a_client_that_works_and_keeps_the_password_off_its_command_
     ("address", "sentence"),
     [
         ("redis://:secret@127.0.0.1:1/0", "Redis at 127.0.0.1:1 does not answer"),
-        ("redis+cluster://:secret@127.0.0.1:1", "REDIS_URL is not a valid Redis URL"),
+        ("redis+cluster://:secret@127.0.0.1:1,127.0.0.1:2", "Redis at 127.0.0.1:2 does not answer"),
+        ("redis+cluster://:secret@127.0.0.1:abc", "REDIS_URL is not a valid Redis URL"),
         ("redis://:secret@127.0.0.1:abc", "REDIS_URL is not a valid Redis URL"),
     ],
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from conftest import CHANNEL, GUILD
 from typer.testing import CliRunner, Result
 
+from channelmem.cascade import declared
+from channelmem.cascade.declared import SETTINGS
+from channelmem.cascade.values import Number
 from channelmem.cli import app
 from channelmem.errors import ChannelmemError
 from channelmem.settings import Settings
@@ -48,6 +52,27 @@ def test_off_is_not_auto() -> None:
     assert shown(*HERE)["max_age"]["effective"] == "off"
 
 
+def test_absent_off_and_cleared_are_three_things_for_every_setting() -> None:
+    for setting in SETTINGS:  # in a channel, the one level that all of them have
+        value = "7" if isinstance(setting.kind, Number) else "off"
+        assert shown(*HERE)[setting.name]["own"] is None
+        run("set", setting.name, value, *HERE)
+        assert shown(*HERE)[setting.name]["own"] == setting.to_json(setting.kind.parse(value))
+        run("set", setting.name, "auto", *HERE)
+        assert shown(*HERE)[setting.name]["own"] is None
+
+
+def test_one_more_declared_setting_is_shown_set_and_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = replace(SETTINGS[1], name="pace", label="Pace", kind=Number(1, 5), default=lambda _: 2)
+    monkeypatch.setattr(declared, "SETTINGS", (*SETTINGS, replace(pace, apply=lambda policy, _: policy)))
+    assert shown()["pace"]["effective"] == 2
+    assert run("set", "pace", "4").stdout == "Pace: Auto -> 4\n"
+    assert "a whole number from 1 to 5" in str(run("set", "pace", "6").exception)
+    assert "did you mean pace" in str(run("set", "pase", "4").exception)
+    assert "by operator: Pace: Auto -> 4" in run("show").stdout
+    assert "Pace: 4 -> Auto" in run("reset", "--yes").stdout
+
+
 def test_a_character_in_a_channel_shows_what_caps_it() -> None:
     run("set", "max_messages", "30", *HERE)
     run("set", "max_messages", "60", *PIRATE)
@@ -82,6 +107,12 @@ def test_changes_are_machine_readable() -> None:
         (("set", "max_mesages", "5"), "did you mean max_messages"),
         (("set", "max_messages", "101"), "a whole number from 1 to 100"),
         (("set", "max_messages", "abc"), "a whole number from 1 to 100"),
+        (("set", "max_messages", ""), "a whole number from 1 to 100"),
+        (("set", "max_messages", "0"), "a whole number from 1 to 100"),
+        (("set", "max_messages", "1e9"), "a whole number from 1 to 100"),
+        (("set", "max_messages", "-3"), "'-3' is not"),
+        (("set", "max_age", "-5m", *HERE), "'-5m' is not"),
+        (("set", "max_age", "-5h"), "'-5h' is not"),
         (("set", "max_age", "soon"), "a duration from"),
         (("set", "archive", "off", *PIRATE), "Archive has no character level"),
         (("show", "--channel", "5"), "add --guild ID"),

@@ -51,12 +51,23 @@ def window(memory: Memory) -> ContextWindow:
 
 
 async def test_without_an_override_the_default_is_shown_with_examples(window: ContextWindow) -> None:
-    assert await window.show(HERE) == f"Context window: 8h (default: 8h). This is the default.\n{EXAMPLES}"
+    now = "Right now: 0 summaries, 0 raw messages."
+    assert await window.show(HERE) == f"Context window: 8h (default: 8h). This is the default.\n{now}\n{EXAMPLES}"
+
+
+async def test_what_that_is_at_the_moment_is_shown_in_one_line(memory: Memory, window: ContextWindow) -> None:
+    said = [message(number, ts=NOW - hours * HOUR) for number, hours in enumerate((7, 5, 2, 0.01), 1)]
+    await memory.policies.set(Place.everywhere(), "max_messages", 2)
+    await memory.remember_many(said)
+    await memory.summaries.update(GUILD, CHANNEL)
+    assert (await window.show(HERE)).splitlines()[1] == "Right now: 2 summaries, 2 raw messages."
+    await memory.policies.set(Place.channel(GUILD, CHANNEL), "enabled", value=False)
+    assert (await window.show(HERE)).splitlines()[1] == MEMORY_OFF
 
 
 async def test_what_is_set_is_shown_with_its_source(window: ContextWindow) -> None:
     assert await window.change(Step.SET, "24h", HERE) == "Context window set to 24h."
-    first, _ = (await window.show(HERE)).split("\n")
+    first, *_ = (await window.show(HERE)).split("\n")
     assert first == "Context window: 24h (default: 8h). This is set for Frodo in this server."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -23,10 +24,13 @@ from channelmem.store.connection import connect
 from channelmem.store.derived import Made
 from channelmem.store.search import Search
 from channelmem.store.store import Store
+from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
 from channelmem.types import Message, Origin, Outcome
 
-ANSWER = "answer"
-KINDS = [ANSWER, *Made]
+ANSWER, SUMMARY = "answer", "summary"
+KINDS = [ANSWER, SUMMARY, *Made]
+ENDING = [ANSWER, *Made]
+"""Kinds that expire with their sources."""
 BOT = 99
 CHANNELS = (CHANNEL, CHANNEL + 1)
 AUTHORS = (5, 6, 7)
@@ -39,11 +43,40 @@ async def make(store: Store, kind: str, number: int, origins: Sequence[Origin], 
         own = message(number, text, author_id=BOT, own=True, ts=store.buckets.clock(), derived_from=tuple(origins))
         return await store.add([own]) == [Outcome.STORED]
     policy = store.buckets.policy
+    if kind == SUMMARY:
+        return await summarise(store, number, origins, text)
     return await store.derived.make(Made(kind), GUILD, CHANNEL, number, text, origins, policy)
+
+
+async def summarise(store: Store, number: int, origins: Sequence[Origin], text: str) -> bool:
+    """With a level above it, which is made of nothing else."""
+    summaries, place, token = SummaryStore(store.buckets), (GUILD, CHANNEL), f"token {number}"
+    assert await summaries.lock(*place, token)
+    messages = [{"id": str(one.id), "revision": one.revision} for one in origins]
+    now, document = store.buckets.clock(), json.dumps({"id": number, "text": text, "messages": messages})
+    rows = [
+        SummaryRow(f"1-{number}-{number}", now, document, origins=tuple(origins)),
+        SummaryRow(f"2-{number}-{number}", now, document, parts=(f"1-{number}-{number}",)),
+    ]
+    committed = await summaries.commit(*place, token, [], rows, store.buckets.policy)
+    assert await summaries.free(*place, token, None)
+    return committed is Committed.DONE
+
+
+async def is_summarised(store: Store, number: int) -> bool:
+    wanted = [f"1-{number}-{number}", f"2-{number}-{number}"]
+    found = await SummaryStore(store.buckets).some(GUILD, CHANNEL, wanted, store.buckets.policy)
+    everything = await SummaryStore(store.buckets).since(GUILD, CHANNEL, None, store.buckets.policy)
+    assert len(found) in {0, 2}
+    assert set(found) <= set(everything)
+    assert len(found) == sum(json.loads(one)["id"] == number for one in everything)
+    return bool(found)
 
 
 async def is_shown(store: Store, kind: str, number: int) -> bool:
     """In any source."""
+    if kind == SUMMARY:
+        return await is_summarised(store, number)
     if kind != ANSWER:
         return await store.derived.text(Made(kind), GUILD, CHANNEL, number) is not None
     search, vector = Search(store.buckets), FakeEmbedder().vector("quote")
@@ -153,8 +186,8 @@ class World:
         channel = CHANNELS[at % 2]
         await (self.store.clear if other % 2 else self.store.delete_channel)(GUILD, channel)
         self.remove({one.id for one in self.messages.values() if one.channel_id == channel})
-        if self.kind == ANSWER and channel == CHANNEL:
-            self.lost |= self.made.keys()  # answers are messages of that channel themselves
+        if self.kind in {ANSWER, SUMMARY} and channel == CHANNEL:
+            self.lost |= self.made.keys()  # answers are messages of that channel themselves, summaries are of it
 
     async def leave(self, at: int, other: int) -> None:
         await self.store.delete_guild(GUILD)
@@ -264,12 +297,13 @@ async def test_it_goes_with_one_of_its_sources(
     assert not await is_shown(store, kind, 100)
     await store.swept()
     assert not [key async for key in redis.scan_iter(f"{settings.key_prefix}:*made:*")]
+    assert not [key async for key in redis.scan_iter(f"{settings.key_prefix}:*summar*:*")]
     if kind == ANSWER and await documents(redis, settings):
         assert not await redis.exists(store.buckets.keys(0).message(GUILD, CHANNEL, 100))
     assert not await make(store, kind, 101, [first.origin]), "and nothing can be made of it any more"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENDING)
 async def test_it_ends_no_later_than_the_first_of_its_sources(store: Store, redis: Redis, kind: str) -> None:
     old, new = message(1, ts=NOW - 6 * 86_400), message(2, ts=NOW)
     await store.add([old, new])
@@ -280,7 +314,7 @@ async def test_it_ends_no_later_than_the_first_of_its_sources(store: Store, redi
     assert 0 < await redis.pttl(key) <= 86_400_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENDING)
 async def test_it_expires_with_its_source(redis: Redis, settings: Settings, kind: str) -> None:
     brief = settings.model_copy(update={"archive_days": 3 / 86_400, "max_age_minutes": 3 / 60})
     store = await open_store(redis, brief, time.time)
@@ -296,7 +330,7 @@ async def is_gone(store: Store, kind: str, number: int) -> bool:
     return not await is_shown(store, kind, number)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENDING)
 async def test_a_source_that_outlives_its_channel_takes_it_along_by_any_clock(
     store: Store, clock: Clock, kind: str
 ) -> None:
@@ -306,6 +340,80 @@ async def test_a_source_that_outlives_its_channel_takes_it_along_by_any_clock(
     clock.now = NOW + 2 * 86_400
     await store.add([message(2, ts=clock())])
     assert not await is_shown(store, kind, 100)
+
+
+# --- summaries ---
+
+
+LATE_LOSSES = {name: lose for name, lose in LOSSES.items() if name != "archive switched off"}
+
+
+@pytest.mark.parametrize("lose", LATE_LOSSES.values(), ids=LATE_LOSSES)
+async def test_a_summary_outlives_messages_that_expire_and_still_goes_with_them(
+    store: Store, clock: Clock, redis: Redis, settings: Settings, lose: Loss
+) -> None:
+    old, other = message(1, ts=NOW - 6 * 86_400), message(2, author_id=6, ts=NOW - 6 * 86_400)
+    await store.add([old, other])
+    assert await make(store, SUMMARY, 100, [old.origin, other.origin])
+    clock.now = NOW + 2 * 86_400
+    await store.add([message(3, author_id=7, ts=clock())])  # which takes the expired ones out of the order
+    assert not await Search(store.buckets).get(GUILD, CHANNEL, [1, 2])
+    await redis.unlink(store.buckets.keys(0).message(GUILD, CHANNEL, 1))
+    assert await is_shown(store, SUMMARY, 100)
+    await lose(store)
+    assert not await is_shown(store, SUMMARY, 100)
+    assert not [key async for key in redis.scan_iter(f"{settings.key_prefix}:*summar*:*")]
+
+
+async def test_a_summary_goes_even_if_its_channel_holds_no_message_any_more(
+    store: Store, redis: Redis, clock: Clock
+) -> None:
+    said = message(1, ts=NOW - 6 * 86_400)
+    await store.add([said])
+    assert await make(store, SUMMARY, 100, [said.origin])
+    clock.now = NOW + 2 * 86_400
+    keys = store.buckets.keys(0)
+    await redis.unlink(keys.of("chan", f"{GUILD}c{CHANNEL}"), keys.of("people", f"{GUILD}c{CHANNEL}"))  # as they expire
+    await store.add([message(number, channel_id=CHANNEL + number, ts=clock()) for number in range(2, 40)])
+    assert await is_shown(store, SUMMARY, 100)
+    await store.delete_guild(GUILD)
+    assert not await is_shown(store, SUMMARY, 100)
+
+
+async def test_an_expired_message_that_comes_again_unchanged_leaves_its_summary_alone(
+    store: Store, clock: Clock
+) -> None:
+    said = message(1, ts=NOW - 6 * 86_400, revision=NOW - 5 * 86_400)
+    await store.add([said])
+    assert await make(store, SUMMARY, 100, [said.origin])
+    clock.now = NOW + 2 * 86_400
+    assert await store.add([said]) == [Outcome.IGNORED]
+    assert await is_shown(store, SUMMARY, 100)
+    assert await store.edit(replace(said, content="other words", revision=NOW)) is Outcome.IGNORED
+    assert not await is_shown(store, SUMMARY, 100)
+
+
+async def test_a_summary_ends_with_its_lifetime_by_any_clock(store: Store, redis: Redis, clock: Clock) -> None:
+    said = message(1)
+    await store.add([said])
+    assert await make(store, SUMMARY, 100, [said.origin])
+    keys = store.buckets.keys(0)
+    for key in (f"summary:{GUILD}c{CHANNEL}:1-100-100", f"summaries:{GUILD}c{CHANNEL}", f"into:{GUILD}c{CHANNEL}"):
+        assert 29 * 86_400_000 < await redis.pttl(keys.base + key) <= 30 * 86_400_000
+    clock.now = NOW + 30 * 86_400 + 1
+    assert not await is_shown(store, SUMMARY, 100)
+
+
+async def test_nothing_is_committed_without_the_lock(store: Store) -> None:
+    said, summaries = message(1), SummaryStore(store.buckets)
+    await store.add([said])
+    row = SummaryRow("1-1-1", NOW, "{}", origins=(said.origin,))
+    assert await summaries.lock(GUILD, CHANNEL, "mine")
+    assert not await summaries.lock(GUILD, CHANNEL, "another's")
+    place, policy = (GUILD, CHANNEL, "another's"), store.buckets.policy
+    assert await summaries.commit(*place, [], [row], policy) is Committed.LOST
+    assert not await summaries.free(*place, None)
+    assert await summaries.since(GUILD, CHANNEL, None, policy) == []
 
 
 # --- answers ---

@@ -56,8 +56,8 @@ def test_redis_persists_asks_for_a_password_and_is_checked(compose: dict[str, An
 
 
 def test_ports_are_published_on_loopback_only(compose: dict[str, Any]) -> None:
-    ports = compose["services"]["redis"]["ports"]
-    assert {port.split(":")[-1] for port in ports} == {"6379", "8001"}
+    ports = [port for one in compose["services"].values() for port in one.get("ports", ())]
+    assert {port.split(":")[-1] for port in ports} == {"6379", "8001", "8410"}
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -65,6 +65,15 @@ def test_the_bot_waits_for_a_healthy_redis_and_holds_no_secret_of_its_own(compos
     bot = compose["services"]["bot"]
     assert bot["depends_on"]["redis"]["condition"] == "service_healthy"
     assert all("${" in value for value in bot["environment"].values())
+
+
+def test_the_service_waits_for_redis_asks_for_tokens_and_is_checked(compose: dict[str, Any]) -> None:
+    service = compose["services"]["service"]
+    assert service["depends_on"]["redis"]["condition"] == "service_healthy"
+    assert service["command"][0] == "serve"
+    assert "--no-auth" not in service["command"]
+    assert "/healthz" in service["healthcheck"]["test"][-1]
+    assert service["profiles"] == ["service"]  # without a token it would not start
 
 
 def test_the_image_runs_as_an_ordinary_user_with_the_model_inside() -> None:
@@ -76,7 +85,7 @@ def test_the_image_runs_as_an_ordinary_user_with_the_model_inside() -> None:
 
 def test_the_image_installs_no_torch() -> None:
     (installed,) = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
-    assert "'.[discord,llm]'" in installed
+    assert "'.[discord,llm,media,service]'" in installed
     assert "torch==" not in DOCKERFILE
 
 

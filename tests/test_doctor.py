@@ -41,6 +41,19 @@ def test_a_healthy_machine_passes(redis_url: str, tmp_path: Path) -> None:
     assert {"server", "index", "clock", "model", "token", "memory"} <= {row["name"] for row in rows}
 
 
+def test_data_that_would_load_for_long_is_noted(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = {"REDIS_URL": redis_url, "CHANNELMEM_DATA_DIR": str(tmp_path), "CHANNELMEM_KEY_PREFIX": "nobody"}
+    status, rows = doctor(**place)
+    assert (status, health_of(rows, "restart")) == (0, "ok")
+    monkeypatch.setattr("channelmem.ops.doctor.MESSAGE_BYTES", 1)
+    status, rows = doctor(**place)
+    assert (status, health_of(rows, "restart")) == (0, "note")
+    says = next(row["says"] for row in rows if row["name"] == "restart")
+    assert "CHANNELMEM_INDEX_ALGORITHM=flat" in says
+
+
 def test_a_misspelt_setting_is_noted_without_its_value_and_is_no_failure(redis_url: str, tmp_path: Path) -> None:
     status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_MAX_MESAGES="4321")
     notes = [row["says"] for row in rows if row["name"] == "settings" and row["health"] == "note"]

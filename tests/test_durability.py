@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
+from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 from waiting import LIMIT_S, until, until_true
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import RedisLoadingError, RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
+from channelmem.policy import Policy
+from channelmem.recalling.recall import LOADING, Recall
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import Bucket
 from channelmem.store.cancellation import cancel_all
@@ -25,7 +27,7 @@ from channelmem.store.connection import command, connect
 from channelmem.store.keys import GROUP, room
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.types import Outcome, Source
+from channelmem.types import Kind, Mode, Outcome, Question, Route, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=1000, source=Source.ARCHIVE)
 
@@ -53,6 +55,17 @@ class Setup:
         waiting = await self.redis.xpending(self.store.buckets.keys(0).one("ingest"), GROUP)
         return bool(waiting["pending"] == await self.store.pending() > 0)
 
+    async def rewritten(self) -> bool:
+        return not (await self.redis.info("persistence"))["aof_rewrite_in_progress"]
+
+    async def loading(self) -> bool:
+        """Whether reads are told so; the first ones meet connections of the killed server."""
+        try:
+            await self.search.newest(ARCHIVE)
+        except RedisUnavailableError as error:
+            return isinstance(error, RedisLoadingError)
+        return False
+
     async def drained(self) -> bool:
         return self.store.available and self.store.queued == 0
 
@@ -64,6 +77,7 @@ async def setup(
     """Parametrized with the client's limit on waiting where a test lets it pass."""
     monkeypatch.setattr(outbox, "LAST_RETRY_S", 0.1)
     monkeypatch.setattr(sweep, "RETRY_S", 0.05)
+    monkeypatch.setattr(sweep, "STEP_MS", 0)  # so that a removal takes a while
     settings = make_settings(
         own_server.url, tmp_path, redis_timeout_s=getattr(request, "param", LIMIT_S), queue_size=500
     )
@@ -303,3 +317,22 @@ async def test_a_message_with_an_impossible_id_is_ignored_and_holds_up_nobody(
     assert await setup.store.flush(LIMIT_S)
     assert await memory.remember(message(4, reply_to=-1)) is Outcome.STORED
     assert await setup.ids() == [1, 3, 4]
+
+
+async def test_while_redis_loads_its_data_questions_are_told_so_and_messages_wait(setup: Setup, clock: Clock) -> None:
+    await setup.store.add([message(number) for number in range(1, 501)])
+    await setup.redis.bgrewriteaof()
+    await until(setup.rewritten)
+    setup.server.kill()
+    setup.server.start_loading()
+    await until(setup.loading)
+    assert await setup.store.add([message(501)]) == [Outcome.QUEUED]
+    recall = Recall(setup.search, setup.embedder, clock=clock)
+    route = Route(Kind.CHANNEL, Mode.TOPIC, topic="turtles", sources=(Source.BUFFER, Source.ARCHIVE))
+    question = Question(GUILD, CHANNEL, 99, 7, "Zoe", "turtles?", NOW)
+    found = await recall(question, route, Policy.of_settings(setup.store.buckets.settings))
+    assert [report.problem for report in found.reports] == [LOADING, LOADING]
+    setup.server.kill()
+    setup.server.start()
+    await until_true(lambda: setup.store.queued == 0)
+    assert await setup.ids() == list(range(1, 502))

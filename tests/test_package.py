@@ -22,7 +22,11 @@ BASE = [Requirement(line) for line in PROJECT["dependencies"]]
 EXTRAS = {name: [Requirement(line) for line in lines] for name, lines in PROJECT["optional-dependencies"].items()}
 # Numbered by year, or with no promise about majors.
 NO_UPPER_BOUND = {"regex", "structlog", "packaging"}
-HEAVY = {"torch", "sentence_transformers", "transformers", "discord", "pydantic_ai", "langchain_core", "aiohttp"}
+MEDIA = {"PIL", "av", "cv2", "faster_whisper", "rapidocr", "channelmem.media", "channelmem.llm.vision"}
+HEAVY = MEDIA | {
+    "torch", "sentence_transformers", "transformers", "discord", "pydantic_ai", "langchain_core", "aiohttp", "fastapi",
+    "starlette", "uvicorn", "httpx", "jinja2", "prometheus_client",
+}  # fmt: skip
 
 
 def locked() -> dict[str, str]:
@@ -74,7 +78,12 @@ def test_the_command_line_tells_its_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["import channelmem.memory", "import channelmem.cli", "from channelmem.cli import bot, chat, demo, doctor"]
+    "code",
+    [
+        "import channelmem.memory",
+        "import channelmem.cli",
+        "from channelmem.cli import bot, chat, demo, doctor, serve, token",
+    ],
 )
 def test_nothing_that_an_extra_brings_is_loaded_at_the_start(code: str) -> None:
     code = f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))"
@@ -84,7 +93,11 @@ def test_nothing_that_an_extra_brings_is_loaded_at_the_start(code: str) -> None:
 
 def test_a_plain_installation_brings_neither_torch_nor_a_bot() -> None:
     names = {canonicalize_name(one.name) for one in BASE}
-    extra = {canonicalize_name(one.name) for name in ("discord", "llm", "langchain", "torch") for one in EXTRAS[name]}
+    extra = {
+        canonicalize_name(one.name)
+        for name in ("discord", "llm", "langchain", "service", "torch")
+        for one in EXTRAS[name]
+    }
     assert not names & extra
     assert {"torch", "sentence-transformers", "discord-py"} <= extra
     assert weights.PACKAGE in PROJECT["dependencies"]

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Clock, FakeEmbedder, OwnServer, make_settings
@@ -15,6 +16,7 @@ from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 from waiting import until, until_true
 
 from channelmem import ContextRequest, Memory, Message, Outcome, Person, Question, Settings
+from channelmem.cascade import declared
 from channelmem.cascade.declared import SETTINGS, Combine, Setting
 from channelmem.cascade.levels import Boundary, Level, Place
 from channelmem.cascade.values import AUTO, OFF, Number
@@ -22,7 +24,7 @@ from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policies import Policies
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store
-from channelmem.types import MEMORY_OFF
+from channelmem.types import MEMORY_OFF, Past
 
 HERE = Place.channel(GUILD, CHANNEL)
 EVERYWHERE = Place.everywhere()
@@ -194,6 +196,21 @@ async def test_a_thread_follows_its_channel_and_other_processes_know_it(
         assert not other.memory.policy(GUILD, THREAD).enabled
 
 
+async def test_a_thread_that_is_learned_while_everything_is_read_stays_known(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = talk.memory._store.levels
+    run = levels._buckets.run
+
+    async def read_first(*arguments: Any) -> Any:
+        await levels.load()
+        return await run(*arguments)
+
+    monkeypatch.setattr(levels._buckets, "run", read_first)
+    await levels.learn_threads(GUILD, {f"{GUILD}c{THREAD}": f"{GUILD}c{CHANNEL}"})
+    assert f"{GUILD}c{THREAD}" in levels.threads
+
+
 async def test_a_character_that_is_on_keeps_an_auto_channel_stored_but_not_a_closed_one(talk: Talk) -> None:
     policies = talk.memory.policies
     await policies.set(EVERYWHERE, "enabled", False)
@@ -294,9 +311,36 @@ async def test_one_unknown_key_or_value_does_not_reject_the_level(
         assert (policy.context_messages, policy.context_images, policy.enabled) == (33, 0, True)
 
 
-async def test_a_new_setting_is_one_entry(talk: Talk, settings: Settings) -> None:
+NOTED = {"at": 1.0, "by": "5", "setting": "max_messages", "old": None, "new": 33}
+
+
+@pytest.mark.parametrize(
+    ("document", "messages", "noted"),
+    [
+        ({"values": None, "changes": [NOTED]}, 20, 1),
+        ({"values": [1], "changes": {"a": 1}}, 20, 0),
+        ({"values": {"max_messages": 33}, "changes": [{**NOTED, "reason": "newer"}, "x", {"at": 1}, NOTED]}, 33, 2),
+        ({"values": {"max_messages": 33}, "changes": [{**NOTED, "by": "Ann"}, {**NOTED, "at": None}]}, 33, 0),
+    ],
+)
+async def test_a_document_changed_by_hand_or_by_a_newer_version_is_read_as_far_as_it_goes(
+    talk: Talk, document: dict[str, object], messages: int, noted: int
+) -> None:
+    policies, buckets = talk.memory.policies, talk.memory._store.buckets
+    key = buckets.guild_keys(GUILD).of("settings", f"channel:{GUILD}c{CHANNEL}")
+    await buckets.redis.execute_command("JSON.SET", key, "$", json.dumps(document))  # type: ignore[no-untyped-call]
+    assert len((await policies.read(HERE)).changes) == noted
+    await talk.memory._store.levels._reload(buckets.bucket(GUILD), f"channel:{GUILD}c{CHANNEL}")
+    assert policies.of(GUILD, CHANNEL).context_messages == messages
+    assert await policies.set(HERE, "max_messages", 44, by=7) is not None
+    assert policies.of(GUILD, CHANNEL).context_messages == 44
+    assert (await policies.read(HERE)).changes[0].by == 7
+
+
+async def test_a_new_setting_is_one_entry(talk: Talk, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     pace = Setting("pace", "Pace", "How fast.", Number(1, 5), Combine.LIMIT, lambda _: 2, lambda policy, value: policy)
-    policies = Policies(settings, talk.memory._store, (*SETTINGS, pace))
+    monkeypatch.setattr(declared, "SETTINGS", (*SETTINGS, pace))
+    policies = Policies(settings, talk.memory._store)
     await policies.set(HERE, "pace", 4)
     assert policies.effective(GUILD, CHANNEL)["pace"].value == 4
     assert (await policies.read(HERE)).changes[0].setting == "pace"
@@ -310,6 +354,7 @@ async def test_ten_thousand_overrides_are_read_in_a_few_round_trips(talk: Talk, 
             place = f"channel:{GUILD}c{number}"
             pipe.execute_command("JSON.SET", keys.of("settings", place), "$", '{"values":{"max_messages":9}}')
             pipe.hset(keys.one("levels"), place, "1")
+        pipe.hset(keys.one("levels"), "*", "10000")
         await pipe.execute()
     store = Store(buckets)
     await store.levels.load()
@@ -337,6 +382,48 @@ async def test_ambient_context_follows_count_and_age(talk: Talk, clock: Clock) -
     told = await given(talk, character="pirate")
     assert [f"line{n}" in told for n in range(5)] == [False, False, False, True, True]
     assert "line0" in await given(talk)
+
+
+async def test_a_model_that_just_looks_around_gets_no_more_than_unasked(talk: Talk, clock: Clock) -> None:
+    for number in range(5):
+        await talk.say(BOB, f"line{number}")
+        clock.now += 600
+
+    async def looked(**changes: object) -> list[bool]:
+        request = ContextRequest(talk.question(MARK, "hi"), **{"limit": 10} | changes)  # type: ignore[arg-type]
+        told = await talk.memory.look(request)
+        return [f"line{n}" in told for n in range(5)]
+
+    assert await looked() == [True] * 5
+    await talk.memory.policies.set(HERE, "max_messages", 2)
+    assert await looked() == [False, False, False, True, True]
+    assert (await looked(query="line0"))[0], "a search may find anything"
+    await talk.memory.policies.set(HERE, "max_messages", AUTO)
+    await talk.memory.policies.set(HERE, "max_age", 1500.0)
+    assert await looked() == [False, False, False, True, True]
+
+
+async def test_what_is_fetched_instead_of_an_unreachable_redis_follows_count_and_age(
+    own_server: OwnServer, tmp_path: Path, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    wanted: list[tuple[int, float]] = []
+
+    class Noting(Shelf):
+        async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+            wanted.append((limit, max_age_s))
+            return await super().fetch(question, limit, max_age_s)
+
+    settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.5)
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=Noting(), patient=True) as memory:
+        talk = Present(memory, clock)
+        await memory.policies.set(HERE, "max_messages", 7)
+        await memory.policies.set(HERE, "max_age", 1500.0)
+        own_server.kill()
+        question = talk.question(MARK, "tell me a joke")
+        answer = await memory.ask(question)
+        wanted.clear()
+        await memory.context(question, answer)
+        assert wanted == [(7, 1500.0)]
 
 
 async def test_max_age_never_limits_what_a_question_finds(talk: Talk, clock: Clock) -> None:

@@ -13,6 +13,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.policy import Policy
 from channelmem.recalling.choosing import Beside, without_names
 from channelmem.recalling.recall import Recall, Recalled
+from channelmem.recalling.sources.pool import CUT_SHORT
 from channelmem.settings import Settings
 from channelmem.store.connection import connect
 from channelmem.store.search import Search
@@ -67,6 +68,20 @@ def ids(recalled: Recalled) -> list[int]:
 
 
 # --- by topic ---
+
+
+@pytest.mark.parametrize("route", [about("llamas"), about("", mode=Mode.LATEST, speakers=(Person(5, "Ann"),))])
+async def test_a_search_that_was_cut_short_is_no_answer(
+    store: Store, search: Search, recall: Asking, route: Route
+) -> None:
+    for first in range(1, 3_000, 500):
+        await store.add(
+            [message(number, f"turtles {number}", ts=NOW - 5_000 + number) for number in range(first, first + 500)]
+        )
+    search._index.limit_ms = 0  # which no search can keep
+    found = await recall(ask(), replace(route, sources=(Source.ARCHIVE,)))
+    assert [report.problem for report in found.reports] == [CUT_SHORT]
+    assert not found.found
 
 
 async def test_the_message_about_the_topic_comes_first(store: Store, worker: Worker, recall: Asking) -> None:

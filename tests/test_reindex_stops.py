@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
+from stops import killed_after
 from typer.testing import CliRunner
 from waiting import LIMIT_S
 
@@ -29,10 +29,6 @@ from channelmem.store.store import Store
 from channelmem.types import Source
 
 MESSAGES = 12
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 class ModelB(FakeEmbedder):
@@ -55,27 +51,11 @@ async def embed(store: Store, embedder: FakeEmbedder) -> None:
     await cancel_all([task])
 
 
-async def killed_after(commands: int, settings: Settings, embedder: FakeEmbedder, clock: Clock) -> bool:
+async def is_killed_after(commands: int, settings: Settings, embedder: FakeEmbedder) -> bool:
     """Whether the reindex was still at work by then."""
     assert settings.redis_url is not None
     redis = connect(settings.redis_url.get_secret_value(), settings)
-    send, sent = redis.execute_command, 0
-
-    async def counting(*arguments: Any, **options: Any) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent > commands:
-            raise Killed
-        return await send(*arguments, **options)  # type: ignore[no-untyped-call]
-
-    redis.execute_command = counting  # type: ignore[method-assign]
-    try:
-        await reindex(redis, settings, embedder)
-    except Killed:
-        return True
-    finally:
-        await redis.aclose()
-    return False
+    return await killed_after(commands, redis, reindex(redis, settings, embedder))
 
 
 async def go_on_talking(store: Store, embedder: FakeEmbedder) -> None:
@@ -156,7 +136,7 @@ async def test_a_reindex_killed_before_any_command_leaves_nothing_behind_after_t
         await store.add([message(number, f"word{number}") for number in range(1, MESSAGES + 1)])
         await embed(store, FakeEmbedder())
         changed = own.model_copy(update={"index_algorithm": steps[0].algorithm})
-        working = await killed_after(commands, changed, steps[0].embedder(), clock)
+        working = await is_killed_after(commands, changed, steps[0].embedder())
         await go_on_talking(store, FakeEmbedder())
         await store.close()
         for step in steps[1:] if working else ():

@@ -15,6 +15,7 @@ from conftest import (
     FakeEmbedder,
     OwnServer,
     count_commands,
+    count_pipelines,
     make_settings,
     message,
     open_store,
@@ -25,12 +26,13 @@ from redis.asyncio import Redis
 from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
+from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
 from channelmem.store.scripts import source
-from channelmem.store.search import Query, Search
+from channelmem.store.search import Query, Search, SearchResult
 from channelmem.store.store import Store
 from channelmem.store.words import tokens
 from channelmem.types import Message, Source, Window
@@ -172,22 +174,138 @@ async def test_pending_messages_are_named_with_their_text(
     fake_embedder.gate.set()
 
 
-async def test_one_round_trip_for_vector_text_and_counts(
+async def test_three_round_trips_for_vector_text_counts_and_neighbours(
     talk: Store, search: Search, redis: Redis, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), words=("turtle", "cat"), counts=True)
+    full = replace(full, beside=2, radius=1)
     await search.nearest(full)
     sent = count_commands(redis, monkeypatch)
+    pipelines = count_pipelines(redis, monkeypatch)
     found = await search.nearest(full)
     assert found.counts == (2, 1)
     assert len(found.hits) == 4
-    assert [name for name in sent if name != "XREADGROUP"] == ["EVALSHA"]  # the idle worker shares the client
+    assert [name for name in sent if name != "XREADGROUP"] == ["EVALSHA"] * 2  # the idle worker shares the client
+    assert len(pipelines) == 1
+
+
+async def test_the_best_hits_come_with_their_neighbours(
+    talk: Store, search: Search, fake_embedder: FakeEmbedder
+) -> None:
+    about = replace(ARCHIVE, vector=fake_embedder.vector("what about bicycles"), limit=1, radius=1)
+    assert (await search.nearest(about)).neighbours == ()
+    found = await search.nearest(replace(about, beside=1))
+    assert [hit.message.id for hit in found.hits] == [3]
+    assert ids(list(found.neighbours)) == [2, 4]
+    await talk.delete(GUILD, CHANNEL, [2])
+    assert ids(list((await search.nearest(replace(about, beside=1))).neighbours)) == [1, 4]
+
+
+# --- searches that take too long ---
+
+
+async def many(store: Store, fake_embedder: FakeEmbedder, count: int = 3_000) -> None:
+    for first in range(1, count, 500):
+        talk = [
+            message(number, f"turtles and cats {number}", ts=NOW - 5_000 + number)
+            for number in range(first, first + 500)
+        ]
+        await store.add(talk)
+        await store.commit([(one, fake_embedder.vector("turtles")) for one in talk])
+
+
+async def test_a_search_that_is_cut_off_says_so(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
+    await many(store, fake_embedder)
+    wide = replace(ARCHIVE, words=("turtles", "cats"), limit=1000, vector=fake_embedder.vector("turtles"))
+    assert not (await search.nearest(wide)).cut_short
+    search._index.limit_ms = 1
+    found = await search.nearest(wide)
+    assert found.cut_short
+    assert found.total == 3_000
+
+
+async def test_a_redis_that_fails_slow_searches_is_told_from_one_that_found_nothing(
+    own_server: OwnServer, tmp_path: Path, clock: Clock, fake_embedder: FakeEmbedder
+) -> None:
+    settings = make_settings(own_server.url, tmp_path)
+    redis = connect(own_server.url, settings)
+    try:
+        store = await open_store(redis, settings, clock)
+        await many(store, fake_embedder)
+        await command(redis, "FT.CONFIG", "SET", "ON_TIMEOUT", "FAIL")
+        search = Search(store.buckets)
+        search._index.limit_ms = 1
+        found = await search.nearest(replace(ARCHIVE, words=("turtles", "cats"), limit=1000))
+        assert found.cut_short
+        await store.close()
+    finally:
+        await redis.aclose()
+
+
+async def test_what_is_cut_off_is_searched_again_in_the_first_channel_alone(
+    talk: Store, search: Search, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Query] = []
+    once = search._index._nearest
+
+    async def noting(query: Query) -> SearchResult:
+        asked.append(query)
+        return replace(await once(query), cut_short=len(asked) == 1)
+
+    monkeypatch.setattr(search._index, "_nearest", noting)
+    both = replace(ARCHIVE, channel_ids=(CHANNEL, OTHER), vector=fake_embedder.vector("turtles"))
+    found = await search.nearest(both)
+    assert [query.channel_ids for query in asked] == [(CHANNEL, OTHER), (CHANNEL,)]
+    assert found.cut_short
+    assert found.total == 7
+    assert {hit.message.channel_id for hit in found.hits} == {CHANNEL}
+
+
+# --- what the index is asked ---
+
+
+async def filter_of(search: Search, query: Query) -> str:
+    return (await search._index._scope(query, late=False)).filter
+
+
+async def test_only_a_window_that_is_asked_for_becomes_a_clause(talk: Store, search: Search, clock: Clock) -> None:
+    assert "@ts" not in await filter_of(search, ARCHIVE)
+    assert "@ts" not in await filter_of(search, replace(ARCHIVE, channel_ids=(CHANNEL, OTHER)))
+    assert "@ts" not in await filter_of(search, replace(ARCHIVE, window=Window(TALK[0].ts, None)))
+    assert "@ts" in await filter_of(search, replace(ARCHIVE, window=Window(TALK[1].ts, None)))
+    assert "@ts" in await filter_of(search, replace(ARCHIVE, window=Window(None, TALK[1].ts)))
+
+
+async def test_messages_that_outlived_a_shortened_lifetime_take_no_places(
+    store: Store, search: Search, fake_embedder: FakeEmbedder
+) -> None:
+    old = [message(number, "turtles", ts=NOW - 5_000 + number) for number in range(1, 21)]
+    young = [message(number, "turtles and cats", ts=NOW - 50 + number) for number in range(21, 24)]
+    await store.add([*old, *young])
+    await store.commit([(one, fake_embedder.vector(one.content)) for one in (*old, *young)])
+    limits = Policy.of_settings(store.buckets.settings).limits
+    short = limits._replace(buffer_s=300.0, archive_s=600.0)
+    near = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), limit=3, limits=short)
+    assert "@ts" in await filter_of(search, near)
+    found = await search.nearest(near)
+    assert {hit.message.id for hit in found.hits} == {21, 22, 23}
+    assert (found.total, found.oldest_ts) == (3, young[0].ts)
+
+
+async def test_times_keep_their_microseconds_on_the_way_through_the_index(store: Store, search: Search) -> None:
+    exact = message(1, ts=NOW - 600.123457)
+    await store.add([exact])
+    [hit] = (await search.nearest(replace(ARCHIVE, words=("turtles",)))).hits
+    assert hit.message == exact
 
 
 # --- full text ---
 
 
 async def test_full_text_is_stemmed_and_scored(talk: Store, search: Search) -> None:
+    # RediSearch counts a document twice until its former version is collected; a word of nearly all documents would
+    # then seem rare.
+    await talk.add([message(100 + number, "lunch", channel_id=CHANNEL + 9) for number in range(20)])
     found = await search.nearest(replace(ARCHIVE, words=("turtle", "running"), counts=True))
     assert {hit.message.id for hit in found.hits} == {1, 2, 4}
     assert found.hits[0].message.id == 1
@@ -330,7 +448,7 @@ async def test_vectors_are_stored_in_half_precision(talk: Store, redis: Redis, f
 
 
 def test_scripts_are_loaded_from_the_package() -> None:
-    assert "FT.SEARCH" in source("find")
+    assert "FT.SEARCH" in source("scope")
 
 
 async def test_a_user_whose_key_pattern_forbids_sort_sees_the_same_views(

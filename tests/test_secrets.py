@@ -38,6 +38,12 @@ MALFORMED = {
     "a database in letters": "redis://:swordfish@localhost:6379/hunter",
     "a line break": "redis://:hunter\nswordfish@localhost:6379/0",
     "a socket without a path": "unix://:swordfish@",
+    "a cluster without a host": "redis+cluster://:swordfish@",
+    "a cluster's host left empty": "redis+cluster://:swordfish@localhost:7000,/0",
+    "a database of a cluster": "redis+cluster://:swordfish@localhost:7000/2",
+    "a cluster's port in letters": "rediss+cluster://:swordfish@localhost:7000,localhost:abc",
+    "# in a cluster's password": "redis+cluster://:hunter#swordfish@localhost:7000,localhost:7001",
+    "/ in a cluster's password": "redis+cluster://:4711/swordfish@localhost:7000,localhost:7001",
 }
 FINE = [
     "redis://localhost",
@@ -45,6 +51,9 @@ FINE = [
     "rediss://user:p%23ss%2Fword@redis.example.com:6380/2?ssl_cert_reqs=none",
     "redis://:p@ss@127.0.0.1:1/0",
     "redis://[::1]:6379",
+    "redis+cluster://localhost:7000",
+    "redis+cluster://:p@s,s@127.0.0.1:7000,127.0.0.1:7001/0",
+    "rediss+cluster://user:p%23ss@a.example.com:7000,[::1]:7001,c.example.com/?ssl_cert_reqs=none",
     "unix:///tmp/redis.sock",
     "unix://user:pass@/tmp/redis.sock?db=1",
 ]
@@ -106,6 +115,7 @@ def test_an_unknown_option_of_a_url_is_one_sentence(option: str) -> None:
         ["channelmem", "chat"],
         ["channelmem", "doctor"],
         ["channelmem", "inspect"],
+        ["channelmem", "settings", "show"],
         ["channelmem", "redis", "cli", "PING"],
         ["channelmem", "redis", "url"],
         ["channelmem", "worker"],

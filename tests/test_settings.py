@@ -1,11 +1,15 @@
 """Settings: what is wrong is named by its variable, secrets stay masked, the docs follow the class."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from channelmem.cascade import declared
+from channelmem.cascade.declared import SETTINGS
+from channelmem.cascade.values import Number
 from channelmem.cli import app
 from channelmem.errors import ConfigError
 from channelmem.settings import Settings, load_settings, sources, unknown, variable
@@ -37,10 +41,18 @@ def test_env_example_and_the_table_in_the_docs_follow_the_class() -> None:
     assert settings_docs.TABLE.read_text() == settings_docs.table()
 
 
-@pytest.mark.parametrize("name", ["log_level", "log_json", "metrics_port"])
+def test_what_people_set_while_the_bot_runs_is_documented_from_its_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = replace(SETTINGS[1], name="pace", label="Pace", help="How fast.", kind=Number(1, 5), default=lambda _: 2)
+    monkeypatch.setattr(declared, "SETTINGS", (*SETTINGS, pace))
+    assert "| Pace | `pace` | 2 | a whole number from 1 to 5 | global, channel, character | How fast. |" in (
+        settings_docs.table().splitlines()
+    )
+
+
+@pytest.mark.parametrize("name", ["metrics_port"])
 def test_a_setting_that_only_the_bot_reads_says_so(name: str) -> None:
     package = (settings_docs.ROOT / "channelmem").rglob("*.py")
-    assert not any(f".{name}" in module.read_text() for module in package)
+    assert not any(f"settings.{name}" in module.read_text() for module in package)
     assert (Settings.model_fields[name].description or "").startswith("The bot's ")
 
 

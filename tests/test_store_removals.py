@@ -10,12 +10,14 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents, ids
-from waiting import LIMIT_S, until_true
+from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
+from channelmem.store import completeness, sweep
 from channelmem.store.bookmarks import Bookmarks
+from channelmem.store.connection import command
 from channelmem.store.keys import room
 from channelmem.store.outbox import Event
 from channelmem.store.search import Query, Search
@@ -55,6 +57,12 @@ async def test_a_bulk_delete_hides_everything_at_once_and_removes_it_soon(
     assert await documents(redis, settings) == 1
 
 
+async def scripts_run(redis: Redis) -> int:
+    """By whomever: the sweeper's go through pipelines."""
+    stats: dict[str, dict[str, int]] = await redis.info("commandstats")
+    return stats["cmdstat_evalsha"]["calls"]
+
+
 @pytest.mark.parametrize(("removal", "count"), [("delete_channel", 10_000), ("clear", 1000), ("delete_guild", 1000)])
 async def test_any_number_of_messages_vanish_at_once_and_are_removed_in_small_steps(
     store: Store,
@@ -67,7 +75,8 @@ async def test_any_number_of_messages_vanish_at_once_and_are_removed_in_small_st
 ) -> None:
     await store.add([message(number, "turtles", ts=NOW - 20_000 + number) for number in range(1, count + 1)])
     await store.add([message(1, channel_id=7), message(1, guild_id=GUILD + 1, channel_id=8)])
-    sent = count_commands(redis, monkeypatch)
+    monkeypatch.setattr(sweep, "STEP_MS", 0)  # whose time is over after the first few
+    before = await scripts_run(redis)
     if removal == "delete_guild":
         assert await store.delete_guild(GUILD) == count + 1
     else:
@@ -76,9 +85,49 @@ async def test_any_number_of_messages_vanish_at_once_and_are_removed_in_small_st
     assert (await search.nearest(replace(ARCHIVE, words=("turtles",)))).hits == ()
     left = await documents(redis, settings)
     # Nobody ever waits for more than the few documents of one script.
-    assert left >= count - 4 * sent.count("EVALSHA")
+    assert left >= count - 4 * (await scripts_run(redis) - before)
     assert await ids(search, Query(GUILD, (7,))) == ([] if removal == "delete_guild" else [1])
     assert await ids(search, Query(GUILD + 1, (8,))) == [1]
+
+
+async def test_a_step_of_a_removal_ends_with_its_time(store: Store) -> None:
+    await store._sweeper.stop()
+    await store.add([message(number, author_id=6) for number in range(1, 101)])
+    await store.consent.forget(6)
+    names = await store.buckets.run("forget", 0, ["find", "*:6", 100])
+    assert len(names) == 100
+    assert await store.buckets.run("forget", 0, ["remove", "*:6", 0, *names]) == 1
+    assert await store.buckets.run("forget", 0, ["remove", "*:6", 60_000, *names]) == 100
+    assert await store.buckets.run("forget", 0, ["find", "*:6", 100]) == []
+
+
+async def test_an_index_is_not_asked_again_once_it_is_complete(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.add([message(1)])
+    await until(lambda: store.buckets.indexed(0))
+    sent = count_commands(redis, monkeypatch)
+    assert await store.buckets.indexed(0)
+    assert "FT.INFO" not in sent
+    await command(redis, "FT.DROPINDEX", store.buckets.keys(0).index(1))
+    await store.buckets.heal(0)
+    await until(lambda: store.buckets.indexed(0))
+    assert "FT.INFO" in sent
+
+
+async def test_an_index_that_is_busy_is_asked_rarely(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def half(_redis: Redis, _name: str) -> float:
+        sent.append("FT.INFO")
+        await asyncio.sleep(0.05)
+        return 0.5
+
+    sent: list[str] = []
+    monkeypatch.setattr(completeness, "indexed", half)
+    for _ in range(5):
+        assert not await store.buckets.indexed(0)
+    assert sent == ["FT.INFO"]
 
 
 async def test_a_cleared_channel_takes_new_messages_and_refuses_older_ones(

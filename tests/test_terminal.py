@@ -77,8 +77,21 @@ def env(redis_url: str, tmp_path: Path) -> dict[str, str]:
         ["route", f"what did {HOSTILE} say?", "--roster", HOSTILE],
         ["route", f"what did {HOSTILE} say about {HOSTILE}?", "--roster", HOSTILE, "--json"],
         ["route", "what?", "--now", HOSTILE],
+        ["settings", "show", "--guild", "1", "--character", HOSTILE],
+        ["settings", "reset", "--guild", "1", "--character", HOSTILE, "--yes"],
+        ["settings", "set", "max_messages", HOSTILE],
     ],
-    ids=["inspect", "inspect --json", "inspect --near", "route", "route --json", "an error"],
+    ids=[
+        "inspect",
+        "inspect --json",
+        "inspect --near",
+        "route",
+        "route --json",
+        "an error",
+        "settings show",
+        "settings reset",
+        "settings set",
+    ],
 )
 def test_no_command_passes_an_escape_sequence(arguments: list[str], env: dict[str, str], tmp_path: Path) -> None:
     printed = run(*arguments, cwd=tmp_path, **env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 from refusals import disk_full
 from waiting import LIMIT_S
 
+from channelmem.errors import DecisionDelayedError
 from channelmem.memory import Memory
 from channelmem.store.search import Query
 from channelmem.types import Message, Origin, Outcome, Question, Source
@@ -21,6 +23,11 @@ CHANGES: dict[str, Change] = {
     "an edit": lambda memory: memory.edit(message(1, "zebras are fast", revision=NOW)),
     "an edit that leaves no text": lambda memory: memory.edit(message(1, "", revision=NOW)),
     "a clear": lambda memory: memory.clear(GUILD, CHANNEL),
+}
+DECISIONS: dict[str, Change] = {
+    "an opt-out": lambda memory: memory.opt_out(5),
+    "an opt-out in the guild": lambda memory: memory.opt_out(5, GUILD),
+    "a forget": lambda memory: memory.forget(5),
 }
 OLD = "turtles are slow"
 ANSWER = Message(GUILD, CHANNEL, 9, 99, "bot", f"Ann: {OLD}", NOW - 1, own=True, derived_from=(Origin(CHANNEL, 1),))
@@ -82,3 +89,23 @@ async def test_what_is_delivered_while_redis_is_read_stays_hidden(
         await memory.delete(GUILD, CHANNEL, [1])
         monkeypatch.setattr(memory._search, "_walk", delivering)
         assert await memory._search.newest(Query(GUILD, (CHANNEL,), limit=500, source=Source.ARCHIVE)) == []
+
+
+@pytest.mark.parametrize("change", [*CHANGES.values(), *DECISIONS.values()], ids=[*CHANGES, *DECISIONS])
+async def test_summaries_of_what_redis_cannot_remove_yet_are_hidden_on_all_levels(
+    memory: Memory, own_server: OwnServer, change: Change
+) -> None:
+    zebras = message(3, "zebras have stripes", author_id=6, author="Bob", ts=NOW - 3 * 3600)
+    await memory.remember_many([message(2, OLD, ts=NOW - 4 * 3600), zebras])
+    assert await memory.summaries.update(GUILD, CHANNEL) == 4
+    others = {2, 3} if change in CHANGES.values() else {3}
+    async with disk_full(own_server):
+        with contextlib.suppress(DecisionDelayedError):
+            await change(memory)
+        found = await memory.summaries.of(GUILD, CHANNEL)
+        assert not any(origin.id == 1 for one in found for origin in one.origins)
+        assert all(one.level == 1 or 1 not in {line.message_id for line in one.lines} for one in found)
+        kept = {origin.id for one in found for origin in one.origins}
+        assert kept == (set() if change is CHANGES["a clear"] else others)
+    assert await memory.flush(LIMIT_S)
+    assert {origin.id for one in await memory.summaries.of(GUILD, CHANNEL) for origin in one.origins} == kept

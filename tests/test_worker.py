@@ -17,6 +17,7 @@ from waiting import LIMIT_S, until
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder
 from channelmem.errors import ModelError, RedisUnavailableError
+from channelmem.ingest import streams
 from channelmem.ingest import worker as worker_module
 from channelmem.ingest.worker import EMBEDDING, Worker
 from channelmem.memory import Memory
@@ -105,9 +106,11 @@ async def _is_more_than(store: Store, redis: Redis, count: int) -> bool:
 async def test_an_idle_worker_leaves_the_group_when_it_stops(
     store: Store, fake_embedder: FakeEmbedder, redis: Redis
 ) -> None:
+    await store.add([message(1)])  # on a cluster, a worker joins the groups of streams that hold something
     worker = Worker(store, fake_embedder, name="idle")
     task = asyncio.create_task(worker.run())
     await until(lambda: _has(store, redis, "idle"))
+    assert await store.flush(LIMIT_S)
     worker.stop()
     await asyncio.wait_for(task, LIMIT_S)
     assert await consumers(store, redis) == []
@@ -121,7 +124,7 @@ async def test_consumers_of_killed_workers_leave_the_group_unless_they_hold_some
         await redis.xgroup_createconsumer(stream, GROUP, name)
     await store.add([message(1)])
     await redis.xreadgroup(GROUP, "holding", {stream: ">"}, count=1)
-    monkeypatch.setattr(worker_module, "DISMISS_S", 0.1)  # as if an hour had passed
+    monkeypatch.setattr(streams, "DISMISS_S", 0.1)  # as if an hour had passed
     monkeypatch.setattr(worker_module, "DISMISS_EVERY_S", 0)
 
     async def idle() -> bool:
@@ -141,6 +144,7 @@ async def test_consumers_of_killed_workers_leave_the_group_unless_they_hold_some
 async def test_a_consumer_that_was_heard_of_lately_stays(
     store: Store, fake_embedder: FakeEmbedder, redis: Redis
 ) -> None:
+    await store.add([message(1)])
     await redis.xgroup_createconsumer(store.buckets.keys(0).one("ingest"), GROUP, "resting")
     worker = Worker(store, fake_embedder, name="alive")
     await worker._claimed()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -54,8 +55,19 @@ async def until(reached: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def has_joined(redis: Redis, stream: str) -> bool:
-    return bool(await redis.exists(stream) and await redis.xinfo_consumers(stream, GROUP))
+async def joined(redis: Redis, stream: str) -> None:
+    """Waits until a worker has read the stream. On a cluster it reads only what holds something, so this puts an entry
+    there that leads to no message."""
+
+    async def is_there() -> bool:
+        return bool(await redis.exists(stream) and await redis.xinfo_groups(stream))
+
+    async def has_read() -> bool:
+        return bool(await redis.xinfo_consumers(stream, GROUP)) and await redis.xlen(stream) == 0
+
+    await until(is_there)
+    await redis.xadd(stream, {"m": f"{GUILD}c{CHANNEL}:{1:020d}", "r": ""})
+    await until(has_read)
 
 
 def said_by_ann(count: int, first: int) -> list[Message]:
@@ -113,7 +125,7 @@ async def test_a_worker_process_that_cannot_go_on_ends_with_an_error(
     settings: Settings, redis: Redis, embedder: Embedder, start: Start
 ) -> None:
     process, keys = start(), keys_of(settings.key_prefix, 0)
-    await until(lambda: has_joined(redis, keys.one("ingest")))
+    await joined(redis, keys.one("ingest"))
     store = await Store.open(redis, settings, dims=embedder.dims, identity=embedder.identity, clock=time.time)
     await redis.hset(keys.one("meta"), mapping={"model": "another", "version": 2})  # as the switch of a reindex does
     await store.add([message(1, ts=time.time())])
@@ -127,8 +139,21 @@ async def test_a_worker_process_that_is_told_to_end_does_so_without_an_error(
     settings: Settings, redis: Redis, start: Start
 ) -> None:
     process, stream = start(), keys_of(settings.key_prefix, 0).one("ingest")
-    await until(lambda: has_joined(redis, stream))
+    await joined(redis, stream)
     process.terminate()
     _, said = await asyncio.to_thread(process.communicate, timeout=LIMIT_S)
     assert process.returncode == 0, said
     assert await redis.xinfo_consumers(stream, GROUP) == []
+
+
+async def test_a_worker_process_summarises_what_is_due_before_it_ends(
+    settings: Settings, embedder: Embedder, start: Start
+) -> None:
+    leaving = settings.model_copy(update={"embed_in_process": False, "summary_debounce_s": 0})
+    async with Memory.open(leaving, embedder=embedder) as memory:
+        old = [replace(one, ts=one.ts - 7_200) for one in said_by_ann(5, 1)]
+        await memory.remember_many(old)
+        worker = start("--until-done")
+        assert await asyncio.to_thread(worker.wait, LIMIT_S) == 0
+        [summary] = await memory.summaries.of(GUILD, CHANNEL)
+        assert summary.message_count == 5

@@ -25,6 +25,7 @@ from bot.context import BotContext
 from bot.errors import FAILED
 from bot.messages.channels import MESSAGE_CHANNELS, resolve
 from bot.messages.convert import is_addressed
+from channelmem.attached import Use
 from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.types import Answer, Origin, Question
 
@@ -103,7 +104,7 @@ class Asking(commands.Cog):
     @app_commands.command(name="why", description="Show what my last answer to you here was based on")
     async def why(self, interaction: discord.Interaction) -> None:
         trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
-        text = explain(trace) if trace else NOT_ANSWERED
+        text = explain(trace, self._media_of(trace)) if trace else NOT_ANSWERED
         await interaction.response.send_message(
             text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True
         )
@@ -118,6 +119,9 @@ class Asking(commands.Cog):
         kind, mode = trace.route.kind.value, trace.route.mode.value
         self.context.metrics.disliked.labels(kind=kind, mode=mode).inc()
         log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
+
+    def _media_of(self, trace: Trace) -> tuple[Use, ...]:
+        return self.context.memory.media.uses(trace.guild_id, trace.channel_id, trace.question_id)
 
     # --- the one way to answer ---
 

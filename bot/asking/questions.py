@@ -8,15 +8,17 @@ from collections.abc import Sequence
 import discord
 
 from bot.context import BotContext
-from bot.messages.channels import MESSAGE_CHANNELS, thread_of
-from bot.messages.convert import question_text, replied_to, to_person
+from bot.messages.channels import MESSAGE_CHANNELS, is_age_restricted, thread_of
+from bot.messages.convert import files_of, question_text, replied_to, to_person
 from bot.messages.members import fetch_members
 from bot.messages.permissions import readable_channel_ids
 from channelmem.llm.characters import choose_character
-from channelmem.types import Kind, Person, Question
+from channelmem.types import Kind, Person, Question, RelatedChannel
 
 ISOLATE = "🚫"
 """In a question: answer without looking anything up."""
+PICTURE_ALONE = "What's in this?"
+"""What somebody asks who mentions the bot and attaches a file, without a word."""
 USER_MENTION = re.compile(r"<@!?(\d{1,19})>")
 """People can type anything as an id, and it is sent to the gateway: only what may fit into 63 bits is accepted."""
 MAX_MENTIONS = 5
@@ -29,14 +31,14 @@ class QuestionBuilder:
 
     def from_message(self, message: discord.Message) -> Question:
         me, author = self._context.me, message.author
-        text = question_text(message, me)
+        text, files = question_text(message, me), files_of(message)
         return Question(
             guild_id=message.guild.id if message.guild else 0,
             channel_id=message.channel.id,
             id=message.id,
             asker_id=author.id,
             asker=author.display_name,
-            text=text.replace(ISOLATE, "").strip(),
+            text=text.replace(ISOLATE, "").strip() or (PICTURE_ALONE if files else ""),
             ts=message.created_at.timestamp(),
             reply_to=replied_to(message),
             # Discord also lists whom the message replies to.
@@ -45,9 +47,12 @@ class QuestionBuilder:
             is_dm=message.guild is None,
             joined_ts=_joined_ts(author),
             readable_channel_ids=self._readable(message.channel, author, private=False),
+            related_channels=self._related(message.channel, author, private=False),
             kind=Kind.NONE if ISOLATE in text else None,
             character=self._character(text),
             thread_of=thread_of(message.channel),
+            attachments=files,
+            age_restricted=is_age_restricted(message.channel),
         )
 
     async def from_interaction(self, interaction: discord.Interaction, text: str, *, private: bool) -> Question:
@@ -66,9 +71,11 @@ class QuestionBuilder:
             is_dm=guild is None,
             joined_ts=_joined_ts(user),
             readable_channel_ids=self._readable(interaction.channel, user, private=private),
+            related_channels=self._related(interaction.channel, user, private=private),
             kind=Kind.NONE if ISOLATE in text else None,
             character=self._character(text),
             thread_of=thread_of(interaction.channel),
+            age_restricted=is_age_restricted(interaction.channel),
         )
 
     async def _mentioned(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
@@ -93,6 +100,20 @@ class QuestionBuilder:
                     channel, asker, self._context.settings, self._context.memory.policies, private=private
                 )
         return ()
+
+    def _related(
+        self, channel: object, asker: discord.User | discord.Member, *, private: bool
+    ) -> tuple[RelatedChannel, ...]:
+        """Those of the channel's policy that everybody who reads the answer may read."""
+        if not (isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member)):
+            return ()
+        policies = self._context.memory.policies
+        wanted = policies.of(channel.guild.id, channel.id, thread_of=thread_of(channel)).related_channels
+        if not wanted:
+            return ()
+        allowed = readable_channel_ids(channel, asker, self._context.settings, policies, private=private)
+        named = ((one, channel.guild.get_channel_or_thread(one)) for one in wanted if one in allowed)
+        return tuple(RelatedChannel(one, found.name) for one, found in named if found is not None)
 
 
 def _with_names(text: str, mentioned: Sequence[Person]) -> str:

@@ -8,12 +8,14 @@ names them.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from channelmem.attached import Use
 from channelmem.types import Answer, Hit, Question, Route, SourceReport, Timing
 
 MAX_TRACES = 1000
-MESSAGE_URL = "https://discord.com/channels/{hit.guild_id}/{hit.channel_id}/{hit.id}"
+MOST_MEDIA = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,17 @@ class TraceHit:
     author: str
     score: float
     similarity: float | None
+    described: bool = False
+    """Whether it was found with the help of what its pictures show or its recordings say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     request_id: str
     asker_id: int
+    guild_id: int
     channel_id: int
+    question_id: int
     route: Route
     hits: tuple[TraceHit, ...]
     ms: Timing
@@ -47,12 +53,15 @@ class Trace:
 
 def trace_of(request_id: str, question: Question, answer: Answer) -> Trace:
     hits = tuple(_without_text(hit) for hit in answer.hits)
-    return Trace(request_id, question.asker_id, question.channel_id, answer.route, hits, answer.ms, answer.tried)
+    place = (question.guild_id, question.channel_id, question.id)
+    return Trace(request_id, question.asker_id, *place, answer.route, hits, answer.ms, answer.tried)
 
 
 def _without_text(hit: Hit) -> TraceHit:
     one = hit.message
-    return TraceHit(one.guild_id, one.channel_id, one.id, one.author_id, one.author, hit.score, hit.similarity)
+    described = any(file.text for file in one.attachments)
+    place = (one.guild_id, one.channel_id, one.id)
+    return TraceHit(*place, one.author_id, one.author, hit.score, hit.similarity, described)
 
 
 class Traces:
@@ -98,8 +107,8 @@ def _trim(table: OrderedDict[int, Trace] | OrderedDict[tuple[int, int], Trace]) 
         table.popitem(last=False)
 
 
-def explain(trace: Trace) -> str:
-    """What /why shows."""
+def explain(trace: Trace, media: Sequence[Use] = ()) -> str:
+    """What /why shows. `media`: pictures and recordings that were looked at for the answer."""
     route, ms = trace.route, trace.ms
     speakers = ", ".join(person.name for person in route.speakers) or "anyone"
     lines = [
@@ -107,6 +116,7 @@ def explain(trace: Trace) -> str:
         "**Clues** " + ("; ".join(route.why) or "none"),
         "**Tried** " + ("; ".join(_tried(looked) for looked in trace.tried) or "nothing"),
         *(f"{n}. {_describe(hit)}" for n, hit in enumerate(trace.hits, 1)),
+        *(f"**{use.kind.value.capitalize()}** {_looked_at(use)}" for use in media[:MOST_MEDIA]),
         f"**Time** {ms.total:.1f} ms (route {ms.route:.1f}, embed {ms.embed:.1f}, search {ms.search:.1f})",
         f"**Request** `{trace.request_id}`",
     ]
@@ -119,4 +129,13 @@ def _tried(looked: SourceReport) -> str:
 
 def _describe(hit: TraceHit) -> str:
     similarity = "" if hit.similarity is None else f", similarity {hit.similarity:.2f}"
-    return f"{hit.author}, score {hit.score:.2f}{similarity} [↗]({MESSAGE_URL.format(hit=hit)})"
+    described = ", by what is attached" if hit.described else ""
+    return f"{hit.author}, score {hit.score:.2f}{similarity}{described} {_link(hit.guild_id, hit.channel_id, hit.id)}"
+
+
+def _looked_at(use: Use) -> str:
+    return f"by {use.author}: {use.how} {_link(use.guild_id, use.channel_id, use.message_id)}"
+
+
+def _link(guild_id: int, channel_id: int, message_id: int) -> str:
+    return f"[↗](https://discord.com/channels/{guild_id}/{channel_id}/{message_id})"

@@ -30,8 +30,11 @@ from bot.backfill.session_gaps import SessionGaps
 from bot.context import BotContext
 from bot.messages.channels import MessageChannel
 from bot.messages.permissions import can_read, is_remembered, message_channels
+from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 
+FIRST_LOAD_S = 7 * DAY_S
+"""How far back a channel of which nothing is known is fetched; `/history load` goes further."""
 PARALLEL_CHANNELS = 2
 """Over all guilds: live answers come first within Discord's rate limits."""
 ATTEMPTS_AFTER_S = (0.0, 30.0, 120.0, 600.0)
@@ -216,9 +219,9 @@ class Backfill(commands.Cog):
         self, channel: MessageChannel, ids: IdRange, budget: int
     ) -> AsyncIterator[tuple[Page, list[discord.Message]]]:
         """Pages, newest first, each with its messages in the range; ends at the range's lower end, at the budget, or
-        at messages too old to keep."""
-        limits = self.memory.policy(channel.guild.id, channel.id).limits
-        before, too_old = ids.newest, time.time() - limits.lifetime_s
+        at messages too old to keep, or for a first load."""
+        kept_s = self.memory.policy(channel.guild.id, channel.id).limits.lifetime_s
+        before, too_old = ids.newest, time.time() - (kept_s if ids.oldest else min(kept_s, FIRST_LOAD_S))
         while budget > 0:
             page = await fetch_page(channel, before)
             inside = [m for m in page.messages if m.id > ids.oldest and m.created_at.timestamp() > too_old]

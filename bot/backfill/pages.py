@@ -40,8 +40,15 @@ async def fetch_page(channel: MessageChannel, before: int | None) -> Page:
     return Page([m async for m in channel.history(limit=PAGE_SIZE, before=start, oldest_first=False)], before)
 
 
+async def fetch_after(channel: MessageChannel, after: int) -> list[discord.Message]:
+    """The next messages after an id, newest first; makes one request."""
+    found = [m async for m in channel.history(limit=PAGE_SIZE, after=discord.Object(after), oldest_first=True)]
+    return found[::-1]
+
+
 async def convert(context: BotContext, channel: MessageChannel, messages: Sequence[discord.Message]) -> list[Message]:
-    """Messages of people and of the bot, oldest first; a command comes without its text."""
+    """Messages of people and of the bot, oldest first, of a page that is newest first; a command comes without its
+    text."""
     members = await fetch_members(channel.guild, (m.author.id for m in messages if not m.author.bot))
     converted = (to_message(message, context.me, members) for message in reversed(messages))
     return [_blank_command(message, context.settings) for message in converted if message]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,22 +14,28 @@ from discord import app_commands
 from discord.ext import commands
 
 from bot.context import BotContext
+from bot.contexts.form import FORM_MAX, OUTGROWN, Action, button, form, read
 from bot.contexts.options import chosen, offer_characters, offer_durations
-from bot.contexts.permissions import in_server, moderates, moderates_and_reads, moderates_or_owns_thread
+from bot.contexts.permissions import in_server, moderates, moderates_and_reads, starts_anew
+from bot.errors import report
 from bot.messages.channels import thread_of
-from channelmem.context_window.edit_file import EditError, decode
+from channelmem.context_window.edit_file import EditError, decode, lines_of
 from channelmem.context_window.reach import Step
 from channelmem.context_window.window import Command, ContextWindow
+from channelmem.errors import ChannelmemError
 
 NO_PINGS = discord.AllowedMentions.none()
 FILE_NAME = "context.txt"
 FILE_BYTES = 5_000_000
 """More than the largest file that the bot sends."""
+FORM_WAIT_S = 1.0
+"""A form can't be acknowledged and then opened, and Discord waits three seconds; Redis may need one, too."""
 HAND_BACK = "When you hand it back with /context edit file:"
 SENT = (
     "Here is what I have of this channel. Delete the lines you want to leave out, "
     "then hand the file back with `/context edit file:`."
 )
+SENT_TOO = f"{SENT} You can also edit it here."
 TOO_LARGE = "That file is too large to be the one I sent."
 UNREADABLE = "I can't download that file. Please send it again."
 
@@ -102,7 +110,7 @@ class Contexts(commands.Cog):
     @app_commands.command(name="new", description="Start anew: I no longer use what was said here before, unless asked")
     @app_commands.guild_only()
     @app_commands.allowed_contexts(guilds=True)
-    @app_commands.check(moderates_or_owns_thread)
+    @app_commands.check(starts_anew)
     async def new(self, interaction: discord.Interaction) -> None:
         await self._answer(interaction, "", self._window.begin)
         log.info("fresh start", guild_id=interaction.guild_id, channel_id=interaction.channel_id)
@@ -131,7 +139,42 @@ class Contexts(commands.Cog):
             await interaction.followup.send(str(refused), ephemeral=True)
             return
         file = discord.File(io.BytesIO(text.encode()), filename=FILE_NAME)
-        await interaction.followup.send(SENT, file=file, ephemeral=True)
+        fits = len(lines_of(text)) <= FORM_MAX
+        view = button(character) if fits else discord.utils.MISSING
+        await interaction.followup.send(SENT_TOO if fits else SENT, file=file, view=view, ephemeral=True)
+
+    @commands.Cog.listener()
+    async def on_interaction(self, interaction: discord.Interaction) -> None:
+        """Clicks on "Edit here", and the forms that they open."""
+        click = read(interaction, (one.name for one in self.context.characters))
+        if click is None:
+            return
+        try:
+            await self._clicked(interaction, *click)
+        except (app_commands.CheckFailure, ChannelmemError, discord.HTTPException) as error:
+            await report(interaction, error)
+
+    async def _clicked(self, interaction: discord.Interaction, action: Action, character: str, text: str) -> None:
+        moderates_and_reads(interaction)
+        character = self._whose(character or None)
+        if action is Action.SAVE:
+            await self._answer(interaction, character, partial(self._window.keep, text))
+        else:
+            await self._open_form(interaction, character)
+
+    async def _open_form(self, interaction: discord.Interaction, character: str) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FORM_WAIT_S):
+                await self._until_stored(interaction.channel_id or 0)
+        try:
+            lines = lines_of(await self._window.edit_file(self._command(interaction, character), HAND_BACK))
+        except EditError as refused:
+            await interaction.response.send_message(str(refused), ephemeral=True)
+            return
+        if len(lines) > FORM_MAX:
+            await interaction.response.send_message(OUTGROWN, ephemeral=True)
+        else:
+            await interaction.response.send_modal(form(character, lines))
 
     async def _take_back(self, file: discord.Attachment, command: Command) -> str:
         if file.size > FILE_BYTES:
@@ -149,7 +192,7 @@ class Contexts(commands.Cog):
     async def _answer(
         self, interaction: discord.Interaction, character: str, act: Callable[[Command], Awaitable[str]]
     ) -> None:
-        await interaction.response.defer(ephemeral=True)
+        await interaction.response.defer(ephemeral=True, thinking=True)
         text = await act(self._command(interaction, character))
         await interaction.followup.send(text, ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
 

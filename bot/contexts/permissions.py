@@ -6,8 +6,15 @@ Discord offers or hides a whole command: `/context show` is for everyone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import discord
 from discord import app_commands
+
+from bot.messages.channels import thread_of
+
+if TYPE_CHECKING:
+    from bot.context import BotContext
 
 SERVER_ONLY = "This command only works in a server channel."
 MODERATORS_ONLY = "Only people who can manage messages here can do that."
@@ -40,12 +47,19 @@ def moderates_and_reads(interaction: discord.Interaction) -> bool:
     raise NotModeratorError(NO_HISTORY)
 
 
-def moderates_or_owns_thread(interaction: discord.Interaction) -> bool:
+def starts_anew(interaction: discord.Interaction) -> bool:
     in_server(interaction)
     thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    if _manages_messages(interaction) or (thread is not None and thread.owner_id == interaction.user.id):
+    owns = thread is not None and thread.owner_id == interaction.user.id
+    if _manages_messages(interaction) or owns or _is_open_to_all(interaction):
         return True
     raise NotModeratorError(MODERATORS_ONLY if thread is None else OWNER_TOO)
+
+
+def _is_open_to_all(interaction: discord.Interaction) -> bool:
+    policies = cast("BotContext", interaction.client).memory.policies
+    where = (interaction.guild_id or 0, interaction.channel_id or 0)
+    return policies.of(*where, thread_of=thread_of(interaction.channel)).open_new
 
 
 def _manages_messages(interaction: discord.Interaction) -> bool:

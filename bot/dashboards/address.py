@@ -6,7 +6,6 @@ says is never trusted: `is_at` compares it with where the click came from.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Final
 import discord
 
 from bot.messages.channels import thread_of
+from bot.messages.components import digest, given
 from channelmem.cascade.levels import Level, Place
 from channelmem.llm.characters import Character
 
@@ -96,25 +96,9 @@ def read_click(interaction: discord.Interaction) -> Click | None:
     if found is None:
         return None
     address = Address(Level(found["level"]), int(found["guild"]), int(found["channel"]), found["character"])
-    return Click(address, Action(found["action"]), found["setting"], _given(data))
-
-
-def _given(data: dict[str, object]) -> str:
-    """The first value, wherever Discord puts it: selects and forms nest it differently."""
-    values = data.get("values")
-    if isinstance(values, list) and values:
-        return str(values[0])
-    if "value" in data:
-        return str(data["value"])
-    within = data.get("components") or [data.get("component")]
-    inner = [one for one in within if isinstance(one, dict)] if isinstance(within, list) else []
-    return next((text for one in inner if (text := _given(one))), "")
+    return Click(address, Action(found["action"]), found["setting"], given(data))
 
 
 def channel_of(interaction: discord.Interaction) -> int:
     """Threads have no settings of their own."""
     return thread_of(interaction.channel) or interaction.channel_id or 0
-
-
-def digest(name: str) -> str:
-    return hashlib.sha256(name.casefold().encode()).hexdigest()[:12]

@@ -103,6 +103,9 @@ class Listening(commands.Cog):
             if memorable is not None and memorable.own:
                 with self._storing(memorable.channel_id):
                     await self._remember(memorable)
+            elif memorable is not None and any(one.embed for one in memorable.attachments):
+                await self.until_stored(memorable.channel_id)  # the preview may overtake its message
+                await self.memory.media.attach(memorable)
         elif memorable is not None:
             self.context.history.update(memorable)
             await self._edit(memorable)

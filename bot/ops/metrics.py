@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import itemgetter
 from types import SimpleNamespace
 
 import aiohttp
@@ -10,6 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from channelmem.types import Answer
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+MOST_CHANNELS = 100
+"""With a series of their own."""
 
 
 class Metrics:
@@ -39,6 +43,16 @@ class Metrics:
         self.tokens = Counter(
             "channelmem_llm_tokens", "Language model tokens, by direction.", ["direction"], registry=registry
         )
+        self.media = Counter(
+            "channelmem_media", "Pictures and voices looked at, by outcome.", ["kind", "outcome"], registry=registry
+        )
+        self.media_usd = Counter("channelmem_media_usd", "What reading them cost, in US dollars.", registry=registry)
+        self.spent = Gauge(
+            "channelmem_llm_spent_usd",
+            "Spent or reserved today (UTC) on language models, by channel; the largest.",
+            ["channel_id"],
+            registry=registry,
+        )
         self.redis = Gauge("channelmem_redis_up", "1 if Redis is reachable.", registry=registry)
         self.queued = Gauge("channelmem_queue_depth", "Messages waiting for Redis.", registry=registry)
         self.pending = Gauge("channelmem_pending", "Stored messages waiting for an embedding.", registry=registry)
@@ -51,6 +65,15 @@ class Metrics:
         self.asks.labels(kind=route.kind.value, mode=route.mode.value, outcome=outcome).inc()
         for stage in ("route", "embed", "search", "total"):
             self.stage.labels(stage=stage).observe(getattr(answer.ms, stage) / 1000)
+
+    def tokens_used(self, direction: str, count: int) -> None:
+        self.tokens.labels(direction=direction).inc(count)
+
+    def spent_today(self, usd_by_channel: Mapping[int, float]) -> None:
+        """Replaces yesterday's channels; bounded, because every label is a series that Prometheus keeps."""
+        self.spent.clear()
+        for channel_id, usd in sorted(usd_by_channel.items(), key=itemgetter(1), reverse=True)[:MOST_CHANNELS]:
+            self.spent.labels(channel_id=str(channel_id)).set(usd)
 
     def trace(self) -> aiohttp.TraceConfig:
         """Counts every request that discord.py makes."""

@@ -83,11 +83,15 @@ class Privacy(commands.Cog):
         channel = _notice_channel(guild) if self.context.settings.join_notice else None
         if channel is None:
             return
-        text = texts.notice(self.memory.policy(guild.id, channel.id).limits.lifetime_s)
         try:
-            await channel.send(text, allowed_mentions=discord.AllowedMentions.none())
+            await channel.send(self._notice(guild.id, channel.id), allowed_mentions=discord.AllowedMentions.none())
         except discord.HTTPException as error:
             log.warning("join notice not posted", guild_id=guild.id, status=error.status)
+
+    def _notice(self, guild_id: int, channel_id: int) -> str:
+        policy = self.memory.policy(guild_id, channel_id)
+        sent = self.context.settings.summary_model is not None and policy.summaries and policy.limits.archive
+        return texts.notice(policy.limits.lifetime_s, policy.kept_s, sent=sent)
 
 
 def _notice_channel(guild: discord.Guild) -> discord.TextChannel | None:

@@ -16,23 +16,25 @@ TRUNCATED = " The file holds only the newest ones; the rest doesn't fit in an up
 
 def to_line(message: Message) -> str:
     """One JSON line; ids are strings because JSON readers round large numbers."""
-    fields = {
+    fields: dict[str, object] = {
         "guild_id": str(message.guild_id),
         "channel_id": str(message.channel_id),
         "id": str(message.id),
         "time": datetime.fromtimestamp(message.ts, UTC).isoformat(),
         "content": message.content,
     }
+    if message.attachments:
+        fields["attachments"] = [{"name": one.name, "alt": one.alt, "text": one.text} for one in message.attachments]
     return json.dumps(fields, ensure_ascii=False)
 
 
-def fit(lines: Sequence[str], limit: int) -> tuple[str, bytes, str]:
+def fit(lines: Sequence[str], limit: int, name: str = PLAIN) -> tuple[str, bytes, str]:
     """File name, content and a remark: plain if it fits, else gzipped, else only the newest part."""
     data = "\n".join(lines).encode()
     if len(data) <= limit:
-        return PLAIN, data, ""
+        return name, data, ""
     packed = gzip.compress(data)
     if len(packed) <= limit:
-        return PACKED, packed, ""
+        return f"{name}.gz", packed, ""
     newest = data[-limit:].split(b"\n", 1)[-1]
-    return PLAIN, newest, TRUNCATED
+    return name, newest, TRUNCATED

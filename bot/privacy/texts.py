@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from discord.utils import format_dt
 
+from channelmem.durations import DAY_S, HOUR_S, MINUTE_S
+from channelmem.telling.quote import counted
 from channelmem.types import ChannelStatus
 
 FORGOTTEN = (
@@ -36,10 +38,17 @@ NOTICE = (
     "Channel managers can use `/memory-channel pause` and `/memory-channel clear`. `/help` lists all commands."
 )
 
+SENT = (
+    " A language model summarises what is said here, so all of it is sent to its provider, "
+    "even if nobody asks me about it."
+)
 
-def notice(lifetime_s: float) -> str:
-    days = lifetime_s / 86_400
-    return NOTICE.format(kept=f"Messages are kept for {days:g} day{'' if days == 1 else 's'}.")
+
+def notice(lifetime_s: float, kept_s: float = 0.0, *, sent: bool = False) -> str:
+    """`kept_s` is how long people's words are kept at most; summaries may outlive messages. `sent` says that a language
+    model writes these."""
+    longer = f", summaries of them for {_span(kept_s)}" if kept_s > lifetime_s else ""
+    return NOTICE.format(kept=f"Messages are kept for {_span(lifetime_s)}{longer}.{SENT if sent else ''}")
 
 
 def returning(left: int) -> str:
@@ -64,6 +73,12 @@ def describe(status: ChannelStatus, *, included: bool) -> str:
         span = f", from {_time(status.oldest_ts)} to {_time(status.newest_ts)}"
     waiting = f" Still waiting for an embedding: {status.pending}." if status.pending else ""
     return f"{state} ({archive}): {_messages(status.messages)}{span}.{waiting}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < HOUR_S:
+        return counted(round(seconds / MINUTE_S), "minute")
+    return f"{seconds / DAY_S:g} day{'' if seconds == DAY_S else 's'}"
 
 
 def _messages(count: int) -> str:

@@ -8,12 +8,14 @@ from enum import StrEnum
 from typing import Final
 
 from channelmem.cascade.levels import Level
-from channelmem.cascade.values import AUTO, OFF, Auto, Duration, Json, Kind, Number, Switch, Value
+from channelmem.cascade.values import AUTO, OFF, Auto, Channels, Duration, Json, Kind, Number, Switch, Value
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S
 from channelmem.policy import Policy
 from channelmem.settings import Settings
 
 EVERY_LEVEL: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
+STORED: Final = (Level.GLOBAL, Level.CHANNEL)
+"""For what is stored, which does not depend on who answers."""
 
 
 class Combine(StrEnum):
@@ -79,7 +81,7 @@ def _number(value: Value) -> int:
     return value if isinstance(value, int) else 0
 
 
-SETTINGS: Final = (
+SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "enabled",
         "Memory",
@@ -117,6 +119,26 @@ SETTINGS: Final = (
         lambda policy, value: replace(policy, context_images=_number(value)),
     ),
     Setting(
+        "read_media",
+        "Read Media",
+        "Whether pictures and voice messages are read as they arrive, so that they are found by what they show or say.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.media_on_arrival,
+        lambda policy, value: replace(policy, media_on_arrival=value is True),
+        STORED,
+    ),
+    Setting(
+        "adult_media",
+        "Adult Media",
+        "Whether pictures and voices are read in age-restricted channels at all.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.media_age_restricted,
+        lambda policy, value: replace(policy, media_age_restricted=value is True),
+        STORED,
+    ),
+    Setting(
         "summaries",
         "Summaries",
         "Whether older messages are summarised, so that a language model is given a longer past.",
@@ -133,6 +155,26 @@ SETTINGS: Final = (
         Combine.SWITCH,
         lambda settings: settings.archive,
         lambda policy, value: replace(policy, limits=policy.limits._replace(archive=value is True)),
-        (Level.GLOBAL, Level.CHANNEL),  # what is stored does not depend on who answers
+        STORED,
+    ),
+    Setting(
+        "open_new",
+        "Open /new",
+        "Whether everybody may use /new, not only who can manage messages or owns the thread.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.open_new,
+        lambda policy, value: replace(policy, open_new=value is True),
+        (Level.GLOBAL, Level.CHANNEL),  # a fresh start is the channel's, whoever answers there
+    ),
+    Setting(
+        "related_channels",
+        "Related Channels",
+        "Channels whose newest summaries a language model is given too, where everybody who reads here may read them.",
+        Channels(5),
+        Combine.LIMIT,
+        lambda _settings: (),
+        lambda policy, value: replace(policy, related_channels=value if isinstance(value, tuple) else ()),
+        (Level.CHANNEL,),
     ),
 )

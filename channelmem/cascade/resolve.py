@@ -71,4 +71,6 @@ def _base(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, st
 
 
 def _size(value: Value) -> float:
+    if isinstance(value, tuple):
+        return len(value)
     return math.inf if isinstance(value, Off) else float(value)

@@ -6,6 +6,7 @@ clear an override. The first is a missing key, the second a value, the third `AU
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -28,11 +29,15 @@ class Auto(Enum):
 OFF: Final = Off.OFF
 AUTO: Final = Auto.AUTO
 
-Value = bool | int | float | Off
-Json = bool | int | float | str
+Value = bool | int | float | Off | tuple[int, ...]
+Json = bool | int | float | str | list[str]
 
 _ON = frozenset({"on", "yes", "true", "enabled"})
 _OFF = frozenset({"off", "no", "false", "disabled"})
+_NONE = frozenset({"none", "off", "nothing"})
+_CHANNEL = re.compile(r"(?:<#)?(\d{1,19})>?")
+_SEPARATORS = re.compile(r"\s*[,;\s]\s*")
+_LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +118,10 @@ class Duration:
         return OFF if text in _OFF or text == "none" else self.from_json(durations.parse(text))
 
     def show(self, value: Value) -> str:
-        return "Off" if isinstance(value, Off) else durations.format_duration(value)
+        return durations.format_duration(value) if isinstance(value, int | float) else "Off"
 
     def to_json(self, value: Value) -> Json:
-        return value.value if isinstance(value, Off) else value
+        return value if isinstance(value, int | float) else OFF.value
 
     def from_json(self, value: object) -> Value:
         if value == OFF.value:
@@ -131,4 +136,36 @@ class Duration:
         return value
 
 
-Kind = Switch | Number | Duration
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """A few channels by id, in the order in which they were named."""
+
+    most: int
+
+    choices = ()
+
+    @property
+    def allowed(self) -> str:
+        return f'up to {self.most} channel ids or mentions separated by commas, or "off"'
+
+    def parse(self, text: str) -> Value:
+        return () if text in _NONE else self.from_json(_SEPARATORS.split(text.strip(" ,")))
+
+    def show(self, value: Value) -> str:
+        return ", ".join(f"<#{one}>" for one in value) if isinstance(value, tuple) and value else "Off"
+
+    def to_json(self, value: Value) -> Json:
+        return [str(one) for one in value] if isinstance(value, tuple) else []
+
+    def from_json(self, value: object) -> Value:
+        found = [_CHANNEL.fullmatch(str(one)) for one in value] if isinstance(value, list | tuple) else [None]
+        ids = dict.fromkeys(int(one[1]) for one in found if one is not None)
+        if None in found or len(ids) > self.most or any(one > _LARGEST_ID for one in ids):
+            raise ValueError
+        return tuple(ids)
+
+    def capped(self, value: Value) -> Value:
+        return value
+
+
+Kind = Switch | Number | Duration | Channels

@@ -23,8 +23,8 @@ from channelmem.settings import hide, load_settings
 from channelmem.terminal import visible
 
 COMMANDS = (
-    "demo", "chat", "route", "summarise", "doctor", "config", "settings", "inspect", "redis", "worker", "reindex",
-    "bot",
+    "demo", "chat", "route", "summarise", "summaries", "doctor", "config", "settings", "inspect", "redis", "worker",
+    "reindex", "rebucket", "bot", "mcp", "serve", "token",
 )  # fmt: skip
 COMPLETION = {"install_completion", "show_completion"}
 

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -90,7 +90,13 @@ async def _opened(
     settings: Settings, channel: str, progress: ModelProgress
 ) -> AsyncIterator[tuple[Memory, Speak | None]]:
     model = load("channelmem.cli.chat_model", "llm", "CHANNELMEM_LLM_MODEL") if settings.llm_model else None
-    async with Memory.open(settings, progress=progress) as memory:
+    written = load("channelmem.llm.opening", "llm", "CHANNELMEM_SUMMARY_MODEL") if settings.summary_model else None
+    async with (
+        written.summariser_of(settings) if written else nullcontext() as summariser,
+        Memory.open(settings, summariser=summariser, progress=progress) as memory,
+    ):
+        if summariser is not None:
+            summariser.attach(memory.spending)
         if model is None:
             yield memory, None
             return

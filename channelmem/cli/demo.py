@@ -95,12 +95,19 @@ async def _play(settings: Settings, console: Console, pause_s: float) -> list[As
         await opening.__aexit__(None, None, None)
 
 
+def conversation(channel_id: int) -> list[Message]:
+    """The scripted messages, as if they had been sent in the last half hour."""
+    now = time.time()
+    return [
+        Message(GUILD, channel_id, n, PEOPLE[who], who, text, now - minutes * 60)
+        for n, (minutes, who, text) in enumerate(CONVERSATION, 1)
+    ]
+
+
 async def _converse(memory: Memory, console: Console, channel_id: int, pause_s: float) -> None:
     console.print(Panel("A channel where nobody is talking to the bot", style="bold", width=84))
-    now = time.time()
-    for n, (minutes, who, text) in enumerate(CONVERSATION, 1):
+    for message, (minutes, who, text) in zip(conversation(channel_id), CONVERSATION, strict=True):
         console.print(f"  [dim]{minutes:>2} min ago[/]  [bold]{who:<6}[/] {escape(text)}", soft_wrap=True)
-        message = Message(GUILD, channel_id, n, PEOPLE[who], who, text, now - minutes * 60)
         await memory.remember(message)
         await asyncio.sleep(pause_s)
     await memory.flush()
@@ -136,6 +143,7 @@ def _next_steps() -> Panel:
         "channelmem chat         try it yourself, with several people at one keyboard\n"
         "channelmem doctor       check this machine's setup\n"
         "channelmem bot          run the Discord bot (set DISCORD_TOKEN first)\n"
+        "channelmem serve --demo the same over HTTP, for bots in any language\n"
         "channelmem redis start  keep the embedded server running\n"
         "channelmem redis url    print its URL for RedisInsight or redis-cli",
         title="Next steps",

@@ -18,10 +18,11 @@ from rich.table import Table
 from channelmem.cli.show import to_json
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
-from channelmem.ops.inspect import BufferRow, open_inspector
+from channelmem.ops.inspect import open_inspector
 from channelmem.settings import load_settings
+from channelmem.telling.media_notes import told
 from channelmem.terminal import visible
-from channelmem.types import Hit, Source
+from channelmem.types import Hit, Source, Stored
 
 app = typer.Typer()
 
@@ -98,13 +99,13 @@ async def _rows(channel: int | None, near: int | None, limit: int, source: Sourc
         return [_buffered(row) for row in await inspector.rows(guild_id, channel, limit, source)]
 
 
-def _buffered(row: BufferRow) -> dict[str, Any]:
+def _buffered(row: Stored) -> dict[str, Any]:
     message = row.message
     return {
         "id": message.id,
         "age": human_age(max(0.0, time.time() - message.ts)),
         "author": message.author,
-        "text": message.content,
+        "text": told(message) if message.attachments else message.content,
         "state": "embedded" if row.embedded else "pending",
         "lives": format_duration(row.ttl_s),
     }

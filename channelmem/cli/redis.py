@@ -13,13 +13,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import redis
 import typer
 
 from channelmem.errors import RedisUnsuitableError, ServerError
+from channelmem.redis_urls import is_cluster
 from channelmem.server import lease as server
+from channelmem.server.check import master_urls
 from channelmem.server.find import redis_cli
 from channelmem.server.loopback import open_port, port_url
 from channelmem.settings import Settings, load_settings
@@ -131,9 +133,11 @@ def cli(
     """
     settings = load_settings()
     address = _address(settings)
+    options = ["-c"] if is_cluster(address) else []
+    address = master_urls(address, timeout_s=settings.redis_timeout_s)[0]  # any node of a cluster leads to the others
     program = next((path for path in redis_cli() if _works(path)), None)
     if program is not None:
-        raise typer.Exit(_run(program, address, arguments or []))
+        raise typer.Exit(_run(program, address, [*options, *(arguments or [])]))
     with redis.Redis.from_url(address, protocol=2, decode_responses=True, encoding_errors="backslashreplace") as client:
         if arguments:
             raise typer.Exit(_say(client, arguments))
@@ -254,13 +258,24 @@ def _say(client: redis.Redis, words: list[str]) -> int:
 
 
 def _reply(client: redis.Redis, words: list[str]) -> object:
-    """Bypasses redis-py's parsers, which would convert the reply to Python types."""
-    connection = client.connection_pool.get_connection()
+    """Bypasses redis-py's parsers, which would convert the reply to Python types. Goes where a cluster sends it."""
+    pool = client.connection_pool
+    connection = pool.get_connection()
     try:
-        connection.send_command(*words)  # type: ignore[no-untyped-call]  # redis-py's gap
-        return connection.read_response()
+        return _asked(connection, words)
+    except redis.exceptions.MovedError as moved:
+        there = pool.connection_class(**{**pool.connection_kwargs, "host": moved.host, "port": moved.port})
+        try:
+            return _asked(there, words)
+        finally:
+            there.disconnect()
     finally:
-        client.connection_pool.release(connection)
+        pool.release(connection)
+
+
+def _asked(connection: Any, words: list[str]) -> object:
+    connection.send_command(*words)
+    return connection.read_response()
 
 
 def _formatted(reply: object, indent: str = "") -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer.core import TyperCommand
 
-from channelmem.cascade.declared import SETTINGS, Setting
+from channelmem.cascade import declared
+from channelmem.cascade.declared import Setting
 from channelmem.cascade.levels import Change, Level, Overrides, Place
 from channelmem.cascade.resolve import Effective
 from channelmem.cascade.values import Auto, Json, Value
@@ -108,7 +111,14 @@ def show(guild: Guild = None, channel: Channel = None, character: Character = No
     asyncio.run(_show(_target(guild, channel, character), as_json=as_json))
 
 
-@app.command("set")
+class SignedCommand(TyperCommand):
+    """Takes "-5m" for a value, so that the answer says what is allowed and not "No such option"."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {one}" if re.match(r"-\d", one) else one for one in args])
+
+
+@app.command("set", cls=SignedCommand)
 def set_(
     name: Annotated[str, typer.Argument(help="Name of a setting, such as max_messages.")],
     value: Annotated[list[str], typer.Argument(help='New value; "auto" inherits.')],
@@ -128,7 +138,7 @@ def set_(
     target = _one_level(_target(guild, channel, character))
     setting = _settable(_named(name), target.level)
     try:
-        wanted = setting.parse(" ".join(value))
+        wanted = setting.parse(" ".join(value).strip())
     except ValueError as error:
         raise ConfigError(str(error)) from None
     asyncio.run(_set(target, setting, wanted, as_json=as_json))
@@ -180,12 +190,14 @@ def _one_level(target: Target) -> Target:
 
 def _named(name: str) -> Setting:
     """By name or label, however they are spelt."""
-    known = {_plain(spelling): one for one in SETTINGS for spelling in (one.label, one.name)}
+    known = {_plain(spelling): one for one in declared.SETTINGS for spelling in (one.label, one.name)}
     if found := known.get(_plain(name)):
         return found
     near = difflib.get_close_matches(_plain(name), known, n=3)
     names = dict.fromkeys(known[one].name for one in near)
-    hint = f"did you mean {' or '.join(names)}?" if names else f"use {', '.join(one.name for one in SETTINGS)}."
+    hint = (
+        f"did you mean {' or '.join(names)}?" if names else f"use {', '.join(one.name for one in declared.SETTINGS)}."
+    )
     raise UnknownSettingError(f"There is no setting {name[:40]!r}; {hint}")
 
 
@@ -314,7 +326,7 @@ def _change(change: Change) -> dict[str, Json | None]:
 
 
 def _declared(change: Change) -> Setting:
-    return next(one for one in SETTINGS if one.name == change.setting)
+    return next(one for one in declared.SETTINGS if one.name == change.setting)
 
 
 def _json(setting: Setting, value: Value | None) -> Json | None:

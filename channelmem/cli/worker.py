@@ -1,6 +1,7 @@
-"""`channelmem worker`: embeds messages in a separate process, in addition to the bot or instead of it.
+"""`channelmem worker`: embeds and summarises in a separate process, in addition to the bot or instead of it.
 
-In: the ingest streams in Redis. Out: vectors on the stored messages. It waits for Redis to come back after an outage,
+In: the ingest streams in Redis, and channels whose summaries are due. Out: vectors on the stored messages, and
+summaries. It waits for Redis to come back after an outage,
 and exits with status 1 if the model breaks or the index was rebuilt for another model, so a supervisor can rely on it.
 """
 
@@ -18,6 +19,9 @@ from rich.console import Console
 from channelmem.cli.show import ModelProgress
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
+from channelmem.llm.opening import summariser_of
+from channelmem.memory import Memory
+from channelmem.opening import beside
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.connection import connect
@@ -28,9 +32,11 @@ app = typer.Typer()
 
 @app.command()
 def worker(
-    until_done: Annotated[bool, typer.Option("--until-done", help="Exit once no message is waiting.")] = False,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", help="Exit once no message is waiting and no summary is due.")
+    ] = False,
 ) -> None:
-    """Embed waiting messages until SIGTERM or Ctrl-C.
+    """Embed waiting messages and update summaries until SIGTERM or Ctrl-C.
 
     Run as many workers as you like; they share the work.
     With CHANNELMEM_EMBED_IN_PROCESS=false the bot leaves it all to them.
@@ -53,7 +59,15 @@ async def _open(url: str, settings: Settings, embedder: Embedder, console: Conso
     redis = connect(url, settings)
     try:
         store = await Store.open(redis, settings, dims=embedder.dims, identity=embedder.identity, clock=time.time)
-        await _work(store, Worker(store, embedder), console, until_done=until_done)
+        async with summariser_of(settings) as summariser:
+            if summariser is not None:
+                summariser.attach(store.spending)
+            memory = Memory(store, embedder, summariser=summariser)
+            await store.levels.load()
+            async with beside(store.levels.follow()), beside(memory.summaries.worker.run()):
+                await _work(store, Worker(store, embedder), console, until_done=until_done)
+            if until_done:
+                await memory.summaries.worker.finish()
         await store.close()
     finally:
         await redis.aclose()

@@ -9,18 +9,21 @@ more done than threads that wait for each other within one run (docs/model.md).
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import platform
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.embedding.model import Model, Progress, as_directory, find_source, prepare
+from channelmem.embedding.model import Model, Precision, Progress, as_directory, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.errors import ModelError
 from channelmem.extras import load
@@ -31,6 +34,8 @@ Group = tuple[list[int], Vectors]
 """The positions of some of the texts, and a vector for each."""
 A = TypeVar("A")
 R = TypeVar("R")
+
+log = logging.getLogger(__name__)
 
 FAILURES = (ModelError, RuntimeError, ValueError)
 """What an embedder raises if its model fails on a text: ours raises the first, others also their libraries' errors."""
@@ -80,10 +85,12 @@ class Encoder(Protocol):
 class LaneEmbedder:
     """An encoder behind lanes for questions and lanes for messages; works from any event loop."""
 
-    def __init__(self, encoder: Encoder, lanes: int = 1) -> None:
+    def __init__(self, encoder: Encoder, lanes: int = 1, *, asking: Encoder | None = None) -> None:
+        """`asking` embeds questions: the same model, in a precision that is faster for one short text."""
         self.dims = encoder.dims
         self.identity = encoder.identity
         self._encoder = encoder
+        self._questions = asking or encoder
         self._lanes = lanes
         self._question_lanes = ThreadPoolExecutor(lanes, thread_name_prefix="embed-question")
         self._message_lanes = ThreadPoolExecutor(lanes, "embed-messages", initializer=_give_way)
@@ -143,7 +150,7 @@ class LaneEmbedder:
             lane.shutdown(wait=True, cancel_futures=True)
 
     def _answer(self, text: str) -> Vectors:
-        vector: Vectors = self._encoder.infer(self._encoder.tokenise_question(text))[0]
+        vector: Vectors = self._questions.infer(self._questions.tokenise_question(text))[0]
         return vector
 
     def _answered(self, job: Future[Vectors] | None) -> None:
@@ -210,11 +217,52 @@ def open_embedder(settings: Settings, progress: Progress | None = None) -> Embed
     """The configured embedder. Loads the model, and exports it on first use, so call it outside the event loop."""
     if settings.embedding_backend == "torch":
         return _open_torch(settings)
-    return _open_onnx(prepare(settings, progress), settings)
+    return _open_onnx(prepare(settings, progress), settings, progress)
 
 
-def _open_onnx(model: Model, settings: Settings) -> LaneEmbedder:
-    return LaneEmbedder(OnnxEncoder(model), settings.embedding_threads or min(cores(), MOST_LANES))
+def _open_onnx(model: Model, settings: Settings, progress: Progress | None) -> LaneEmbedder:
+    lanes = settings.embedding_threads or min(cores(), MOST_LANES)
+    faster = _for_questions(settings, progress)
+    if faster is None:
+        return LaneEmbedder(OnnxEncoder(model), lanes)
+    with ThreadPoolExecutor(1) as beside:  # most of loading is ONNX Runtime's work, on another core
+        loading = beside.submit(OnnxEncoder, faster)
+        return LaneEmbedder(OnnxEncoder(model), lanes, asking=loading.result())
+
+
+def _for_questions(settings: Settings, progress: Progress | None) -> Model | None:
+    """The model in the precision for questions, if that is another one than for messages."""
+    precision = question_precision(settings)
+    if precision == settings.embedding_precision:
+        return None
+    try:
+        return prepare(settings.model_copy(update={"embedding_precision": precision}), progress)
+    except ModelError as error:
+        if settings.embedding_question_precision != "auto":
+            raise
+        log.info("Questions are embedded in %s: %s", settings.embedding_precision, error)
+        return None
+
+
+def question_precision(settings: Settings) -> Precision:
+    """Two precisions of one model agree closely, so questions may take the faster one. By default they do where the
+    processor has instructions for it, with the model that this was measured for (docs/model.md)."""
+    if settings.embedding_question_precision != "auto":
+        return settings.embedding_question_precision
+    measured = settings.embedding_model == Settings.model_fields["embedding_model"].default
+    return "int8" if measured and multiplies_int8() else settings.embedding_precision
+
+
+def multiplies_int8() -> bool:
+    """Whether the processor multiplies and adds 8-bit numbers in one instruction (VNNI, or dot products on ARM)."""
+    if platform.machine() == "arm64":  # Apple's
+        return True
+    try:
+        with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as about:
+            words = set(about.read(20_000).split())  # the first processor's flags are among them
+    except OSError:
+        return False
+    return not words.isdisjoint({"avx512_vnni", "avx_vnni", "asimddp"})
 
 
 def _open_torch(settings: Settings) -> LaneEmbedder:

@@ -7,24 +7,12 @@ of our own: a provider's response may contain the key or people's text, which mu
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_ai import Agent, RunContext, Tool
-from pydantic_ai.exceptions import (
-    AgentRunError,
-    ContentFilterError,
-    ModelAPIError,
-    ModelHTTPError,
-    ModelRequestTimeout,
-    ModelTimeoutError,
-    UnexpectedModelBehavior,
-    UsageLimitExceeded,
-    UserError,
-)
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
@@ -39,32 +27,20 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
-from channelmem.errors import RedisUnavailableError
 from channelmem.llm.characters import Character, character_of
 from channelmem.llm.checks import visible_part, without_marks
+from channelmem.llm.failures import FAILURES, reason_of
 from channelmem.llm.given import Given
-from channelmem.llm.models import MeteredModel, UnfinishedError, build_model
+from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, quiet_sdk_loggers
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
 from channelmem.llm.responder import Location, ResponderError
-from channelmem.llm.spend import CapReachedError, Prices, Spend
+from channelmem.llm.spend import Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.tools import context_tool
 from channelmem.types import Answer, Question
 
-SDK_LOGGERS: Final = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
 TOOL_CALLS_PER_ROUND: Final = 3
-
-REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
-    ((ModelRequestTimeout, ModelTimeoutError), "the language model did not answer within {timeout_s:g} s"),
-    ((ModelHTTPError,), "the language model's server answered with status {status}"),
-    ((UnfinishedError,), "the language model's answer broke off"),
-    ((ModelAPIError,), "the language model's server is unreachable, disconnected, or sent an unreadable response"),
-    ((UsageLimitExceeded,), "the language model reached no answer within {rounds} rounds"),
-    ((ContentFilterError,), "the language model's provider refused to answer"),
-    ((UnexpectedModelBehavior,), "the language model's answer is unusable"),
-)
-"""The first match applies."""
 
 EMPTY: Final = "the language model gave an empty answer"
 UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
@@ -85,12 +61,14 @@ class LlmResponder:
     def __init__(
         self, settings: Settings, memory: Memory, characters: Sequence[Character], *, clock: Callable[[], float]
     ) -> None:
-        _quiet_sdk_loggers()
+        quiet_sdk_loggers()
         self._settings, self._memory, self._characters = settings, memory, characters
-        self.spend = Spend(settings.llm_daily_usd, clock)
+        self.spend = Spend(memory.spending, settings.llm_daily_usd, clock)
         self.on_tokens: OnTokens | None = None
         self.until_stored: UntilStored = _at_once
-        self._models = {name: self._metered(name) for name in {self._model_name(one) for one in characters}}
+        self._models = {
+            name: build_model(name, Endpoint.of(settings)) for name in {self._model_name(one) for one in characters}
+        }
         self._agents = {one.name: self._agent(one) for one in characters}
 
     async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
@@ -110,8 +88,8 @@ class LlmResponder:
                     ready = visible_part(said)
             said = without_marks(said)
             await self._check(said, given)
-        except (AgentRunError, UserError, CapReachedError, RedisUnavailableError) as error:
-            raise ResponderError(_reason(error, self._settings)) from None
+        except FAILURES as error:
+            raise ResponderError(reason_of(error, self._settings)) from None
         yield said
 
     async def _check(self, said: str, given: Given) -> None:
@@ -131,15 +109,17 @@ class LlmResponder:
                 pass
 
     async def _speak(self, character: Character, prompt: Prompt, given: Given) -> AsyncGenerator[str, None]:
-        agent = self._agents[character.name]
-        limits = self._limits()
+        agent, limits = self._agents[character.name], self._limits()
+        model = self._metered(character, given.question)
         if not self._settings.llm_stream:
-            result = await agent.run(prompt.message, instructions=prompt.instructions, deps=given, usage_limits=limits)
+            result = await agent.run(
+                prompt.message, model=model, instructions=prompt.instructions, deps=given, usage_limits=limits
+            )
             yield result.output
             return
         said = ""
         async with agent.run_stream_events(
-            prompt.message, instructions=prompt.instructions, deps=given, usage_limits=limits
+            prompt.message, model=model, instructions=prompt.instructions, deps=given, usage_limits=limits
         ) as events:
             async for event in events:
                 if (grown := _grown(said, event)) != said:
@@ -153,8 +133,9 @@ class LlmResponder:
     def _model_name(self, character: Character) -> str:
         return character.model or self._settings.llm_model or ""
 
-    def _metered(self, name: str) -> MeteredModel:
-        return MeteredModel(build_model(name, self._settings), self.spend, Prices.of(self._settings), self._count)
+    def _metered(self, character: Character, question: Question) -> MeteredModel:
+        model, place = self._models[self._model_name(character)], (question.guild_id, question.channel_id)
+        return MeteredModel(model, self.spend, place, Prices.of(self._settings), self._count)
 
     def _count(self, input_tokens: int, output_tokens: int) -> None:
         if self.on_tokens is not None:
@@ -164,7 +145,6 @@ class LlmResponder:
     def _agent(self, character: Character) -> Agent[Given, str]:
         tools = [self._tool()] if self._settings.llm_tool else []
         return Agent(
-            self._models[self._model_name(character)],
             deps_type=Given,
             name=character.name,
             tools=tools,
@@ -191,14 +171,7 @@ class LlmResponder:
 
     def _model_settings(self, character: Character) -> Callable[[RunContext[Given]], ModelSettings]:
         settings = self._settings
-        fixed = ModelSettings(
-            max_tokens=settings.llm_max_output_tokens,
-            # One attempt may use the whole deadline: a slow model is not asked twice.
-            timeout=settings.llm_timeout_s,
-            request_timeout=settings.llm_timeout_s,
-            max_retries=settings.llm_retries,
-            thinking=False,
-        )
+        fixed = call_settings(settings, settings.llm_max_output_tokens)
         if character.temperature is not None:
             fixed["temperature"] = character.temperature
 
@@ -225,18 +198,3 @@ def _grown(said: str, event: AgentStreamEvent | AgentRunResultEvent[str]) -> str
         case FunctionToolCallEvent():
             return ""
     return said
-
-
-def _reason(error: Exception, settings: Settings) -> str:
-    """Never quotes errors that are not ours."""
-    if isinstance(error, CapReachedError | RedisUnavailableError):
-        return str(error)
-    status = error.status_code if isinstance(error, ModelHTTPError) else 0
-    reason = next((words for kinds, words in REASONS if isinstance(error, kinds)), "the language model failed")
-    return reason.format(timeout_s=settings.llm_timeout_s, status=status, rounds=settings.llm_tool_rounds)
-
-
-def _quiet_sdk_loggers() -> None:
-    """At DEBUG these log what people write, and at INFO the URL of every request."""
-    for name in SDK_LOGGERS:
-        logging.getLogger(name).setLevel(logging.WARNING)

@@ -14,9 +14,9 @@ from typing import Final
 import snowballstemmer
 
 from channelmem.llm.characters import BLOCKS
-from channelmem.llm.prompts import QUESTION, TOOL_RESULT
+from channelmem.llm.prompts import MINUTES, QUESTION, TOOL_RESULT
 
-TAGS: Final = (*BLOCKS, TOOL_RESULT, QUESTION, "contextual_references")
+TAGS: Final = (*BLOCKS, TOOL_RESULT, QUESTION, *MINUTES, "contextual_references")
 SECTIONS: Final = (
     "recent channel context", "recent channel activity", "reply chain", "question", "highly relevant", "relevant",
 )  # fmt: skip
@@ -111,6 +111,12 @@ def shares_something(text: str, given: str, question: str) -> bool:
     own = _content(told) - _content(question)
     if not own or own <= _YES_OR_NO:
         return True
+    return len(own & _content(given)) >= max(1.0, SHARE * len(own))
+
+
+def rests_on(text: str, given: str) -> bool:
+    """Whether a summary is made of what was given. Unlike an answer it may not say that it does not know."""
+    own = _content(_URL.sub(" ", text))
     return len(own & _content(given)) >= max(1.0, SHARE * len(own))
 
 

@@ -1,4 +1,5 @@
-"""Opens the configured language model. In: settings and Memory. Out: a responder, or None if no model is configured.
+"""Opens the configured language models. In: settings and Memory. Out: a responder, a summariser, or None if no model is
+configured for it.
 
 The model packages are an optional extra and take a second to import, so they load only when a model is configured.
 """
@@ -6,9 +7,10 @@ The model packages are an optional extra and take a second to import, so they lo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from channelmem.errors import ConfigError
 from channelmem.llm.characters import load_characters
@@ -16,11 +18,10 @@ from channelmem.settings import Settings
 
 if TYPE_CHECKING:
     from channelmem.llm.agent import LlmResponder
+    from channelmem.llm.summariser import LlmSummariser
     from channelmem.memory import Memory
 
-NOT_INSTALLED = (
-    "CHANNELMEM_LLM_MODEL is set, but the language model packages are missing: pip install 'channelmem[llm]'"
-)
+NOT_INSTALLED = "{setting} is set, but the language model packages are missing: pip install 'channelmem[llm]'"
 
 
 def open_responder(
@@ -30,9 +31,33 @@ def open_responder(
     if settings.llm_model is None:
         return None
     characters = load_characters(settings.character)
-    try:
-        agent = import_module("channelmem.llm.agent")
-    except ImportError as error:
-        raise ConfigError(NOT_INSTALLED) from error
+    agent = _loaded("agent", "CHANNELMEM_LLM_MODEL")
     responder: LlmResponder = agent.LlmResponder(settings, memory, characters, clock=clock)
     return responder
+
+
+def open_summariser(settings: Settings, *, clock: Callable[[], float] = time.time) -> LlmSummariser | None:
+    """None if no model is to write summaries; raises ConfigError, with the fix, if the configured one can't be used."""
+    if settings.summary_model is None:
+        return None
+    summariser = _loaded("summariser", "CHANNELMEM_SUMMARY_MODEL")
+    opened: LlmSummariser = summariser.LlmSummariser(settings.summary_model, settings, clock=clock)
+    return opened
+
+
+@asynccontextmanager
+async def summariser_of(settings: Settings) -> AsyncIterator[LlmSummariser | None]:
+    """The same, closed at the end of the block; it begins to write once it has a ledger (`attach`)."""
+    summariser = open_summariser(settings)
+    try:
+        yield summariser
+    finally:
+        if summariser is not None:
+            await summariser.close()
+
+
+def _loaded(module: str, setting: str) -> Any:
+    try:
+        return import_module(f"channelmem.llm.{module}")
+    except ImportError as error:
+        raise ConfigError(NOT_INSTALLED.format(setting=setting)) from error

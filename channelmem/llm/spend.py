@@ -1,19 +1,29 @@
 """The daily spend cap. In: the most a model call can cost, then what it did cost. Out: a reservation, or a refusal.
 
 Each call reserves its maximum cost before it starts, so concurrent calls cannot exceed the cap together. Spending is
-tracked in memory per UTC day: a restart begins at zero.
+kept in Redis per UTC day (`store/spending.py`), one cap for all processes and restarts. A cap that can't be checked
+allows nothing: while Redis is away, only models that cost nothing are asked.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
+from channelmem.durations import DAY_S
+from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
 
-DAY_S: Final = 86_400
 MILLION: Final = 1_000_000
+UNKNOWN: Final = "what was spent today can't be checked while Redis is unreachable"
+
+log = logging.getLogger(__name__)
+
+Place = tuple[int, int]
+"""Guild and channel that a call is made for."""
 
 
 class CapReachedError(Exception):
@@ -31,6 +41,19 @@ class Prices:
     def of(cls, settings: Settings) -> Prices:
         return cls(settings.llm_usd_per_mtok_in / MILLION, settings.llm_usd_per_mtok_out / MILLION)
 
+    @classmethod
+    def of_summaries(cls, settings: Settings) -> Prices:
+        """Those of the model that writes summaries, if it has its own."""
+        of_answers, given_in, given_out = (
+            cls.of(settings),
+            settings.summary_usd_per_mtok_in,
+            settings.summary_usd_per_mtok_out,
+        )
+        return cls(
+            of_answers.input_usd if given_in is None else given_in / MILLION,
+            of_answers.output_usd if given_out is None else given_out / MILLION,
+        )
+
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         return input_tokens * self.input_usd + output_tokens * self.output_usd
 
@@ -40,39 +63,54 @@ class Reservation:
     """Money reserved for one call, on the day of the reservation."""
 
     day: int
-    usd: float
+    place: Place
+    micros: int
+
+
+class Ledger(Protocol):
+    """`Memory.spending`; this room knows nothing of the store."""
+
+    async def reserve(self, day: int, place: Place, micros: int, cap_micros: int) -> bool: ...
+
+    async def settle(self, day: int, place: Place, change_micros: int) -> None: ...
+
+    async def total(self, day: int) -> int: ...
 
 
 class Spend:
-    def __init__(self, cap_usd: float, clock: Callable[[], float]) -> None:
-        self._cap_usd, self._clock = cap_usd, clock
-        self._day = self._today()
-        self._used_usd = 0.0
+    def __init__(self, ledger: Ledger, cap_usd: float, clock: Callable[[], float]) -> None:
+        self._ledger, self._cap_usd, self._clock = ledger, cap_usd, clock
 
-    @property
-    def used_usd(self) -> float:
+    async def used_usd(self) -> float:
         """Spent or reserved today."""
-        self._start_new_day()
-        return self._used_usd
+        return await self._ledger.total(self._today()) / MILLION
 
-    def reserve(self, usd: float) -> Reservation:
+    async def reserve(self, place: Place, usd: float) -> Reservation:
         """Reserves the most a call can cost; raises CapReachedError if that could exceed the cap."""
-        self._start_new_day()
-        if self._used_usd + usd > self._cap_usd:
+        held = Reservation(self._today(), place, _micros(usd))
+        if held.micros and not await self._has_room(held):
             raise CapReachedError(f"the cap of {self._cap_usd:g} USD per day leaves no room for another model call")
-        self._used_usd += usd
-        return Reservation(self._day, usd)
+        return held
 
-    def settle(self, reservation: Reservation, usd: float) -> None:
+    async def settle(self, held: Reservation, usd: float) -> None:
         """Replaces the reservation with the actual cost. A call that started yesterday counts for yesterday."""
-        self._start_new_day()
-        if reservation.day == self._day:
-            self._used_usd += usd - reservation.usd
+        if change := _micros(usd) - held.micros:
+            try:
+                await self._ledger.settle(held.day, held.place, change)
+            except RedisUnavailableError:
+                log.warning("A model call counts with all it could have cost: Redis can't be reached")
 
-    def _start_new_day(self) -> None:
-        today = self._today()
-        if today != self._day:
-            self._day, self._used_usd = today, 0.0
+    async def _has_room(self, held: Reservation) -> bool:
+        cap_micros = math.floor(self._cap_usd * MILLION)
+        try:
+            return await self._ledger.reserve(held.day, held.place, held.micros, cap_micros)
+        except RedisUnavailableError as error:
+            raise CapReachedError(UNKNOWN) from error
 
     def _today(self) -> int:
         return int(self._clock() // DAY_S)
+
+
+def _micros(usd: float) -> int:
+    """Rounded up: thousands of calls must not hide below the smallest unit. (A float's noise is no cost.)"""
+    return math.ceil(round(usd * MILLION, 6))

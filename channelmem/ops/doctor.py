@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ import redis
 from channelmem.embedding.model import find_source, ready
 from channelmem.errors import ChannelmemError, ConfigError
 from channelmem.extras import load
+from channelmem.redis_urls import is_cluster
+from channelmem.server.check import master_urls, where_is
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, unknown, variable
 from channelmem.store.keys import keys_of
@@ -30,6 +32,10 @@ MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review t
 CLOCK_DRIFT_S = 2.0
 DISK_FREE = 500 * 2**20
 MEMORY_FREE = 300 * 2**20
+MESSAGE_BYTES = 2_900
+LOAD_MS = {"hnsw": 0.3, "flat": 0.06}
+"""Milliseconds per message to load (docs/scaling.md): an estimate, since machines differ and graphs slow down."""
+LONGEST_LOAD_S = 60.0
 
 
 class Health(StrEnum):
@@ -62,9 +68,25 @@ def check_settings_and_server(settings: Settings) -> Iterator[Check]:
             return
         where = "embedded" if settings.redis_url is None else "REDIS_URL"
         yield Check("server", Health.OK, f"{info.name} {info.version} ({where}), RediSearch {info.search_version}")
-        client = stack.enter_context(redis.Redis.from_url(url, socket_timeout=settings.redis_timeout_s))
-        for name, look in (("index", _index), ("clock", _clock), ("redis memory", _redis_memory)):
-            yield _guarded(name, look, client, settings)
+        for node in master_urls(url, timeout_s=settings.redis_timeout_s):
+            client = stack.enter_context(redis.Redis.from_url(node, socket_timeout=settings.redis_timeout_s))
+            which = f" ({where_is(node)})" if is_cluster(url) else ""
+            if _serves_first_bucket(client, settings):
+                yield _guarded("index", _index, client, settings)
+            for name, look in (("clock", _clock), ("redis memory", _redis_memory), ("restart", _restart)):
+                check = _guarded(name, look, client, settings)
+                yield replace(check, name=name + which)
+
+
+def _serves_first_bucket(client: redis.Redis, settings: Settings) -> bool:
+    """Always true but for some nodes of a cluster."""
+    try:
+        client.exists(keys_of(settings.key_prefix, 0).one("meta"))
+    except redis.exceptions.MovedError:
+        return False
+    except redis.RedisError:
+        return True  # the check itself says what is wrong
+    return True
 
 
 ContextRequest = Callable[["redis.Redis", Settings], Check]
@@ -83,13 +105,17 @@ def _index(client: redis.Redis, settings: Settings) -> Check:
     if not meta:
         return Check("index", Health.NOTE, "none yet; the first message creates it")
     if meta["buckets"] != str(settings.buckets):
-        return Check("index", Health.BAD, f"built with CHANNELMEM_BUCKETS={meta['buckets']}; set it back to that")
+        return Check("index", Health.BAD, _rebucket(meta["buckets"], settings))
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
         return Check("index", Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`")
     index: Any = client.ft(keys.one("idx"))
     info = index.info()
     return Check("index", Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)")
+
+
+def _rebucket(there: str, settings: Settings) -> str:
+    return f"holds {there} bucket(s); set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`"
 
 
 def _text(value: bytes | str) -> str:
@@ -117,6 +143,19 @@ def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
     if limit and used > 0.9 * limit:
         return Check("redis memory", Health.BAD, f"{_mb(used)} of {_mb(limit)} used; raise maxmemory")
     return Check("redis memory", Health.OK, f"{_mb(used)} used")
+
+
+def _restart(client: redis.Redis, settings: Settings) -> Check:
+    """How long Redis would load its data after a crash: it builds the index anew, message by message."""
+    used = int(client.info("memory")["used_memory"])
+    seconds = used / MESSAGE_BYTES * LOAD_MS[settings.index_algorithm] / 1000
+    if seconds <= LONGEST_LOAD_S:
+        return Check("restart", Health.OK, f"about {max(1, round(seconds))} s to load {_mb(used)}")
+    says = (
+        f"about {seconds / 60:.0f} min to load {_mb(used)}, during which the bot answers from Discord's history only; "
+        "use CHANNELMEM_INDEX_ALGORITHM=flat, a replica, or a cluster (docs/scaling.md)"
+    )
+    return Check("restart", Health.NOTE, says)
 
 
 def check_model(settings: Settings) -> Check:

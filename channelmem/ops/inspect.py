@@ -18,18 +18,10 @@ from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, connect
+from channelmem.store.contents import Contents
 from channelmem.store.keys import guild_and_channel, keys_of
 from channelmem.store.search import Query, Search
-from channelmem.types import Hit, Message, Source
-
-
-@dataclass(frozen=True, slots=True)
-class BufferRow:
-    """One message of a channel, as stored in Redis."""
-
-    message: Message
-    embedded: bool
-    ttl_s: float
+from channelmem.types import Hit, Source, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +39,11 @@ class Inspector:
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
-        self._search = Search(buckets)
+        self._search, self._contents = Search(buckets), Contents(buckets)
 
     async def channels(self) -> list[Listed]:
         found = []
-        for bucket in self._buckets.all:
+        for bucket in await self._buckets.used():
             keys = self._buckets.keys(bucket)
             for guild in sorted(await self._members(keys.one("guilds"))):
                 rooms: Any = await answered(self._buckets.redis.smembers(keys.of("guild", guild)))
@@ -64,21 +56,10 @@ class Inspector:
     async def guild_of(self, channel_id: int) -> int | None:
         return next((one.guild_id for one in await self.channels() if one.channel_id == channel_id), None)
 
-    async def rows(self, guild_id: int, channel_id: int, limit: int, source: Source) -> list[BufferRow]:
+    async def rows(self, guild_id: int, channel_id: int, limit: int, source: Source) -> list[Stored]:
         """Newest first."""
         query = Query(guild_id, (channel_id,), limit=limit, flagged=True, source=source)
-        messages = await self._search.newest(query)
-        bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for message in messages:
-                key = bucket.keys.message(guild_id, channel_id, message.id)
-                pipe.hexists(key, bucket.vector_field)
-                pipe.pttl(key)
-            replies: list[Any] = await answered(pipe.execute())
-        return [
-            BufferRow(message, bool(embedded), max(0, ttl_ms) / 1000)
-            for message, embedded, ttl_ms in zip(messages, replies[::2], replies[1::2], strict=True)
-        ]
+        return await self._contents.states(await self._search.newest(query))
 
     async def near(self, guild_id: int, channel_id: int, message_id: int, limit: int) -> list[Hit] | None:
         """The channel's nearest messages, the message itself first; None if it has no vector yet."""

@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 import redis
 from redis import exceptions
 from redis.backoff import NoBackoff
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS
 from redis.retry import Retry
 
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError
+from channelmem.redis_urls import is_cluster, node_url, node_urls
 from channelmem.secrets import MALFORMED_URL, check_redis_url, masked, passwords
 
 # FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
@@ -33,7 +35,31 @@ class ServerInfo:
 
 
 def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
-    """Raises ConfigError, RedisUnavailableError or RedisUnsuitableError; each is one sentence that names the fix."""
+    """Raises ConfigError, RedisUnavailableError or RedisUnsuitableError; each is one sentence that names the fix.
+
+    Of a cluster, every master is looked at: messages may end up on any of them."""
+    if not is_cluster(redis_url):
+        info, _ = _look(redis_url, timeout_s=timeout_s)
+        if _is_clustered(info):
+            where = where_is(redis_url)
+            raise RedisUnsuitableError(
+                f"The server at {where} is part of a Redis cluster; write REDIS_URL as redis+cluster://{where}."
+            )
+        return _suitable(info, where_is(redis_url))
+    masters = master_urls(redis_url, timeout_s=timeout_s)
+    found = {url: _suitable(_look(url, timeout_s=timeout_s)[0], where_is(url)) for url in masters}
+    first, *others = found
+    for url in others:
+        if found[url] != found[first]:
+            raise RedisUnsuitableError(
+                f"The cluster's nodes differ: {_described(found[first], first)}, {_described(found[url], url)}; "
+                "run the same version everywhere."
+            )
+    return found[first]
+
+
+def _look(redis_url: str, *, timeout_s: float) -> tuple[dict[str, Any], list[Any]]:
+    """What a server says of itself, and, if it is part of a cluster, who serves which slots."""
     try:
         check_redis_url(redis_url)
         with redis.Redis.from_url(
@@ -44,13 +70,52 @@ def check_server(redis_url: str, *, timeout_s: float = 5.0) -> ServerInfo:
         ) as client:
             # INFO lists the modules too and, unlike MODULE LIST, needs no admin rights.
             info = {**client.info("server"), **client.info("modules")}
+            return info, client.execute_command("CLUSTER", "SLOTS") if _is_clustered(info) else []
     except (ValueError, TypeError):  # the parser's message may quote the password; TypeError: an unknown option
         raise ConfigError(MALFORMED_URL) from None
     except exceptions.RedisError as error:
         if type(error) is exceptions.RedisError:  # an option of the URL with an impossible value
             raise ConfigError(MALFORMED_URL) from None
         raise _unavailable(error, redis_url) from error
-    return _suitable(info, _where(redis_url))
+
+
+def master_urls(redis_url: str, *, timeout_s: float = 5.0) -> list[str]:
+    """URLs of the nodes that serve slots, as the first node that answers names them; of a single server, its own."""
+    try:
+        check_redis_url(redis_url)
+    except ValueError:
+        raise ConfigError(MALFORMED_URL) from None
+    if not is_cluster(redis_url):
+        return [redis_url]
+    last = RedisUnavailableError(f"Redis at {where_is(redis_url)} does not answer.")
+    for url in node_urls(redis_url):
+        try:
+            info, slots = _look(url, timeout_s=timeout_s)
+        except RedisUnavailableError as error:
+            last = error
+            continue
+        if not _is_clustered(info):
+            raise RedisUnsuitableError(
+                f"The server at {where_is(url)} is not part of a cluster; write REDIS_URL as redis://{where_is(url)}."
+            )
+        served = sum(end + 1 - begin for begin, end, *_ in slots)
+        if served < REDIS_CLUSTER_HASH_SLOTS:
+            raise RedisUnavailableError(
+                f"The cluster at {where_is(url)} serves {served} of its {REDIS_CLUSTER_HASH_SLOTS} slots; "
+                "look at `redis-cli --cluster check`."
+            )
+        asked = str(urlsplit(url).hostname)
+        names = {(master[0].decode() if master[0] else asked, int(master[1])) for _, _, master, *_ in slots}
+        return [node_url(redis_url, host, port) for host, port in sorted(names)]
+    raise last
+
+
+def _is_clustered(info: Mapping[str, Any]) -> bool:
+    return "cluster" in (info.get("redis_mode"), info.get("server_mode"))  # as Redis and as Valkey call it
+
+
+def _described(found: ServerInfo, url: str) -> str:
+    return f"{where_is(url)} is {found.name} {found.version} with RediSearch {found.search_version}"
 
 
 def _modules(info: Mapping[str, Any]) -> dict[str, int]:
@@ -61,11 +126,6 @@ def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
     modules = _modules(info)
     name, version = _name(info), str(info.get("valkey_version", info.get("redis_version", "?")))
     search = modules.get("search")
-    if "cluster" in (info.get("redis_mode"), info.get("server_mode")):  # as Redis and as Valkey call it
-        raise RedisUnsuitableError(
-            f"The server at {where} is part of a Redis cluster, which channelmem does not support; "
-            "point REDIS_URL at a standalone server."
-        )
     if search is None:
         raise RedisUnsuitableError(
             f"The server at {where} is {name} {version} without the search module, but {NEEDED}; {FIX}."
@@ -79,7 +139,7 @@ def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
 
 
 def _unavailable(error: exceptions.RedisError, redis_url: str) -> RedisUnavailableError:
-    where, text = _where(redis_url), masked(str(error), passwords(redis_url)).rstrip(".")
+    where, text = where_is(redis_url), masked(str(error), passwords(redis_url)).rstrip(".")
     if isinstance(error, exceptions.AuthenticationError) or "NOAUTH" in text or "WRONGPASS" in text:
         why = "rejects the user or password; correct them in REDIS_URL (redis://user:password@host:port)"
     elif isinstance(error, exceptions.BusyLoadingError):
@@ -98,7 +158,7 @@ def _unavailable(error: exceptions.RedisError, redis_url: str) -> RedisUnavailab
     return RedisUnavailableError(f"Redis at {where} {why}.")
 
 
-def _where(redis_url: str) -> str:
+def where_is(redis_url: str) -> str:
     """Host and port, without the password."""
     parts = urlsplit(redis_url)
     return parts.netloc.rpartition("@")[2] or parts.path

@@ -7,12 +7,15 @@ mentioned it" (`honest_no`) comes with what was searched and what could not be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
 
+from channelmem.policy import Policy
 from channelmem.recalling.ranking.line import emoji_of, stems
+from channelmem.recalling.recall import Recalled
 from channelmem.telling.honest_no import counted_messages, nothing_found
+from channelmem.telling.media_notes import is_about_media, shows
 from channelmem.telling.quote import (
     JumpUrl,
     Phrasing,
@@ -24,9 +27,21 @@ from channelmem.telling.quote import (
     namesakes,
     relevance,
 )
-from channelmem.telling.recap import recap
+from channelmem.telling.recap import recap, recap_forest
 from channelmem.telling.threads import Forest
-from channelmem.types import MEMORY_OFF, Hit, Kind, Message, Mode, Question, Route, SourceReport, Wants
+from channelmem.types import (
+    MEMORY_OFF,
+    NOT_SENT,
+    Answer,
+    Hit,
+    Kind,
+    Message,
+    Mode,
+    Question,
+    Route,
+    SourceReport,
+    Wants,
+)
 
 NO_CHANNEL: Final = "There's no channel to search here."
 NOT_ABOUT_THE_CHANNEL: Final = 'I only know what was said here. Try "what did Ann say about the release?"'
@@ -46,6 +61,42 @@ LONGEST: Final = 1_900
 """Discord allows 2,000 characters; the rest is room for what an adapter adds."""
 
 
+def tell(
+    question: Question,
+    route: Route,
+    recalled: Recalled,
+    policy: Policy,
+    *,
+    jump_url: JumpUrl | None = None,
+    pointed: tuple[Message, ...] = (),
+) -> Answer:
+    """The answer to a question. `pointed`: messages whose media it points at, read."""
+    forest = recap_forest(recalled.messages, policy) if recalled.messages else Forest()
+    text = answer_text(
+        question,
+        route,
+        recalled.hits,
+        forest,
+        recalled.reports,
+        now=question.ts,
+        tz=policy.tz,
+        jump_url=jump_url,
+        guess=recalled.guess,
+        pointed=pointed,
+    )
+    return Answer(
+        text,
+        route,
+        recalled.hits,
+        forest.threads,
+        tried=recalled.reports,
+        found=recalled.found or bool(pointed),
+        sure=recalled.sure,
+        evidence=recalled.evidence,
+        pointed=pointed,
+    )
+
+
 def answer_text(  # noqa: PLR0913  (one argument per result of the stages before)
     question: Question,
     route: Route,
@@ -57,30 +108,53 @@ def answer_text(  # noqa: PLR0913  (one argument per result of the stages before
     tz: tzinfo,
     jump_url: JumpUrl | None = None,
     guess: bool = False,
+    pointed: Sequence[Message] = (),
 ) -> str:
     """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters.
 
     `guess`: whether the hits are shown as a possible answer only.
     """
+    messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits], *pointed]
+    phrasing = phrasing_of(question, route, messages, tz, now=now, jump_url=jump_url)
+    read = shows(phrasing, pointed) if pointed else []
+    if read and (is_about_media(route) or guess or not (hits or forest.threads)):
+        return joined(read)
     if question.is_dm and not hits and not forest.threads:
         return NO_CHANNEL
     if route.kind is Kind.NONE:
-        return friendly(route, question.text) if route.wants is Wants.HELLO else NOT_ABOUT_THE_CHANNEL
-    messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits]]
-    people = _people(question, messages)
-    phrasing = Phrasing(question, route, now, tz, jump_url, people, namesakes(question, route, messages))
+        return friendly(route, question.text)
     problems = _problems(reports)
     if route.mode is Mode.RECAP and forest.threads:
-        return _joined([*recap(phrasing, forest, reports)], problems)
-    if hits and route.wants is Wants.COUNT:
-        return _joined([counted_messages(phrasing, reports)], problems)
-    if hits:
-        return _joined([*_quotes(phrasing, hits, guess=guess)], problems)
-    return _joined([" ".join([nothing_found(phrasing, reports), *problems])])
+        lines = [*recap(phrasing, forest, reports), *read]
+    elif hits and route.wants is Wants.COUNT:
+        lines = [counted_messages(phrasing, reports)]
+    elif hits:
+        lines = [*_quotes(phrasing, hits, guess=guess), *read]
+    else:
+        return joined([" ".join([nothing_found(phrasing, reports), *problems])])
+    return joined(lines, problems)
+
+
+def phrasing_of(
+    question: Question,
+    route: Route,
+    messages: Sequence[Message],
+    tz: tzinfo,
+    others: Mapping[int, str] | None = None,
+    *,
+    now: float | None = None,
+    jump_url: JumpUrl | None = None,
+) -> Phrasing:
+    """How an answer refers to the people of these messages, and to others by id."""
+    people = _people(question, messages) | dict(others or {})
+    known = namesakes(question, route, messages)
+    return Phrasing(question, route, question.ts if now is None else now, tz, jump_url, people, known)
 
 
 def friendly(route: Route, text: str) -> str:
     """A word back to a greeting or a thank you, and for whoever asks for help what can be asked."""
+    if route.wants is not Wants.HELLO:
+        return NOT_ABOUT_THE_CHANNEL
     if _THANKED.search(text):
         return "You're welcome."
     return HELP if "asks for help" in route.why else f"Hi! {HELP}"
@@ -186,7 +260,7 @@ def _problems(reports: Sequence[SourceReport]) -> list[str]:
     return [
         cut(flatten(problem), PROBLEM_CHARS)
         for problem in dict.fromkeys(report.problem for report in reports)
-        if problem and problem != MEMORY_OFF  # which is the whole answer
+        if problem and problem not in {MEMORY_OFF, NOT_SENT}  # the first is the whole answer
     ]
 
 
@@ -197,9 +271,9 @@ def _people(question: Question, messages: Sequence[Message]) -> dict[int, str]:
     return known | {question.asker_id: question.asker}
 
 
-def _joined(lines: Sequence[str], notes: Sequence[str] = ()) -> str:
-    """The lines that fit into LONGEST; whole lines go, visibly. The notes stay: they say what is missing."""
-    room = LONGEST - sum(len(note) + 1 for note in notes)
+def joined(lines: Sequence[str], notes: Sequence[str] = (), limit: int = LONGEST) -> str:
+    """The lines that fit; whole lines go, visibly. The notes stay: they say what is missing."""
+    room = limit - sum(len(note) + 1 for note in notes)
     kept, used = [cut(lines[0], room)], len(lines[0])
     for line in lines[1:]:
         used += len(line) + 1

@@ -15,7 +15,9 @@ from itertools import pairwise
 from typing import Final
 
 from channelmem.durations import human_age
-from channelmem.telling.budget import Block, BudgetRow, Draft, Section, fit, overflows
+from channelmem.media_kinds import MediaKey
+from channelmem.telling.budget import Block, BudgetRow, Draft, Section, fit, fit_chars, overflows
+from channelmem.telling.media_notes import AMBIENT_CHARS, POINTED_CHARS, bare, note, notes, question_files, with_seen
 from channelmem.telling.quote import MINOR_S, ago, counted, cut, escape_xml, flatten, marker, named, relevance
 from channelmem.telling.references import inline
 from channelmem.telling.threads import Forest, Names, label
@@ -63,6 +65,8 @@ class Parts:
     hit_chars: int = 100
     prior: tuple[Message, ...] = ()
     """What somebody kept when the channel began anew, oldest first."""
+    seen: Mapping[MediaKey, str] = field(default_factory=dict)
+    """What was read of attachments for this answer, beyond what their messages carry."""
 
 
 def assemble(parts: Parts, budget_tokens: int) -> str:
@@ -73,12 +77,34 @@ def assemble(parts: Parts, budget_tokens: int) -> str:
         # Messages that a nearer section shows are the cheapest to leave out of a wider one.
         parts = replace(parts, forest=_without(parts.forest, {hit.message.id for hit in parts.hits}))
         draft = _draft(parts, names)
-    if overflows(_focus(draft), budget_tokens):
-        # A reference may have to go, so nothing may point at one.
-        chain = {message.id for message in parts.chain}
-        references = tuple(message for message in parts.references if message.id not in chain)
-        draft = _draft(replace(parts, references=references), names, pointing=False)
-    return fit(draft, budget_tokens)
+    return fit(_squeezed(parts, names, draft, budget_tokens), budget_tokens)
+
+
+def _squeezed(parts: Parts, names: Names, draft: Draft, budget_tokens: int) -> Draft:
+    """The draft as it is if all that the asker pointed at has room. Otherwise a reference may have to go, so nothing
+    may point at one."""
+    if not overflows(_focus(draft), budget_tokens):
+        return draft
+    chain = {message.id for message in parts.chain}
+    references = tuple(message for message in parts.references if message.id not in chain)
+    return _draft(replace(parts, references=references), names, pointing=False)
+
+
+def assemble_within(parts: Parts, budget_tokens: int, char_limit: int) -> tuple[str, int]:
+    """The block within a number of characters, and how many ambient messages it shows. The tokens bound only what is
+    near: hits, references, reply chain and question."""
+    names = _names(parts)
+    draft = _squeezed(parts, names, _draft(parts, names), budget_tokens)
+    near = replace(draft, ambient=(), ambient_more=0, prior=None)
+    text = fit(near, budget_tokens)
+    text = text if len(text) <= char_limit else fit_chars(near, char_limit)[0]
+    wide, shown = fit_chars(replace(draft, near=()), char_limit - len(text) - 2)
+    return "\n\n".join(filter(None, (wide, text))), shown
+
+
+def plain_words(text: str) -> str:
+    """A line of people's words: nothing in it can be read as a tag, or breaks the line."""
+    return _TAG.sub("&lt;", flatten(text))
 
 
 class _Writer:
@@ -106,7 +132,7 @@ class _Writer:
         messages = self._parts.prior
         if not messages:
             return None
-        rows = [self._dated(message, self._words(message.content, PRIOR_CHARS)) for message in messages]
+        rows = [self._dated(message, self._shown(message, PRIOR_CHARS)) for message in messages]
         newest_first = tuple(reversed(range(len(rows))))
         return replace(_section(prior_head(messages), rows), priority=newest_first, more_first=True)
 
@@ -120,14 +146,15 @@ class _Writer:
         return Block(f"{label(thread, self._names.of)}:", rows, gaps, foot)
 
     def _question(self, question: Question) -> Iterator[Section]:
-        words = self._words(question.text, QUESTION_CHARS)
+        files = [_TAG.sub("&lt;", note(one, POINTED_CHARS)) for one in question_files(question, self._parts.seen)]
+        words = " ".join(filter(None, (self._words(question.text, QUESTION_CHARS), *files)))
         asker = self._names.person(question.asker_id, question.asker)
         if words:
             yield _section(QUESTION, [BudgetRow(f"- {asker} ({self._age(question.ts)}): ", words)])
 
     def _chain(self) -> Section:
         rows = [
-            self._dated(message, self._pointers.get(message.id) or self._words(message.content, CHAIN_CHARS))
+            self._dated(message, self._pointers.get(message.id) or self._shown(message, CHAIN_CHARS))
             for message in self._parts.chain
         ]
         newest_first = tuple(reversed(range(len(rows))))
@@ -140,7 +167,8 @@ class _Writer:
             f'<reference id="{number}" kind="{kind}" author="{escape_xml(self._names.of(message))}"'
             f' time="{_iso(message.ts, self._parts.tz)}" location="{escape_xml(self._location(message))}">'
         )
-        return BudgetRow(start, cut(self._flat(message.content), REFERENCE_CHARS), "</reference>", xml=True)
+        words = self._with_notes(message, REFERENCE_CHARS, POINTED_CHARS)
+        return BudgetRow(start, words, "</reference>", xml=True)
 
     def _location(self, message: Message) -> str:
         channel = flatten(self._parts.channels.get(message.channel_id, ""))
@@ -163,26 +191,37 @@ class _Writer:
             after = [message for message in around if message.ts >= hit.message.ts]
             rows += map(self._neighbour, before)
             main.append(len(rows))
-            words = self._words(hit.message.content, self._parts.hit_chars)
+            words = self._shown(hit.message, self._parts.hit_chars)
             rows.append(self._dated(hit.message, words, relevance(hit) if topical else ""))
             rows += map(self._neighbour, after)
         extra = sorted(set(range(len(rows))) - set(main))
         return Section(HITS, tuple(rows), (*main, *extra), len(main))
 
     def _neighbour(self, message: Message) -> BudgetRow:
-        return self._dated(message, self._words(message.content, self._parts.hit_chars))
+        return self._dated(message, self._shown(message, self._parts.hit_chars))
 
     def _dated(self, message: Message, words: str, mark: str = "") -> BudgetRow:
         return BudgetRow(f"- {self._names.of(message)} ({self._age(message.ts)}){mark and f' {mark}'}: ", words)
 
     def _said(self, message: Message) -> BudgetRow:
-        return BudgetRow(f"  {self._names.of(message)}: ", self._words(message.content, THREAD_CHARS))
+        return BudgetRow(f"  {self._names.of(message)}: ", self._shown(message, THREAD_CHARS))
 
     def _standalone(self, message: Message) -> BudgetRow:
-        words = self._words(message.content, THREAD_CHARS)
+        words = self._shown(message, THREAD_CHARS)
         # A bare text must not begin like one of our lines ("bob: ..."); if it might, its author comes before it.
         bare = words[:1].isalnum() and not _COLON.search(words[:_NAME_REACH])
         return BudgetRow("  ", words) if bare else self._said(message)
+
+    def _shown(self, message: Message, chars: int) -> str:
+        return _TAG.sub("&lt;", self._with_notes(message, chars, AMBIENT_CHARS))
+
+    def _with_notes(self, message: Message, chars: int, note_chars: int) -> str:
+        """The words, cut, and then a note per attachment, which the cut must not take."""
+        if not message.attachments:
+            return cut(self._flat(message.content), chars)
+        message = with_seen(message, self._parts.seen)
+        words = cut(self._flat(bare(message)), chars)
+        return " ".join(filter(None, (words, notes(message, note_chars))))
 
     def _words(self, text: str, chars: int) -> str:
         return _TAG.sub("&lt;", cut(self._flat(text), chars))

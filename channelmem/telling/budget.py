@@ -18,6 +18,8 @@ MARKS_AROUND_A_TEXT: Final = 2
 """A model's tokenizer adds one before the text and one after it."""
 _SHORTEST_CHARS: Final = 24
 _MANY: Final = 9_999
+_BREAK: Final = 2
+"""Characters between two lines at most: sections and threads are an empty line apart."""
 
 _Costs = Callable[[Sequence[str]], list[int]]
 
@@ -109,7 +111,19 @@ def fit(draft: Draft, budget_tokens: int) -> str:
     """The sections from wide to near, within the budget."""
     room = budget_tokens - MARKS_AROUND_A_TEXT
     # If even the upper bound fits, there is no need to count.
-    costs: _Costs = _bounds if sum(_bounds(draft.lines())) <= room else tokens.counts
+    return _fit(draft, room, _bounds if sum(_bounds(draft.lines())) <= room else tokens.counts)[0]
+
+
+def fit_chars(draft: Draft, limit: int) -> tuple[str, int]:
+    """The same within a number of characters, and how many ambient messages that shows."""
+    return _fit(draft, limit, _chars)
+
+
+def _chars(lines: Sequence[str]) -> list[int]:
+    return [len(line) + _BREAK for line in lines]
+
+
+def _fit(draft: Draft, room: int, costs: _Costs) -> tuple[str, int]:
     told: list[str] = []
     prior = ""
     for section in (*draft.near, *([draft.prior] if draft.prior else ())):
@@ -119,8 +133,9 @@ def fit(draft: Draft, budget_tokens: int) -> str:
             prior = "\n".join(lines)
         else:
             told.append("\n".join(lines))
-    told += [_fit_ambient(draft, room, costs), prior]
-    return "\n\n".join(text for text in reversed(told) if text)
+    ambient, shown = _fit_ambient(draft, room, costs)
+    told += [ambient, prior]
+    return "\n\n".join(text for text in reversed(told) if text), shown
 
 
 def more(count: int) -> str:
@@ -170,13 +185,14 @@ def _squeezed(row: BudgetRow, room: int, costs: _Costs) -> tuple[BudgetRow, int]
     return row, room + 1
 
 
-def _fit_ambient(draft: Draft, room: int, costs: _Costs) -> str:
-    left = sum(len(block.rows) for block in draft.ambient) + draft.ambient_more
+def _fit_ambient(draft: Draft, room: int, costs: _Costs) -> tuple[str, int]:
+    """The text, and how many messages it shows."""
+    left = everything = sum(len(block.rows) for block in draft.ambient) + draft.ambient_more
     head, omission, *lines = costs([draft.ambient_head, more(left), *draft.ambient_lines()])
     # Hold back room to say what was left out, unless all of it fits.
     room -= head if not draft.ambient_more and head + sum(lines) <= room else head + omission
     if not left or room < 0:
-        return ""
+        return "", 0
     told: list[str] = []
     for block in draft.ambient:
         newest, cost = _newest_that_fit(block, room, costs)
@@ -185,7 +201,7 @@ def _fit_ambient(draft: Draft, room: int, costs: _Costs) -> str:
             room, left = room - cost, left - newest
         if newest < len(block.rows):
             break
-    return "\n\n".join([draft.ambient_head, *told, *([more(left)] if left else [])])
+    return "\n\n".join([draft.ambient_head, *told, *([more(left)] if left else [])]), everything - left
 
 
 def _newest_that_fit(block: Block, room: int, costs: _Costs) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from channelmem.telling.media_notes import not_read
 from channelmem.telling.quote import Phrasing, counted, during, listed, name
 from channelmem.types import MEMORY_OFF, Source, SourceReport
 
@@ -27,7 +28,8 @@ def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
         narrowed = [phrasing.by()] if phrasing.route.speakers else []
         narrowed += [_from_then(phrasing)] if phrasing.route.window.start is not None else []
         return f"I found no messages {' '.join(narrowed)}." if narrowed else "I have no messages here yet."
-    return f"I have {', and '.join(seen)}; {_nobody(phrasing)}."
+    missing = not_read(max(source.unread for source in asked))
+    return f"I have {', and '.join(seen)}; {_nobody(phrasing)}{missing and f' ({missing})'}."
 
 
 def counted_messages(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:

@@ -195,9 +195,9 @@ def span_words(seconds: float) -> str:
     return counted(int(seconds // MINUTE_S), "minute") if seconds >= MINUTE_S else counted(int(seconds), "second")
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """ "1 message", "12 messages", "1,204 messages"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
 
 
 def _is_now(seconds: float) -> bool:
