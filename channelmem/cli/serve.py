@@ -70,6 +70,7 @@ async def _demo(memory: Memory, tokens: AccessTokens | None, url: str) -> AsyncI
     """The demo's conversation in a channel of its own; channel and token go when the service ends."""
     channel_id = CHANNEL + time.time_ns()
     await memory.remember_many(conversation(channel_id))
+    await memory.flush()  # the first question must find all of it, however slow the machine is
     await memory.overview.tell_names(GUILD, "Demo", {channel_id: "demo"})
     text, kept = new_token("demo", frozenset(Scope), frozenset({GUILD}), now=time.time(), life_s=DAY_S)
     if tokens is not None:
