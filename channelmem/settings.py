@@ -93,9 +93,12 @@ class Settings(BaseSettings):
     )
 
     # --- index and model ---
-    index_algorithm: Literal["hnsw", "flat"] = Field(
+    index_algorithm: Literal["hnsw", "flat", "auto"] = Field(
         "hnsw",
-        description="Vector index type, hnsw or flat. Run `channelmem reindex` after changing this or HNSW_*.",
+        description=(
+            "Vector index type: hnsw, flat, or auto (flat, and hnsw for a bucket that has grown large). "
+            "Run `channelmem reindex` after changing this or HNSW_*."
+        ),
     )
     hnsw_m: int = Field(16, ge=2, le=512, description="HNSW: links per node (M).")
     hnsw_ef_construction: int = Field(48, ge=1, le=4096, description="HNSW: candidates considered when building.")

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
-from waiting import LIMIT_S
+from waiting import LIMIT_S, until
 
 from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
+from channelmem.store import schema
 from channelmem.store.buckets import Buckets
+from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -231,3 +237,116 @@ async def test_a_rebuild_that_was_interrupted_ends_well(
     )
     await reindex(redis, flat, FakeEmbedder())
     assert await algorithm(redis, store) == "FLAT"
+
+
+# --- an index that fits the size of its bucket ---
+
+
+@asynccontextmanager
+async def embedding(store: Store) -> AsyncIterator[Worker]:
+    """A running worker that looks at the size of buckets only when it is told to."""
+    worker = Worker(store, FakeEmbedder())
+    with patch.object(Worker, "_fits", False):
+        task = asyncio.create_task(worker.run())
+        yield worker
+        await cancel_all([task])
+
+
+@pytest.fixture
+def by_size(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Small enough to be outgrown: a graph from 100 messages on."""
+    monkeypatch.setattr(schema, "GRAPH_FROM", 100)
+    return settings.model_copy(update={"index_algorithm": "auto"})
+
+
+async def test_a_bucket_that_grows_gets_a_graph_and_loses_it_again(
+    redis: Redis, by_size: Settings, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_store(redis, by_size, clock)
+    async with embedding(store) as worker:
+        await fill(store, 99)
+        await worker._fit_all()
+        assert await algorithm(redis, store) == "FLAT"
+        await fill(store, 120)
+        await worker._fit_all()
+        assert await algorithm(redis, store) == "HNSW"
+        await open_store(redis, by_size, clock)
+        assert "channelmem reindex" not in caplog.text  # both kinds are as the settings say
+        for kept, expected in ((60, "HNSW"), (40, "FLAT")):  # it does not change at the limit again and again
+            await store.delete(GUILD, CHANNEL, range(kept + 1, 121))
+            await store.swept()
+            await worker._fit_all()
+            assert await algorithm(redis, store) == expected
+        query = Query(GUILD, (CHANNEL,), vector=FakeEmbedder().vector("word7 turtles"), limit=1, source=Source.ARCHIVE)
+        assert (await Search(store.buckets).nearest(query)).hits[0].message.content == "word7 turtles"
+
+
+async def test_a_worker_looks_at_the_size_of_its_buckets_by_itself(
+    redis: Redis, by_size: Settings, clock: Clock
+) -> None:
+    store = await open_store(redis, by_size, clock)
+    async with embedding(store):
+        await fill(store, 120)
+    task = asyncio.create_task(Worker(store, FakeEmbedder()).run())
+    await until(lambda: _has_graph(redis, store))
+    await cancel_all([task])
+    assert await algorithm(redis, store) == "HNSW"
+
+
+async def _has_graph(redis: Redis, store: Store) -> bool:
+    meta: Any = await redis.hgetall(store.buckets.keys(0).one("meta"))
+    return bool(meta.get(b"shape", b"").startswith(b"hnsw"))
+
+
+async def test_a_lost_index_is_made_again_as_it_was(redis: Redis, by_size: Settings, clock: Clock) -> None:
+    store = await open_store(redis, by_size, clock)
+    async with embedding(store) as worker:
+        await fill(store, 120)
+        await worker._fit_all()
+    await command(redis, "FT.DROPINDEX", store.buckets.keys(0).index(1))
+    await Search(store.buckets).nearest(Query(GUILD, (CHANNEL,), words=("turtles",), source=Source.ARCHIVE))
+    assert await algorithm(redis, store) == "HNSW"
+
+
+async def test_one_process_rebuilds_an_index_and_none_while_a_reindex_runs(
+    redis: Redis, by_size: Settings, clock: Clock
+) -> None:
+    store = await open_store(redis, by_size, clock)
+    keys = store.buckets.keys(0)
+    async with embedding(store) as worker:
+        await fill(store, 120)
+        await redis.set(keys.of("lock", "index"), "another")
+        await worker._fit_all()
+        assert await algorithm(redis, store) == "FLAT"
+        await redis.delete(keys.of("lock", "index"))
+        await redis.hset(keys.one("meta"), "next_model", "another 32")
+        await worker._fit_all()
+        assert await algorithm(redis, store) == "FLAT"
+        await redis.hdel(keys.one("meta"), "next_model")
+        await worker._fit_all()
+        assert await algorithm(redis, store) == "HNSW"
+        assert not await redis.exists(keys.of("lock", "index"))
+
+
+async def test_an_index_of_an_older_layout_serves_and_is_renewed_by_a_reindex(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = store.buckets.keys(0)
+    await command(redis, "FT.DROPINDEX", keys.index(1))
+    await redis.hdel(keys.one("meta"), "layout")
+    today = schema.create_command(schema.make_schema(settings, keys, dims=store.buckets.dims, version=1))
+    older = [part for part in today if part != "NOFIELDS"]
+    at = older.index("ts") + older[older.index("ts") :].index("NUMERIC")
+    await command(redis, *older[: at + 1], "SORTABLE", *older[at + 1 :])
+    await command(redis, "FT.ALIASUPDATE", keys.one("idx"), keys.index(1))
+    await fill(store, 20)
+    await open_store(redis, settings, clock)
+    assert not caplog.text
+    wide = Query(GUILD, (), limit=3, source=Source.ARCHIVE)
+    for _ in range(2):
+        assert [one.id for one in await Search(store.buckets).newest(wide)] == [20, 19, 18]
+        assert (await Search(store.buckets).nearest(replace(wide, words=("turtles",)))).hits
+        await reindex(redis, settings, FakeEmbedder())
+    assert await redis.hget(keys.one("meta"), "layout") == schema.LAYOUT.encode()
+    attributes = await command(redis, "FT.INFO", keys.one("idx"))
+    assert "SORTABLE" not in repr(attributes)

@@ -31,6 +31,7 @@ from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
+from channelmem.store.index_search import Scope, Searched
 from channelmem.store.scripts import source
 from channelmem.store.search import Query, Search, SearchResult
 from channelmem.store.store import Store
@@ -93,6 +94,32 @@ async def test_newest_over_several_channels_and_the_guild(talk: Store, search: S
     assert ids(both) == [4, 3, 2, 1, 1]
     assert {one.channel_id for one in both[3:]} == {CHANNEL, OTHER}
     assert len(await search.newest(replace(query, channel_ids=()))) == 5
+
+
+async def test_a_large_guild_finds_its_newest_without_sorting_all(
+    store: Store, search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ages_s = (100.0, 1_000.0, 5_000.0, 50_000.0, 200_000.0, 300_000.0)
+    await store.add([message(100 - at, ts=NOW - age_s) for at, age_s in enumerate(ages_s)])
+    wide = replace(ARCHIVE, channel_ids=())
+    for most in (1_000, 1):  # small enough to be sorted whole; larger than that
+        monkeypatch.setattr("channelmem.store.index_search.MANY", most)
+        assert ids(await search.newest(wide)) == [100, 99, 98, 97, 96, 95]
+        for limit in range(1, 7):
+            assert ids(await search.newest(replace(wide, limit=limit))) == [100, 99, 98, 97, 96, 95][:limit]
+        by_day = replace(wide, window=Window(end=NOW - 150_000))
+        assert ids(await search.newest(by_day)) == [96, 95]
+    sorted_at_once: list[int] = []
+    before = search._index._search
+
+    async def counted(query: Query, scope: Scope, wanted: int, *, newest: bool) -> Searched:
+        found = await before(query, scope, wanted, newest=newest)
+        sorted_at_once.append(len(found.found))
+        return found
+
+    monkeypatch.setattr(search._index, "_search", counted)
+    assert ids(await search.newest(replace(wide, limit=2))) == [100, 99]
+    assert sorted_at_once == [2]  # of the last hour
 
 
 async def test_a_window_of_the_buffer_view_does_not_reach_behind_the_newest_n(store: Store, search: Search) -> None:

@@ -46,7 +46,8 @@ def reindex() -> None:
     if done.given_up:
         console.print(f"The model failed on {done.given_up} more; they stay searchable by text and time only.")
     if built and not attempted:
-        console.print(f"Rebuilt the index: {shape(settings)}.")
+        kind = "by its size" if settings.index_algorithm == "auto" else shape(settings)
+        console.print(f"Rebuilt the index: {kind}.")
 
 
 async def _reindex(url: str, settings: Settings, console: Console) -> tuple[Done, bool]:

@@ -6,7 +6,8 @@ the documents), so an interrupted reindex continues where it stopped. One script
 together; processes that still use the old model then get IndexMismatchError. Finally the old index and field are
 removed, along with anything left by an unfinished reindex to another model.
 
-If only the settings of the index changed, it is rebuilt from the existing vectors beside the old one.
+If only the settings of the index changed, it is rebuilt from the existing vectors beside the old one. With `auto`, a
+worker does that whenever a bucket has outgrown its index (`Reindex.fit`).
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from channelmem.store.buckets import already_there
 from channelmem.store.completeness import LOOK_SHARE, indexed
 from channelmem.store.connection import answered, command, run_script
 from channelmem.store.everywhere import Everywhere
+from channelmem.store.fitting import fitted, rooms_of
 from channelmem.store.keys import Keys, keys_of
-from channelmem.store.schema import create_command, make_schema, shape, vector_field
+from channelmem.store.schema import create_command, make_schema, noted, shape, vector_field
 
 BATCH = 64
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
+LOCK_S = 3_600
+"""Until another process may take over the rebuilding of an index whose process died."""
 
 MessageRow = tuple[bytes, bytes, bytes]
 """Name, revision and text of a message."""
@@ -65,7 +69,8 @@ async def reindex(redis: Redis, settings: Settings, embedder: Embedder, *, progr
     """Embeds nothing if every vector is already of this model."""
     done = Done()
     for bucket in sorted(await Everywhere(redis, settings.key_prefix, settings.buckets).ask("EXISTS", "meta")):
-        task = Reindex(redis, settings, embedder, keys_of(settings.key_prefix, bucket), progress)
+        keys = keys_of(settings.key_prefix, bucket)
+        task = Reindex(redis, await fitted(redis, settings, keys), embedder, keys, progress)
         done += await answered(task.run())
     return done
 
@@ -93,22 +98,44 @@ class Reindex:
         else:
             if "next_model" in meta:
                 await self._abandon()
-            if meta.get("shape") != shape(self.settings):
-                await self._build(int(meta["version"]))
-                await self._note_shape()
+            if self._differs(meta):
+                await self._rebuild(int(meta["version"]))
         await self._clean()
         return done
+
+    async def fit(self) -> bool:
+        """Rebuilds an index of another shape from the existing vectors; not during a reindex. One process at a time; if
+        that one dies, another goes on when its lock has expired."""
+        meta = await self._meta()
+        if not meta or "next_model" in meta or "old" in meta or not self._differs(meta):
+            return False
+        lock = self.keys.of("lock", "index")
+        if not await self.redis.set(lock, "1", nx=True, ex=LOCK_S):
+            return False
+        try:
+            await self._rebuild(int(meta["version"]))
+        finally:
+            await self.redis.delete(lock)
+        return True
+
+    def _differs(self, meta: dict[str, str]) -> bool:
+        return any(meta.get(name) != value for name, value in noted(self.settings).items())
 
     async def _abandon(self) -> None:
         """Marks a reindex to another model as 'old'. Its version stays taken, because its vectors may still exist."""
         await self.redis.hset(self.keys.one("meta"), "old", "1")
         await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
 
+    async def _rebuild(self, version: int) -> None:
+        await self._build(version)
+        await self._note_shape()
+
     async def _build(self, version: int) -> None:
         """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
         name, spare = self.keys.index(version), _spare(self.keys, version)
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         # If interrupted from here on, no shape is right until a later reindex has finished.
+        await self.redis.hset(self.keys.one("meta"), "building", shape(self.settings))
         await self.redis.hdel(self.keys.one("meta"), "shape")
         await self._make(create_command(schema, spare), spare)
         await self._serve(spare)
@@ -126,7 +153,8 @@ class Reindex:
         await command(self.redis, "FT.ALIASUPDATE", self.keys.one("idx"), name)
 
     async def _note_shape(self) -> None:
-        await self.redis.hset(self.keys.one("meta"), "shape", shape(self.settings))
+        await self.redis.hset(self.keys.one("meta"), mapping=noted(self.settings))
+        await self.redis.hdel(self.keys.one("meta"), "building")
 
     async def _begin(self, meta: dict[str, str]) -> int:
         """The version to fill: the one already begun, unless that was for yet another model."""
@@ -189,7 +217,7 @@ class Reindex:
         for old in stale:
             await self._drop(self.keys.index(old))
             await self._drop(_spare(self.keys, old))  # of an interrupted build
-        channels = await self._channels()
+        channels = await rooms_of(self.redis, self.keys)
         for done, channel in enumerate(channels):
             self.progress("clean", done, len(channels))
             await self._clean_channel(version, channel, [vector_field(old) for old in stale])
@@ -202,12 +230,6 @@ class Reindex:
             last = await self._step("clean", version, channel, last, CLEAN, *fields)
             if not last:
                 return
-
-    async def _channels(self) -> list[bytes]:
-        found: list[Any] = []
-        for guild in await self.redis.smembers(self.keys.one("guilds")):
-            found += await self.redis.smembers(self.keys.of("guild", int(guild)))
-        return found
 
     async def _meta(self) -> dict[str, str]:
         meta: Any = await self.redis.hgetall(self.keys.one("meta"))

@@ -26,11 +26,13 @@ from redis.exceptions import ResponseError
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.embed_one import embed_alone
+from channelmem.ingest.reindex import Reindex, silent
 from channelmem.ingest.streams import Entry, Place, Streams
 from channelmem.store.buckets import VERSION
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.completeness import index_lost
-from channelmem.store.connection import UNREACHABLE
+from channelmem.store.connection import UNREACHABLE, answered
+from channelmem.store.fitting import fitted
 from channelmem.store.heal import repair
 from channelmem.store.store import GIVEN_UP, Store
 
@@ -46,6 +48,7 @@ CLAIM_IDLE_S = 20.0
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 DISMISS_EVERY_S = 600.0
+FIT_EVERY_S = 600.0
 T = TypeVar("T")
 
 
@@ -97,13 +100,14 @@ class Worker:
     async def run(self) -> None:
         """Works until `stop` and survives outages of Redis. A cancelled or killed worker loses nothing."""
         steps = [asyncio.create_task(step()) for step in (self._read, self._embed, self._commit)]
+        beside = [asyncio.create_task(self._fit_indexes())] if self._fits else []
         try:
             done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
             for step in done:
                 step.result()
         finally:
             self._stopping.set()
-            await cancel_all(steps)
+            await cancel_all(steps + beside)
         await self._attempt(self._streams.leave)
 
     def stop(self) -> None:
@@ -238,6 +242,25 @@ class Worker:
             Entry(bucket, entry.id, entry.name, entry.revision, text.decode() if text else None)
             for entry, text in zip(entries, texts, strict=True)
         ]
+
+    # --- indexes that grow ---
+
+    @property
+    def _fits(self) -> bool:
+        return self._buckets.settings.index_algorithm == "auto"
+
+    async def _fit_indexes(self) -> None:
+        """Rebuilds indexes that their buckets have outgrown, beside everything else."""
+        while True:
+            await self._attempt(self._fit_all)
+            await asyncio.sleep(FIT_EVERY_S)
+
+    async def _fit_all(self) -> None:
+        for bucket in await self._buckets.used():
+            keys = self._buckets.keys(bucket)
+            settings = await fitted(self._buckets.redis, self._buckets.settings, keys)
+            if await answered(Reindex(self._buckets.redis, settings, self._embedder, keys, silent).fit()):
+                log.info("Rebuilt the index of bucket %d for its size", bucket)
 
     # --- when Redis fails ---
 

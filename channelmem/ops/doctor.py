@@ -27,6 +27,7 @@ from channelmem.server.check import master_urls, where_is
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, unknown, variable
 from channelmem.store.keys import keys_of
+from channelmem.store.schema import chosen
 
 MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review to a small bot
 CLOCK_DRIFT_S = 2.0
@@ -148,7 +149,8 @@ def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
 def _restart(client: redis.Redis, settings: Settings) -> Check:
     """How long Redis would load its data after a crash: it builds the index anew, message by message."""
     used = int(client.info("memory")["used_memory"])
-    seconds = used / MESSAGE_BYTES * LOAD_MS[settings.index_algorithm] / 1000
+    messages = used // MESSAGE_BYTES
+    seconds = messages * LOAD_MS[chosen(settings, messages=messages).index_algorithm] / 1000
     if seconds <= LONGEST_LOAD_S:
         return Check("restart", Health.OK, f"about {max(1, round(seconds))} s to load {_mb(used)}")
     says = (

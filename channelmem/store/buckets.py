@@ -35,7 +35,7 @@ from channelmem.store.connection import (
 from channelmem.store.everywhere import Everywhere
 from channelmem.store.keys import GROUP, MOVING, Keys, bucket_of, keys_of
 from channelmem.store.outbox import Event
-from channelmem.store.schema import SCHEMA_VERSION, create_command, make_schema, shape, vector_field
+from channelmem.store.schema import SCHEMA_VERSION, as_built, create_command, make_schema, noted, shape, vector_field
 from channelmem.store.undelivered import Undelivered
 from channelmem.store.withdrawn import Withdrawn
 
@@ -244,8 +244,9 @@ class Buckets:
             if self._failures > failures:  # while this one waited; one after the other, all would wait for long
                 raise RedisUnavailableError("Redis does not answer")
             try:
-                version = await self._write_meta(bucket)
-                await self._create_missing(bucket, version)
+                meta = await self._write_meta(bucket)
+                version = int(meta["version"])
+                await self._create_missing(bucket, version, as_built(self.settings, _built(meta)))
             except (RedisUnavailableError, *UNREACHABLE) as error:
                 self._failures += 1
                 if isinstance(error, RedisUnavailableError):
@@ -256,7 +257,7 @@ class Buckets:
                 self._served_by[bucket] = self._owner(bucket)
                 self._arrived.add(bucket)
 
-    async def _write_meta(self, bucket: int) -> int:
+    async def _write_meta(self, bucket: int) -> dict[str, str]:
         key = self.keys(bucket).one("meta")
         mine: dict[str, str | int] = {
             "schema": SCHEMA_VERSION,
@@ -273,13 +274,14 @@ class Buckets:
                 meta = (await answered(pipe.execute()))[-1]
         found = {name.decode(): value.decode() for name, value in meta.items()}
         _check(found, {name: str(value) for name, value in mine.items()})
-        if (built := found.get("shape")) is not None and built != shape(self.settings):
-            log.warning(_RESHAPED, built, shape(self.settings))
-        return int(found["version"])
+        wanted = shape(as_built(self.settings, _built(found)))
+        if found.get("shape", wanted) != wanted:
+            log.warning(_RESHAPED, found["shape"], wanted)
+        return found
 
-    async def _create_missing(self, bucket: int, version: int) -> None:
+    async def _create_missing(self, bucket: int, version: int, settings: Settings) -> None:
         try:
-            await self._create_index(bucket, version)
+            await self._create_index(bucket, version, settings)
             await self._create_group(bucket)
         except (RedisUnavailableError, redis_errors.ResponseError) as error:
             if not is_full(error):
@@ -287,9 +289,9 @@ class Buckets:
             # A full Redis rejects this even where everything exists. Whatever is really missing is healed when missed.
             log.warning("Redis is full: reads work, but nothing can be added")
 
-    async def _create_index(self, bucket: int, version: int) -> None:
+    async def _create_index(self, bucket: int, version: int, settings: Settings) -> None:
         keys = self.keys(bucket)
-        schema = make_schema(self.settings, keys, dims=self.dims, version=version)
+        schema = make_schema(settings, keys, dims=self.dims, version=version)
         try:
             created = False
             with already_there():
@@ -300,7 +302,7 @@ class Buckets:
                 await answered(command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name))
             # An interrupted reindex may have left another index serving.
             if created and await serving(self.redis, keys.one("idx")) == schema.index.name:
-                await answered(self.redis.hset(keys.one("meta"), "shape", shape(self.settings)))
+                await answered(self.redis.hset(keys.one("meta"), mapping=noted(settings)))
         except redis_errors.ResponseError as error:
             if "unknown command" not in str(error).lower():
                 raise
@@ -314,6 +316,11 @@ class Buckets:
         with already_there():
             key = self.keys(bucket).one("ingest")
             await answered(self.redis.xgroup_create(key, GROUP, id="0", mkstream=True))
+
+
+def _built(meta: dict[str, str]) -> str:
+    """The shape of the index, or the one that a process is about to give it."""
+    return meta.get("shape") or meta.get("building", "")
 
 
 def _check(found: dict[str, str], mine: dict[str, str]) -> None:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from redis.exceptions import ResponseError
 
+from channelmem.durations import DAY_S, HOUR_S
 from channelmem.errors import SearchCutShortError
 from channelmem.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
@@ -36,6 +37,9 @@ MOST = 1000
 """Candidates requested from the index at most, when leftovers take the first places."""
 SMOOTH = 60
 """Of reciprocal rank fusion: how little the first places of a list count more than the next ones."""
+MANY = 2_000
+"""Messages: sorting more of them by time takes longer than a search for the latest ones alone."""
+LATEST_S = (HOUR_S, DAY_S)
 TIMED_OUT = "timeout limit was reached"
 """What a Redis says that is set to fail rather than to return what it has."""
 
@@ -103,10 +107,14 @@ class IndexSearch:
         if not scope.filter:
             return []
         plain = replace(query, vector=None, words=(), counts=False, beside=0)
-        searched, rows, _ = await self._searched(plain, scope, newest=True)
-        if searched.cut_short:
-            raise SearchCutShortError("The search for the newest messages took too long.")
-        return shown([one.row for one in rows], withdrawn)[: query.limit]
+        for narrowed in _latest_first(query, scope, self._buckets.clock()):
+            searched, rows, _ = await self._searched(plain, narrowed, newest=True)
+            if searched.cut_short:
+                raise SearchCutShortError("The search for the newest messages took too long.")
+            messages = shown([one.row for one in rows], withdrawn)
+            if len(messages) >= query.limit:
+                break
+        return messages[: query.limit]
 
     async def nearest(self, query: Query) -> SearchResult:
         """By vector, by words, or both."""
@@ -244,6 +252,15 @@ def shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
     """Rows of which Redis has left out what it knows to be hidden."""
     messages = list(map(from_row, rows))
     return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+
+
+def _latest_first(query: Query, scope: Scope, now: float) -> Iterator[Scope]:
+    """A large scope begins with its last hour, then its last day: sorting reads the time of every message in it."""
+    if scope.total > MANY:
+        end = now if query.window.end is None else min(now, query.window.end)
+        for span_s in LATEST_S:
+            yield replace(scope, filter=f"({scope.filter}) @ts:[{end - span_s!r} +inf]")
+    yield scope
 
 
 def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:

@@ -12,6 +12,11 @@ from channelmem.settings import Settings
 from channelmem.store.keys import Keys
 
 SCHEMA_VERSION = 1
+LAYOUT = "2"
+"""Of the index. Layout 1 also kept sortable times, and of each word in which field it stood. Searches work with both;
+`channelmem reindex` makes the newer one, which is smaller."""
+GRAPH_FROM = 50_000
+"""Messages in a bucket from which `auto` chooses HNSW: below, an exact search of a whole guild is as fast."""
 
 FIELDS = ("author", "text", "ts", "flag", "about")
 """The fields that reads ask for, in this order. `about` packs what no query needs (documents.py), because each field of
@@ -22,8 +27,27 @@ def vector_field(version: int) -> str:
     return f"vec{version}"
 
 
+def chosen(settings: Settings, *, messages: int = 0, built: str = "") -> Settings:
+    """The settings with an algorithm instead of `auto`: it depends on how many messages a bucket holds. `built` is the
+    present shape: a bucket around the limit does not change its index again and again."""
+    if settings.index_algorithm != "auto":
+        return settings
+    needs_graph = messages >= (GRAPH_FROM // 2 if built.startswith("hnsw") else GRAPH_FROM)
+    return settings.model_copy(update={"index_algorithm": "hnsw" if needs_graph else "flat"})
+
+
+def as_built(settings: Settings, built: str) -> Settings:
+    """The same for an index that has to be made again, of a shape that was noted."""
+    return chosen(settings, messages=GRAPH_FROM if built.startswith("hnsw") else 0)
+
+
+def noted(settings: Settings) -> dict[Any, str]:
+    """What the meta key records about the index, as HSET takes it."""
+    return {"shape": shape(settings), "layout": LAYOUT}
+
+
 def shape(settings: Settings) -> str:
-    """How the vector index is built, as the meta key records it; only `channelmem reindex` changes it."""
+    """How the vector index is built; `channelmem reindex` changes it, or a worker where the settings say `auto`."""
     if settings.index_algorithm == "flat":
         return "flat"
     return f"hnsw m={settings.hnsw_m} ef={settings.hnsw_ef_construction}/{settings.hnsw_ef_runtime}"
@@ -50,7 +74,7 @@ def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> I
                 {"name": "author", "type": "tag"},
                 {"name": "flag", "type": "tag"},
                 {"name": "text", "type": "text"},
-                {"name": "ts", "type": "numeric", "attrs": {"sortable": True}},
+                {"name": "ts", "type": "numeric"},
                 {"name": vector_field(version), "type": "vector", "attrs": vector},
             ],
         }
@@ -60,11 +84,13 @@ def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> I
 def create_command(schema: IndexSchema, name: str | None = None) -> list[Any]:
     """FT.CREATE for the schema, under its own or another name.
 
-    NOOFFSETS saves 120 bytes per message; no query asks for phrases. INDEXMISSING applies to the vector field, the last
-    one, and lets the repair scan find messages without a vector.
+    NOOFFSETS saves 120 bytes per message: no query asks for phrases. NOFIELDS saves 26: there is one text field. A
+    sortable time would cost 54: only the newest messages of many channels are sorted by it, and index_search.py keeps
+    these few. INDEXMISSING applies to the vector field, the last one, and lets the repair scan find messages without a
+    vector.
     """
     fields = [part for field in schema.fields.values() for part in field.as_redis_field().redis_args()]
     return [
         *("FT.CREATE", name or schema.index.name, "ON", "HASH", "PREFIX", 1, schema.index.prefix),
-        *("LANGUAGE", "english", "NOOFFSETS", "SCHEMA", *fields, "INDEXMISSING"),
+        *("LANGUAGE", "english", "NOOFFSETS", "NOFIELDS", "SCHEMA", *fields, "INDEXMISSING"),
     ]
