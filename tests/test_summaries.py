@@ -129,28 +129,6 @@ async def test_switching_the_archive_off_removes_them_for_good(
     assert not [key async for key in redis.scan_iter(f"{settings.key_prefix}:*summar*:*")]
 
 
-async def test_a_window_gives_the_last_messages_before_it_to_a_summariser_that_wants_them(
-    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
-) -> None:
-    seen: list[tuple[int, ...]] = []
-
-    class Listening(Extractive):
-        overlap_messages = 2
-
-        async def of_window(self, window: ClosedWindow, *, created: float) -> Summary:
-            seen.append(tuple(one.id for one in window.before))
-            return await super().of_window(window, created=created)
-
-    async with Memory.open(settings, clock=clock, embedder=fake_embedder, summariser=Listening()) as memory:
-        await memory.remember_many(MORNING)
-        await memory.summaries.update(GUILD, CHANNEL)
-        assert seen == [(), (1, 2), (2, 3)]
-        await memory.delete(GUILD, CHANNEL, [2])  # shown to all three
-        assert await memory.summaries.of(GUILD, CHANNEL) == ()
-        await memory.summaries.update(GUILD, CHANNEL)
-        assert seen[3:] == [(), (1,), (1, 3)]
-
-
 # --- gone and made again ---
 
 

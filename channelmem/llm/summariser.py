@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 class LlmSummariser:
     """A Summariser. Until it is given a ledger (`attach`) nothing can be spent, so nothing is sent."""
 
-    overlap_messages = 0
-
     def __init__(
         self,
         name: str,

@@ -36,8 +36,6 @@ def to_document(summary: Summary) -> str:
     else:
         channel_ids = {one.channel_id for one in summary.origins}
         document |= {"channel": str(*channel_ids), "messages": _pack(summary.origins)}
-    if summary.heard:
-        document["heard"] = _pack(summary.heard)
     if summary.lines:
         document["lines"] = [
             {"message": str(one.message_id), "author": str(one.author_id), "ts": one.ts, "weight": one.weight}
@@ -65,7 +63,6 @@ def from_document(document: bytes) -> Summary:
         model=read["model"],
         created=float(read["created"]),
         origins=_origins(channel_id, read.get("messages", ())),
-        heard=_origins(channel_id, read.get("heard", ())),
         parts=tuple(read.get("parts", ())),
         lines=tuple(_line(one, names) for one in read.get("lines", ())),
         shared=Shared(**read.get("shared", {})),

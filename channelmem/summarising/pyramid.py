@@ -78,8 +78,6 @@ class Summary:
     created: float
     origins: tuple[Origin, ...] = ()
     """Level 1: the messages of its window."""
-    heard: tuple[Origin, ...] = ()
-    """Level 1: messages before its window that the summariser was shown. It goes with them, too."""
     parts: tuple[str, ...] = ()
     """Higher levels: the ids of the two summaries it came from, the older first."""
     lines: tuple[Line, ...] = ()
@@ -156,7 +154,7 @@ def affected_by(summaries: Collection[Summary], message_ids: Collection[int]) ->
     hit = {
         one.id
         for one in summaries
-        if any(origin.id in gone for origin in (*one.origins, *one.heard))
+        if any(origin.id in gone for origin in one.origins)
         or any(line.message_id in gone for line in one.lines)
     }
     return tuple(with_all_above(summaries, hit))
@@ -176,7 +174,6 @@ def base(window: ClosedWindow, model: str, created: float) -> Summary:
         model=model,
         created=created,
         origins=tuple(one.origin for one in messages),
-        heard=tuple(one.origin for one in window.before),
         shared=sum((_shared(one) for one in messages), Shared()),
     )
 
@@ -194,7 +191,6 @@ def base_of_pair(older: Summary, newer: Summary, model: str, created: float) -> 
         model=model,
         created=created,
         origins=(),
-        heard=(),
         parts=(older.id, newer.id),
         lines=(),
         shared=older.shared + newer.shared,

@@ -46,9 +46,7 @@ def _shown(summaries: Iterable[Summary], guild_id: int, channel_id: int, withdra
     hit |= {
         one.id
         for one in found
-        if one.start <= floor
-        or withdrawn.hides_any(guild_id, (person.id for person in one.authors))
-        or (one.heard and withdrawn.people)  # it does not say whose words it heard
+        if one.start <= floor or withdrawn.hides_any(guild_id, (person.id for person in one.authors))
     }
     hidden = {one.id for one in with_all_above(found, hit)}
     return tuple(one for one in found if one.id not in hidden)

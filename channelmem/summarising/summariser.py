@@ -18,11 +18,7 @@ Place = tuple[int, int]
 
 class Summariser(Protocol):
     """Never raises for what people wrote. What it writes is made from what it is given and nothing else: a summary is
-    removed with any of its messages, including those `before` its window (`pyramid.base` notes both)."""
-
-    @property
-    def overlap_messages(self) -> int:
-        """How many messages before a window it wants to be shown (`ClosedWindow.before`)."""
+    removed with any of its messages (`pyramid.base` notes them)."""
 
     async def of_window(self, window: ClosedWindow, *, created: float) -> Summary: ...
 
@@ -32,8 +28,6 @@ class Summariser(Protocol):
 
 class Extractive:
     """The default: what people wrote, chosen sentence by sentence (extractive.py)."""
-
-    overlap_messages = 0
 
     def __init__(self, chars: int = SUMMARY_CHARS) -> None:
         self._chars = chars

@@ -65,7 +65,7 @@ class _Draft:
 
     def add(self, summary: Summary, *, passing: tuple[Message, ...] = ()) -> None:
         self.known[summary.id] = summary
-        origins = () if passing else (*summary.origins, *summary.heard)
+        origins = () if passing else summary.origins
         row = SummaryRow(summary.id, summary.start, to_document(summary), origins, passing, summary.parts)
         self.rows.append(row)
 
@@ -184,21 +184,11 @@ class Updater:
         draft.drop(_outdated(known.values(), batch))
         created = self._store.now()
         for window in batch:
-            heard = replace(window, before=await self._before(held, window)) if not passing else window
-            summary = await self._summariser.of_window(heard, created=created)
+            summary = await self._summariser.of_window(window, created=created)
             draft.add(summary, passing=window.messages if passing else ())
         left = missing[len(batch) :]
         await self._pair(held, draft, left[0].start if left else float("inf"), created)
         return draft
-
-    async def _before(self, held: Held, window: ClosedWindow) -> tuple[Message, ...]:
-        most = self._summariser.overlap_messages
-        if not most:
-            return ()
-        place, until = (held.channel_id,), Window(end=window.start)
-        query = Query(held.guild_id, place, until, limit=most, flagged=True, source=Source.ARCHIVE)
-        found = await self._search.newest(replace(query, limits=held.policy.limits))
-        return tuple(one for one in reversed(found) if one.ts < window.start and not one.own)
 
     async def _pair(self, held: Held, draft: _Draft, before: float, created: float) -> None:
         """Combines neighbours that end before the next window to be summarised: that one belongs behind them."""

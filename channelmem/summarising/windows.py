@@ -37,8 +37,6 @@ class ClosedWindow:
     end: float
     """Excluded."""
     messages: tuple[Message, ...]
-    before: tuple[Message, ...] = ()
-    """The last messages before it, for a summariser that has to know what they talk about; no part of the window."""
 
 
 def window_start(ts: float, minutes: int = WINDOW_MINUTES) -> float:

@@ -54,7 +54,6 @@ class SummaryShown(Shown):
     model: str = Field(description="Who wrote it.")
     created: float
     origins: tuple[OriginShown, ...] = Field((), description="Level 1: the messages of its window.")
-    heard: tuple[OriginShown, ...] = Field((), description="Level 1: earlier messages that it was written with.")
     parts: tuple[str, ...] = Field((), description="Higher levels: the ids of the two summaries it came from.")
     lines: tuple[LineShown, ...] = Field((), description="What an extractive summary keeps.")
     shared: SharedShown = SharedShown()
@@ -71,7 +70,6 @@ class SummaryShown(Shown):
             self.model,
             self.created,
             tuple(one.value() for one in self.origins),
-            tuple(one.value() for one in self.heard),
             self.parts,
             tuple(one.value() for one in self.lines),
             self.shared.value(),

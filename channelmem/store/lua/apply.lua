@@ -77,13 +77,11 @@ end
 local function outdate_summary(m)
   if m.rev == 0 or redis.call('EXISTS', SUMMARIES .. m.channel) == 0 then return end
   for name in string.gmatch(redis.call('HGET', INTO .. m.channel, m.id) or '', 'summary/(%S+)') do
-    local known = redis.call('JSON.GET', SUMMARY .. name, '$.messages[*]', '$.heard[*]')
-    for _, origins in pairs(known and cjson.decode(known) or {}) do
-      for _, one in ipairs(origins) do
-        if one.id == string.gsub(m.id, '^0+', '') and one.revision < m.rev then
-          take_along(m.channel, { m.id })
-          return
-        end
+    local known = redis.call('JSON.GET', SUMMARY .. name, '$.messages[*]')
+    for _, one in ipairs(known and cjson.decode(known) or {}) do
+      if one.id == string.gsub(m.id, '^0+', '') and one.revision < m.rev then
+        take_along(m.channel, { m.id })
+        return
       end
     end
   end
