@@ -51,6 +51,7 @@ def service(environment: dict[str, str], cwd: Path, *options: str) -> Iterator[t
     with started(process, env=environment, cwd=cwd, text=True, **pipes) as running:
         assert running.stderr is not None
         for line in running.stderr:
+            assert "--demo" not in options or "There are no tokens" not in line  # the demo makes one
             if found := re.search(r"Listening on (http://\S+)", line):
                 yield running, found[1]
                 return
@@ -60,7 +61,7 @@ def service(environment: dict[str, str], cwd: Path, *options: str) -> Iterator[t
 def test_a_token_is_made_listed_used_and_revoked_while_the_service_runs(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with service(environment, tmp_path) as (process, url), httpx.Client(base_url=url, trust_env=False) as http:
+    with service(environment, tmp_path) as (process, url), httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         made = command(environment, tmp_path, "token", "add", "bot", "--scopes", "read,write", "--expires", "90d")
         token = made.stdout.strip()
         assert token.startswith("cm_")
@@ -120,7 +121,7 @@ def test_the_demo_prints_a_request_that_works(environment: dict[str, str], tmp_p
         assert url
         assert body
         headers = {"Authorization": f"Bearer {token[1]}"}
-        answer = httpx.post(url[1], headers=headers, json=json.loads(body[1]), trust_env=False).json()
+        answer = httpx.post(url[1], headers=headers, json=json.loads(body[1]), trust_env=False, timeout=60).json()
         assert "turtles" in answer["text"]
 
 

@@ -70,6 +70,8 @@ async def serve(settings: Settings, *, guarded: bool = True, beside: Beside | No
         url = _url(sock)
         if beside is not None:
             await stack.enter_async_context(beside(memory, tokens, url))
+        if tokens is not None and not await _has_any(tokens):
+            log.warning(NONE_YET)
         log.info("Listening on %s (pages at /, API at /v1, its documentation at /docs)", url)
         await uvicorn.Server(config).serve(sockets=[sock])
         with suppress(RedisUnavailableError):
@@ -85,12 +87,16 @@ async def _tokens(stack: AsyncExitStack, settings: Settings, *, guarded: bool) -
         log.warning("No token is asked for: everybody on this machine can read and change everything")
         return None
     tokens = await stack.enter_async_context(open_access(settings, patient=local))
-    with suppress(RedisUnavailableError):
-        if not any(not one.is_expired(time.time()) for one in await tokens.all()):
-            if not local:
-                raise ConfigError(NONE_BEYOND_LOOPBACK.format(host=host))
-            log.warning(NONE_YET)
+    if not local and not await _has_any(tokens):
+        raise ConfigError(NONE_BEYOND_LOOPBACK.format(host=host))
     return tokens
+
+
+async def _has_any(tokens: AccessTokens) -> bool:
+    """True while Redis can't say."""
+    with suppress(RedisUnavailableError):
+        return any(not one.is_expired(time.time()) for one in await tokens.all())
+    return True
 
 
 def listening(host: str, port: int) -> socket.socket:
