@@ -61,7 +61,10 @@ def service(environment: dict[str, str], cwd: Path, *options: str) -> Iterator[t
 def test_a_token_is_made_listed_used_and_revoked_while_the_service_runs(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with service(environment, tmp_path) as (process, url), httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
+    with (
+        service(environment, tmp_path) as (process, url),
+        httpx.Client(base_url=url, trust_env=False, timeout=60) as http,
+    ):
         made = command(environment, tmp_path, "token", "add", "bot", "--scopes", "read,write", "--expires", "90d")
         token = made.stdout.strip()
         assert token.startswith("cm_")
