@@ -1,13 +1,14 @@
-"""Compares channelmem with redisvl's SemanticMessageHistory and with the original design (JSON documents, torch).
+"""Compares channelmem with redisvl's SemanticMessageHistory, the original design (JSON, torch), mem0 and chromadb.
 
     python -m scripts.bench_peers [--rounds 12] [--stored 5000] [--json]
 
-All three use one Redis and the same MiniLM weights, each in its own process, and take turns. It measures ask latency,
+All use the same MiniLM weights, each in its own process, and take turns; the first three share one Redis, mem0 and
+chromadb keep their data in a folder. Those two are optional (`pip install -e '.[peers]'`). It measures ask latency,
 messages per second until searchable, total bytes per message, and the time from process start to the first answer
 (relative to importing sentence-transformers); also how long `remember` blocks while messages are embedded, and what
 `ask` costs beyond embedding the question. Each holds --stored messages in channels of 50; the peers get precomputed
 vectors, since embedding them would take minutes. Every question is new and has its answer in one channel. It takes
-about 2 minutes.
+about 3 minutes.
 """
 
 from __future__ import annotations
@@ -15,10 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -36,18 +33,17 @@ from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
 from channelmem.routing.route import Scene, route
 from channelmem.routing.scene import Roster
-from channelmem.server.lease import running
 from channelmem.settings import Settings
-from channelmem.store.connection import command
-from channelmem.store.keys import keys_of
 from channelmem.types import Message, Mode, Person, Question, Source
 from scripts import measure
 from scripts.bench_layouts import Layout, session
 from scripts.fill import Cloud
 from scripts.measure import PER_CHANNEL, Ratio, Report
 from scripts.peers import Guest, Literal, Redisvl
+from scripts.peers_on_disk import CHROMA, KINDS, left_out, missing
+from scripts.sizes import growth_in_redis, growth_on_disk, parts_in_redis
+from scripts.starts import OURS, time_starts
 
-OURS: Final = "channelmem"
 INT8: Final = "channelmem, int8"
 TWO: Final = "channelmem, two threads spin"
 REDISVL: Final = "redisvl"
@@ -55,31 +51,20 @@ LITERAL: Final = "JSON, torch"
 EMBED: Final = "embed that question + PING"
 MODEL: Final = "the model alone, on its topic"
 MODEL_TWO: Final = "the same, two threads spin"
-IMPORT: Final = "import sentence_transformers"
+THREADS: Final = "one question on torch, by threads; each peer uses the faster number"
+AGAINST: Final = "p50 / channelmem's"
+FASTER: Final = "channelmem's / it"
 ASKED: Final = 10
 """Questions per turn."""
 PAUSE_S: Final = 0.05
 """Pause between turns, so that one contestant's threads stop spinning before the next turn."""
 PEER_ADDS: Final = 16
 """Messages per round for a peer; channelmem embeds in batches, so it gets --burst."""
+CHROMA_AT_ONCE: Final = 64
+"""Messages that chromadb, the only peer that embeds in batches, gets in one call."""
+CHROMA_BATCHES: Final = f"chromadb, {CHROMA_AT_ONCE} per call"
 EXTRA: Final = 10**6
 """First channel and id used while measuring rates."""
-
-FIRST_ANSWER: Final = """
-import asyncio, sys
-from channelmem.memory import Memory
-from scripts.measure import conversation, questions, subject_channel
-async def main():
-    async with Memory.open() as memory:
-        if sys.argv[1] == "write":
-            await memory.remember_many(conversation(subject_channel()))
-            await memory.flush()
-        else:
-            answer = await memory.ask(next(questions(0)))
-            assert answer.hits, answer.text
-            print("answered", flush=True)
-asyncio.run(main())
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +79,9 @@ class Bench:
     embedder: Embedder
     redis: Redis
     settings: Settings
-    redisvl: Guest
-    literal: Guest
+    guests: dict[str, Guest]
+    folders: dict[str, Path]
+    """Where those of the guests that do not use Redis keep their data."""
     report: Report
     options: argparse.Namespace
     fresh: itertools.count[int]
@@ -104,6 +90,8 @@ class Bench:
 
 async def bench(options: argparse.Namespace, bar: Progress) -> Report:
     report = Report("peers")
+    if names := missing():
+        bar.console.print(left_out(names), markup=False, highlight=False, soft_wrap=True)
     task = bar.add_task("load models", total=6)
     with measure.bench_settings() as settings:
         async with _opened(settings, report, options) as it:
@@ -112,7 +100,7 @@ async def bench(options: argparse.Namespace, bar: Progress) -> Report:
                 bar.update(task, description=name, advance=1)
                 await step(it)
     bar.update(task, description="start processes", advance=1)
-    await asyncio.to_thread(_starts, report, options.starts)
+    await asyncio.to_thread(time_starts, report, options.starts)
     return report
 
 
@@ -123,14 +111,12 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
     quantised = settings.model_copy(update=changes)
     spinning = settings.model_copy(update={"key_prefix": f"{settings.key_prefix}-two"})
     spinner = LaneEmbedder(Spinning(prepare(settings)))
-    url, name = measure.url_of(settings), settings.key_prefix
-    weights = str(as_directory(find_source(settings), settings.cache_dir).path)
-    redisvl = Guest(Redisvl, url, f"{name}-redisvl", weights)
-    literal = Guest(Literal, url, f"{name}-json", weights)
-    for threads, ms in (await redisvl.threads()).items():
-        report.add("one question on torch, by threads; the peers use the faster number", threads=threads, ms=ms)
-    await literal.threads()
+    folders = {name: settings.data_dir / name for name in KINDS if name not in missing()}
+    guests = _guests(settings, folders)
     try:
+        for name, guest in guests.items():
+            for threads, ms in (await guest.threads()).items():
+                report.add(THREADS, what=name, threads=threads, ms=ms)
         async with (
             Memory.open(settings, embedder=embedder) as memory,
             Memory.open(quantised) as int8,
@@ -138,14 +124,24 @@ async def _opened(settings: Settings, report: Report, options: argparse.Namespac
             measure.client(settings) as redis,
         ):
             ours = (memory, int8, two, embedder, redis, settings)
-            yield Bench(*ours, redisvl, literal, report, options, itertools.count(EXTRA))
+            yield Bench(*ours, guests, folders, report, options, itertools.count(EXTRA))
         for each in (settings, quantised, spinning):
             await measure.remove(each)
     finally:
-        await redisvl.leave()
-        await literal.leave()
+        for guest in guests.values():
+            await guest.leave()
         embedder.close()
         spinner.close()
+
+
+def _guests(settings: Settings, folders: dict[str, Path]) -> dict[str, Guest]:
+    url, prefix = measure.url_of(settings), settings.key_prefix
+    weights = str(as_directory(find_source(settings), settings.cache_dir).path)
+    made = {
+        REDISVL: Guest(Redisvl, url, f"{prefix}-redisvl", weights),
+        LITERAL: Guest(Literal, url, f"{prefix}-json", weights),
+    }
+    return made | {name: Guest(KINDS[name], str(folder), prefix, weights) for name, folder in folders.items()}
 
 
 class Spinning(OnnxEncoder):
@@ -160,7 +156,7 @@ class Spinning(OnnxEncoder):
 
 
 async def _bytes(it: Bench) -> None:
-    """Fills all three with the same messages; the questions are about channel 0."""
+    """Fills all of them with the same messages; the questions are about channel 0."""
     count = max(PER_CHANNEL, it.options.stored)
     texts = [*measure.subject_channel(), *measure.lines_of(it.options, count - PER_CHANNEL)]
     messages = measure.conversation(texts)
@@ -168,14 +164,15 @@ async def _bytes(it: Bench) -> None:
     given = dict(zip(texts, Cloud().draw(count), strict=True))
     real = await it.embedder.embed_messages(texts[:PER_CHANNEL])
     given |= dict(zip(texts, real, strict=False))
-    used = {
-        OURS: await _growth(it.redis, partial(_store_ours, it, messages)),
-        REDISVL: await _growth(it.redis, partial(it.redisvl.fill, messages, given)),
-        LITERAL: await _growth(it.redis, partial(it.literal.fill, messages, given)),
-    }
+    used = {OURS: await growth_in_redis(it.redis, partial(_store_ours, it, messages))}
+    for name, guest in it.guests.items():
+        fill = partial(guest.fill, messages, given)
+        folder = it.folders.get(name)
+        used[name] = await (growth_on_disk(folder, fill) if folder else growth_in_redis(it.redis, fill))
     for how, size in used.items():
-        it.report.add("bytes per message, all in", what=how, messages=count, bytes=size / count)
-    for part, total in (await _parts(it)).items():
+        where = "on disk" if how in it.folders else "memory of Redis"
+        it.report.add("bytes per message, all in", what=how, where=where, messages=count, bytes=size / count)
+    for part, total in (await parts_in_redis(it.redis, it.settings)).items():
         it.report.add("channelmem's bytes by part, as Redis reports them", part=part, bytes=total / count)
     it.report.ratios += [
         Ratio("bytes per message against redisvl", used[OURS] / used[REDISVL], 0.5),
@@ -183,33 +180,9 @@ async def _bytes(it: Bench) -> None:
     ]
 
 
-async def _parts(it: Bench) -> dict[str, float]:
-    """The rest is allocator overhead and what neither MEMORY USAGE nor FT.INFO counts."""
-    keys = keys_of(it.settings.key_prefix, 0)
-    documents = [await it.redis.memory_usage(name) or 0 async for name in it.redis.scan_iter(f"{keys.one('msg')}*")]
-    index = await command(it.redis, "FT.INFO", keys.one("idx"))
-    facts = dict(zip(index[::2], index[1::2], strict=False))
-    return {
-        "document and key": sum(documents),
-        "vector and graph in the index": float(facts[b"vector_index_sz_mb"]) * 2**20,
-        "full text, tags, times, document table": float(facts[b"total_index_memory_sz_mb"]) * 2**20,
-    }
-
-
 async def _store_ours(it: Bench, messages: list[Message]) -> None:
     await it.memory.remember_many(messages)
     assert await it.memory.flush(timeout_s=600)
-
-
-async def _growth(redis: Redis, store: Callable[[], Awaitable[None]]) -> int:
-    before = await _used(redis)
-    await store()
-    return await _used(redis) - before
-
-
-async def _used(redis: Redis) -> int:
-    await asyncio.sleep(0.5)  # the index frees and merges a little later
-    return int((await redis.info("memory"))["used_memory"])
 
 
 # --- asking ---
@@ -227,8 +200,7 @@ async def _ask(it: Bench) -> None:
         EMBED: partial(_one_by_one, partial(_embedded, it)),
         MODEL: partial(_model_alone, OnnxEncoder(prepare(it.settings))),
         MODEL_TWO: partial(_model_alone, Spinning(prepare(it.settings))),
-        REDISVL: it.redisvl.ask,
-        LITERAL: it.literal.ask,
+        **{name: guest.ask for name, guest in it.guests.items()},
     }
     took, found = {how: measure.Taken() for how in ways}, dict.fromkeys(ways, 0)
     for number in range(it.options.rounds + 1):
@@ -243,7 +215,7 @@ async def _ask(it: Bench) -> None:
     cpu = {how: measure.spread(each.cpu_ms).p50 for how, each in took.items()}
     for how, each in took.items():
         share: measure.Cell = found[how] / len(each.ms) if how not in {EMBED, MODEL, MODEL_TWO} else ""
-        row = {**each.figures, "cpu ms": cpu[how], "found": share}
+        row = {**each.figures, "cpu ms": cpu[how], AGAINST: at[how] / at[OURS], "found": share}
         it.report.add("ask: a new question, its answer in a channel of 50", what=how, **row)
     it.report.ratios += [
         Ratio("ask against redisvl's get_relevant, times faster", at[REDISVL] / at[OURS], 4, at_least=True),
@@ -309,9 +281,10 @@ async def _add(it: Bench) -> None:
 
     ways: dict[str, tuple[int, Callable[[list[Message]], Awaitable[float]]]] = {
         OURS: (it.options.burst, ours),
-        REDISVL: (PEER_ADDS, it.redisvl.add),
-        LITERAL: (PEER_ADDS, it.literal.add),
+        **{name: (PEER_ADDS, guest.add) for name, guest in it.guests.items()},
     }
+    if chroma := it.guests.get(CHROMA):
+        ways[CHROMA_BATCHES] = (CHROMA_AT_ONCE, partial(chroma.add, at_once=CHROMA_AT_ONCE))
     rates: dict[str, list[float]] = {how: [] for how in ways}
     for _ in range(it.options.rounds):
         for how, (count, add) in ways.items():
@@ -319,7 +292,8 @@ async def _add(it: Bench) -> None:
             rates[how].append(count / await add(messages))
     middle = {how: measure.spread(each).p50 for how, each in rates.items()}
     for how, rate in middle.items():
-        it.report.add("messages per second until searchable", what=how, rate=rate, best=max(rates[how]))
+        row = {"rate": rate, "best": max(rates[how]), FASTER: middle[OURS] / rate}
+        it.report.add("messages per second until searchable", what=how, **row)
     against = middle[OURS] / middle[REDISVL]
     it.report.ratios.append(Ratio("messages/s until searchable against add_message", against, 6, at_least=True))
 
@@ -343,44 +317,6 @@ async def _remember(it: Bench) -> None:
     worst = {how: measure.spread(each.ms).p99 for how, each in took.items()}
     it.report.ratios.append(Ratio("remember p99 in p99 of PING, under load", worst["remember"] / worst["PING"], 5))
     await it.memory.flush(timeout_s=600)
-
-
-# --- starting ---
-
-
-def _starts(report: Report, times: int) -> None:
-    """Process starts, up to the first answer and including the start of the embedded server."""
-    took: dict[str, list[float]] = {OURS: [], IMPORT: []}
-    with tempfile.TemporaryDirectory(prefix="channelmem-bench-", ignore_cleanup_errors=True) as folder:
-        settings = Settings(_env_file=None, redis_url=None, data_dir=Path(folder), embedded_grace_s=0)
-        clean = {key: value for key, value in os.environ.items() if "REDIS_URL" not in key}
-        env = {**clean, "CHANNELMEM_DATA_DIR": folder, "CHANNELMEM_EMBEDDED_GRACE_S": "0"}
-        _first_line([sys.executable, "-c", FIRST_ANSWER, "write"], env)
-        for _ in range(times):
-            _await_stopped(settings)
-            took[OURS].append(_first_line([sys.executable, "-c", FIRST_ANSWER, "ask"], env))
-            took[IMPORT].append(_first_line([sys.executable, "-c", "import sentence_transformers; print(1)"], env))
-        _await_stopped(settings)
-    middle = {how: measure.spread(each).p50 for how, each in took.items()}
-    for how, each in took.items():
-        report.add("process start to first answer, second run", what=how, seconds=middle[how], best=min(each))
-    share = middle[OURS] / middle[IMPORT]
-    report.ratios.append(Ratio("start to first answer against importing sentence-transformers", share, 0.2))
-
-
-def _first_line(command: list[str], env: dict[str, str]) -> float:
-    started = time.perf_counter()
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        spent = time.perf_counter() - started
-        assert process.wait() == 0, command
-    return spent
-
-
-def _await_stopped(settings: Settings) -> None:
-    while running(settings) is not None:
-        time.sleep(0.05)
 
 
 def options() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""The peers that bench_peers compares with channelmem, on the same Redis and with the same model.
+"""The peers that bench_peers compares with channelmem on the same Redis and with the same model, and their processes.
 
 - `Redisvl`: redisvl's `SemanticMessageHistory`, one session per channel, sentence-transformers on torch;
 - `Literal`: the original design: one RedisJSON document per message with its vector as an array of numbers (FLOAT32 in
@@ -8,8 +8,8 @@ Each runs in its own process (`Guest`), so that torch's threads, which spin whil
 turns. torch gets the number of threads that is faster at the moment: on a busy machine two threads can be ten times
 slower than one.
 
-Both accept precomputed vectors (`given`) when only memory use matters; rates and latencies always include their own
-embedding. Their models embed on the calling thread, as their authors intended.
+All accept precomputed vectors (`given`) when only memory use matters; rates and latencies always include their own
+embedding. Their models embed on the calling thread, as their authors intended. `peers_on_disk` has those without Redis.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -41,6 +41,9 @@ KEPT = 50
 NEAR_ENOUGH = 0.7
 """redisvl's distance threshold, a cosine of 0.3. Its default distance of 0.3 finds almost nothing in a chat."""
 
+FILLED = 1000
+"""Messages per call while a peer is filled; chromadb takes at most some 5,000."""
+
 Vector = NDArray[np.float32]
 T = TypeVar("T")
 
@@ -49,6 +52,7 @@ class Model:
     """sentence-transformers, or precomputed vectors if given."""
 
     def __init__(self, path: str) -> None:
+        self.path = path
         self.vectorizer = HFTextVectorizer(model=path)
         self.given: Mapping[str, Vector] = {}
         self.ms_by_threads = {threads: self._median_ms(threads) for threads in (torch.get_num_threads(), 1)}
@@ -70,6 +74,20 @@ class Model:
         return np.asarray(self.vectorizer.embed(text), dtype=np.float32)
 
 
+class Peer(Protocol):
+    """A store with an embedding model of its own, opened with where it keeps its data, a name and a `Model`."""
+
+    def add(self, messages: Sequence[Message]) -> None: ...
+
+    def add_given(self, messages: Sequence[Message]) -> None:
+        """The same with the model's precomputed vectors."""
+
+    def ask(self, channel_id: int, text: str) -> int:
+        """How many messages of the channel are near enough."""
+
+    def drop(self) -> None: ...
+
+
 class Redisvl:
     """redisvl, used as its documentation shows."""
 
@@ -79,11 +97,13 @@ class Redisvl:
         # The same index; this instance only writes precomputed vectors.
         self._given = SemanticMessageHistory(name, vectorizer=looked_up, redis_url=url)
 
-    def add(self, message: Message) -> None:
-        self._real.add_message(_row(message), session_tag=str(message.channel_id))
+    def add(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._real.add_message(_row(message), session_tag=str(message.channel_id))
 
-    def add_given(self, message: Message) -> None:
-        self._given.add_message(_row(message), session_tag=str(message.channel_id))
+    def add_given(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._given.add_message(_row(message), session_tag=str(message.channel_id))
 
     def ask(self, channel_id: int, text: str) -> int:
         found = self._real.get_relevant(
@@ -116,7 +136,11 @@ class Literal:
         definition = IndexDefinition(prefix=[f"{name}:"], index_type=IndexType.JSON)  # type: ignore[no-untyped-call]
         self._redis.ft(name).create_index(fields, definition=definition)
 
-    def add(self, message: Message) -> None:
+    def add(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._add_one(message)
+
+    def _add_one(self, message: Message) -> None:
         key = f"{self._name}:{message.channel_id}:{message.id}"
         order = f"{self._name}-order:{message.channel_id}"
         self._redis.json().set(key, "$", self._document(message))
@@ -126,8 +150,8 @@ class Literal:
             self._redis.delete(*old)
             self._redis.zrem(order, *old)
 
-    def add_given(self, message: Message) -> None:
-        self.add(message)
+    def add_given(self, messages: Sequence[Message]) -> None:
+        self.add(messages)
 
     def _document(self, message: Message) -> dict[str, Any]:
         return {
@@ -158,9 +182,10 @@ class Literal:
 class Guest:
     """A peer in its own process, which also does the timing."""
 
-    def __init__(self, kind: type[Redisvl | Literal], url: str, name: str, model: str) -> None:
+    def __init__(self, kind: Callable[[str, str, Model], Peer], where: str, name: str, model: str) -> None:
+        """`where` is the URL of a Redis, or a folder."""
         spawn = multiprocessing.get_context("spawn")  # a fork would copy our model's state without its threads
-        self._process = ProcessPoolExecutor(1, spawn, initializer=_move_in, initargs=(kind, url, name, model))
+        self._process = ProcessPoolExecutor(1, spawn, initializer=_move_in, initargs=(kind, where, name, model))
 
     async def threads(self) -> dict[int, float]:
         """Milliseconds for one question, by torch's number of threads."""
@@ -173,9 +198,9 @@ class Guest:
         """How long each question took, and how many found something."""
         return await self._there(_ask, questions)
 
-    async def add(self, messages: Sequence[Message]) -> float:
-        """Seconds until all of them are searchable."""
-        return await self._there(_add, messages)
+    async def add(self, messages: Sequence[Message], at_once: int = 1) -> float:
+        """Seconds until all of them are searchable, with this many per call."""
+        return await self._there(_add, messages, at_once)
 
     async def leave(self) -> None:
         await self._there(_drop)
@@ -189,12 +214,12 @@ class _Home:
     """State of a guest's process."""
 
     model: Model
-    peer: Redisvl | Literal
+    peer: Peer
 
 
-def _move_in(kind: type[Redisvl | Literal], url: str, name: str, model: str) -> None:
+def _move_in(kind: Callable[[str, str, Model], Peer], where: str, name: str, model: str) -> None:
     _Home.model = Model(model)
-    _Home.peer = kind(url, name, _Home.model)
+    _Home.peer = kind(where, name, _Home.model)
 
 
 def _threads() -> dict[int, float]:
@@ -203,8 +228,8 @@ def _threads() -> dict[int, float]:
 
 def _fill(messages: Sequence[Message], vectors: Mapping[str, Vector]) -> None:
     _Home.model.given = vectors
-    for message in messages:
-        _Home.peer.add_given(message)
+    for start in range(0, len(messages), FILLED):
+        _Home.peer.add_given(messages[start : start + FILLED])
     _Home.model.given = {}
 
 
@@ -218,10 +243,10 @@ def _ask(questions: Sequence[Question]) -> tuple[Taken, int]:
     return taken, found
 
 
-def _add(messages: Sequence[Message]) -> float:
+def _add(messages: Sequence[Message], at_once: int) -> float:
     started = time.perf_counter()
-    for message in messages:
-        _Home.peer.add(message)
+    for start in range(0, len(messages), at_once):
+        _Home.peer.add(messages[start : start + at_once])
     return time.perf_counter() - started
 
 
