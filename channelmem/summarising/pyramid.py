@@ -154,8 +154,7 @@ def affected_by(summaries: Collection[Summary], message_ids: Collection[int]) ->
     hit = {
         one.id
         for one in summaries
-        if any(origin.id in gone for origin in one.origins)
-        or any(line.message_id in gone for line in one.lines)
+        if any(origin.id in gone for origin in one.origins) or any(line.message_id in gone for line in one.lines)
     }
     return tuple(with_all_above(summaries, hit))
 
