@@ -24,7 +24,8 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 from channelmem.recalling import recall
 from channelmem.recalling.choosing import Candidates, Choice, choose
 from channelmem.recalling.ranking import facts
-from channelmem.recalling.ranking.line import read_message
+from channelmem.recalling.ranking.line import text_of
+from channelmem.recalling.ranking.lines import read_lines
 from channelmem.recalling.ranking.rank import SHIPPED, rank
 from channelmem.recalling.sources.pool import Lookup
 from channelmem.recalling.verdict import of_somebody
@@ -51,7 +52,7 @@ def columns(candidates: Candidates, cosines: Floats, lookup: Lookup) -> Floats:
     plain = rank(replace(pool, cosines=cosines), ask, replace(SHIPPED, facts=None)).rank
     covered = candidates.reading.present @ candidates.reading.share
     now = None if ask.speakers else ask.now
-    lines = list(map(read_message, pool.messages))
+    lines = read_lines(list(map(text_of, pool.messages)))
     seen = facts.columns(pool.messages, lines, covered, candidates.reading.replies, ask.wants, now)
     table = np.vstack([plain, seen]).T
     table[:, COSINE] = np.nan_to_num(cosines, nan=0.0)

@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import LineFeatures, tells
+from channelmem.recalling.ranking.line import tells
+from channelmem.recalling.ranking.lines import Lines
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.types import Message, Wants
 
@@ -86,7 +87,7 @@ class FactWeights:
 
 def columns(
     messages: Sequence[Message],
-    lines: Sequence[LineFeatures],
+    lines: Lines,
     covered: Floats,
     replies: Replies,
     wants: Wants,
@@ -99,12 +100,11 @@ def columns(
     return np.stack(
         [
             np.zeros(len(lines)),
-            np.array([line.asking for line in lines]),
+            lines.asking,
             after,
-            np.array([float(fits(one, wants)) for one in messages]),
-            reached
-            * [share > 0.0 and tells(one.content, _SETTLES) for one, share in zip(messages, reached, strict=True)],
-            np.array([min(1.0, line.length / LONG) for line in lines]),
+            _fitting(messages, wants),
+            reached * _settling(messages, reached),
+            np.minimum(1.0, lines.length / LONG),
             _fresh(messages, now),
         ]
     )
@@ -116,6 +116,18 @@ def fits(message: Message, wants: Wants) -> bool:
     return says is not None and tells(message.content, says)
 
 
+def _fitting(messages: Sequence[Message], wants: Wants) -> Floats:
+    return np.array([fits(one, wants) for one in messages], float) if wants in KINDS else np.zeros(len(messages))
+
+
+def _settling(messages: Sequence[Message], reached: Floats) -> Floats:
+    """1 where a line decides or corrects something; only lines that the topic reaches are read for that."""
+    found = np.zeros(len(messages))
+    for place in np.flatnonzero(reached > 0.0).tolist():
+        found[place] = tells(messages[place].content, _SETTLES)
+    return found
+
+
 def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
     """How recent each message is. `now` is None if the question is about a person, who may have done it long ago."""
     if now is None:
@@ -124,16 +136,15 @@ def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
     return fresh
 
 
-def _after_question(messages: Sequence[Message], lines: Sequence[LineFeatures], covered: Floats) -> Floats:
+def _after_question(messages: Sequence[Message], lines: Lines, covered: Floats) -> Floats:
     """Per message, how much of the topic a question just before it covers, if somebody else asked it."""
     found = np.zeros(len(messages))
-    asked = [place for place, line in enumerate(lines) if line.asking > 0.5 and covered[place] > 0.0]
-    for place in asked:
+    for place in np.flatnonzero((lines.asking > 0.5) & (covered > 0.0)).tolist():
         for step, share in enumerate(AFTER_QUESTION, start=1):
             at = place + step
             if at >= len(messages) or messages[at].ts - messages[place].ts > SESSION_S:
                 break
-            if messages[at].author_id != messages[place].author_id and lines[at].asking <= 0.5:
+            if messages[at].author_id != messages[place].author_id and lines.asking[at] <= 0.5:
                 found[at] = max(found[at], share * covered[place])
     return found
 

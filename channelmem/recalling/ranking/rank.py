@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from channelmem.recalling.ranking import facts
 from channelmem.recalling.ranking.facts import FactWeights
-from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, read_message, stem, stems
+from channelmem.recalling.ranking.line import emoji_of, read, read_message, stem, stems, text_of
+from channelmem.recalling.ranking.lines import Lines, read_lines
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
 from channelmem.types import Message, Wants, Window
@@ -152,8 +153,8 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
 def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
     asked, topic, emoji = read(ask.topic), tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
-    lines = list(map(read_message, pool.messages))
-    present, literal = _present(lines, asked, topic)
+    lines = read_lines(list(map(text_of, pool.messages)))
+    present, literal = lines.having(asked, topic)
     if emoji:
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
@@ -210,23 +211,8 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     return kept
 
 
-def _present(lines: Sequence[LineFeatures], asked: LineFeatures, topic: Sequence[str]) -> tuple[Floats, Floats]:
-    """1 where a message has a word of the topic, in any form; and 1 where it has the very form that was asked for."""
-    typed: dict[str, set[str]] = {}
-    for form in asked.forms:
-        typed.setdefault(stem(form), set()).add(form)
-    present, literal = np.zeros((2, len(lines), len(topic)))
-    place = {word: column for column, word in enumerate(topic)}
-    wanted = frozenset(topic)
-    for row, line in enumerate(lines):
-        for word in wanted & line.stems:
-            present[row, place[word]] = 1.0
-            literal[row, place[word]] = not line.forms.isdisjoint(typed.get(word, ()))
-    return present, literal
-
-
 def _shown(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
-    """The same for emoji, which are not words."""
+    """1 where a message has an emoji of the topic, which is not a word."""
     shown = [sign in message.content for message in messages for sign in topic]
     return np.array(shown, float).reshape(len(messages), len(topic))
 
@@ -302,12 +288,10 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
     return dated
 
 
-def _situation(
-    messages: Sequence[Message], lines: Sequence[LineFeatures], ask: RankingQuery, weights: Weights
-) -> Floats:
+def _situation(messages: Sequence[Message], lines: Lines, ask: RankingQuery, weights: Weights) -> Floats:
     """Evidence for a message apart from its words: who wrote it, when, and what kind of line it is."""
     question = weights.question_for_fact if ask.wants_fact else 0.0 if ask.speakers else weights.question
-    score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])
+    score: Floats = -question * lines.asking - weights.fragment * lines.is_fragment
     if len(ask.speakers) == 1:
         score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
     if ask.window != Window():
