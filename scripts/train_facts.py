@@ -29,6 +29,7 @@ from channelmem.recalling.ranking.lines import read_lines
 from channelmem.recalling.ranking.rank import SHIPPED, rank
 from channelmem.recalling.sources.pool import Lookup
 from channelmem.recalling.verdict import of_somebody
+from channelmem.store.documents import whole
 from channelmem.types import Source
 from scripts.eval_scenes import OWN, judged
 from scripts.scenes import read_scenes
@@ -83,7 +84,7 @@ def _texts(folder: Path, gold: Sequence[str]) -> list[tuple[str, str]]:
 
 def _query(scene: str, last: tuple[Candidates, Floats, Lookup], gold: set[tuple[str, str]]) -> list[Query]:
     candidates = last[0]
-    allowed = [one for one, ok in zip(candidates.pool.messages, candidates.allowed, strict=True) if ok]
+    allowed = [whole(one) for one, ok in zip(candidates.pool.messages, candidates.allowed, strict=True) if ok]
     wanted = np.array([(one.author, one.content) in gold for one in allowed], bool)
     return [Query(scene, columns(*last), wanted)] if wanted.any() else []
 

@@ -24,9 +24,9 @@ from redis.exceptions import ResponseError
 from channelmem.errors import SearchCutShortError
 from channelmem.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.documents import from_row, pack_limits
+from channelmem.store.documents import StoredMessage, from_row, pack_limits, to_stored, whole
 from channelmem.store.keys import room
-from channelmem.store.query import Query, SearchResult
+from channelmem.store.query import Match, Matches, Query, SearchResult
 from channelmem.store.withdrawn import Withdrawn
 from channelmem.store.words import tokens
 from channelmem.types import Hit, Message, Source
@@ -110,31 +110,45 @@ class IndexSearch:
 
     async def nearest(self, query: Query) -> SearchResult:
         """By vector, by words, or both."""
-        result = await self._nearest(query)
+        matches = await self.matches(query)
+        now = self._buckets.clock()
+        hits = [_hit(query, one, now) for one in matches.found]
+        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
+        return SearchResult(
+            tuple(hits),
+            tuple(map(whole, matches.pending)),
+            matches.total,
+            matches.oldest_ts,
+            matches.counts,
+            tuple(map(whole, matches.neighbours)),
+            matches.cut_short,
+        )
+
+    async def matches(self, query: Query) -> Matches:
+        """The same, read only as far as ranking needs it."""
+        result = await self._matches(query)
         if not result.cut_short:
             return result
         log.warning("A search took more than %d ms and was cut short; searching less", self.limit_ms)
         less = replace(query, channel_ids=query.channel_ids[:1], limit=max(1, query.limit // 4), counts=False)
-        return replace(await self._nearest(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
+        return replace(await self._matches(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
 
-    async def _nearest(self, query: Query) -> SearchResult:
+    async def _matches(self, query: Query) -> Matches:
         withdrawn = self._buckets.withdrawn()
         scope = await self._scope(query, late=query.vector is not None)
         if not scope.filter:
-            return SearchResult(oldest_ts=scope.oldest_ts)
+            return Matches(oldest_ts=scope.oldest_ts)
         searched, found, near = await self._searched(query, scope)
-        now = self._buckets.clock()
-        hits = [_hit(query, one, now) for one in found]
+        matches = [_match(one) for one in found]
         if withdrawn:
-            hits = [hit for hit in hits if not withdrawn.hides(hit.message)]
-        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
-        return SearchResult(
-            tuple(hits),
-            tuple(shown(scope.late, withdrawn)),
+            matches = [one for one in matches if not withdrawn.hides(one.message)]
+        return Matches(
+            matches,
+            _visible(scope.late, withdrawn),
             max(0, scope.total - searched.hidden),
             scope.oldest_ts,
             _counts(query, searched.counts),
-            tuple(shown(near, withdrawn)),
+            _visible(near, withdrawn),
             searched.cut_short,
         )
 
@@ -246,6 +260,12 @@ def shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
     return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
 
 
+def _visible(rows: Iterable[Any], withdrawn: Withdrawn) -> list[StoredMessage]:
+    """The same for ranking."""
+    messages = list(map(to_stored, rows))
+    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+
+
 def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:
     """The candidates of a reply, best first. A row is a key, a score if there are three values, and fields."""
     found: list[Found] = []
@@ -286,8 +306,12 @@ def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:
     return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
 
 
-def _hit(query: Query, found: Found, now: float) -> Hit:
-    message = from_row(found.row)
+def _match(found: Found) -> Match:
     similarity = None if found.distance is None else 1.0 - found.distance
-    score = similarity if similarity is not None else found.text_score or 0.0
-    return Hit(message, score, similarity, found.text_score, now - message.ts, query.source)
+    return Match(to_stored(found.row), similarity, found.text_score)
+
+
+def _hit(query: Query, match: Match, now: float) -> Hit:
+    stored, similarity, text_score = match
+    score = similarity if similarity is not None else text_score or 0.0
+    return Hit(whole(stored), score, similarity, text_score, now - stored.ts, query.source)

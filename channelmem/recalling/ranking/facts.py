@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from channelmem.recalling.ranking.line import tells
 from channelmem.recalling.ranking.lines import Lines
 from channelmem.recalling.ranking.reply_graph import Replies
-from channelmem.types import Message, Wants
+from channelmem.store.documents import AnyMessage
+from channelmem.types import Wants
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +87,7 @@ class FactWeights:
 
 
 def columns(
-    messages: Sequence[Message],
+    messages: Sequence[AnyMessage],
     lines: Lines,
     covered: Floats,
     replies: Replies,
@@ -110,17 +111,17 @@ def columns(
     )
 
 
-def fits(message: Message, wants: Wants) -> bool:
+def fits(message: AnyMessage, wants: Wants) -> bool:
     """Whether a message has the kind of thing that is asked for."""
     says = _SAYS.get(wants)
     return says is not None and tells(message.content, says)
 
 
-def _fitting(messages: Sequence[Message], wants: Wants) -> Floats:
+def _fitting(messages: Sequence[AnyMessage], wants: Wants) -> Floats:
     return np.array([fits(one, wants) for one in messages], float) if wants in KINDS else np.zeros(len(messages))
 
 
-def _settling(messages: Sequence[Message], reached: Floats) -> Floats:
+def _settling(messages: Sequence[AnyMessage], reached: Floats) -> Floats:
     """1 where a line decides or corrects something; only lines that the topic reaches are read for that."""
     found = np.zeros(len(messages))
     for place in np.flatnonzero(reached > 0.0).tolist():
@@ -128,7 +129,7 @@ def _settling(messages: Sequence[Message], reached: Floats) -> Floats:
     return found
 
 
-def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
+def _fresh(messages: Sequence[AnyMessage], now: float | None) -> Floats:
     """How recent each message is. `now` is None if the question is about a person, who may have done it long ago."""
     if now is None:
         return np.zeros(len(messages))
@@ -136,7 +137,7 @@ def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
     return fresh
 
 
-def _after_question(messages: Sequence[Message], lines: Lines, covered: Floats) -> Floats:
+def _after_question(messages: Sequence[AnyMessage], lines: Lines, covered: Floats) -> Floats:
     """Per message, how much of the topic a question just before it covers, if somebody else asked it."""
     found = np.zeros(len(messages))
     for place in np.flatnonzero((lines.asking > 0.5) & (covered > 0.0)).tolist():

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import snowballstemmer
 
-from channelmem.types import Message
+from channelmem.store.documents import AnyMessage
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.+#-][^\W_]+)*[+#]*")  # noqa: RUF001  (people type this apostrophe)
 _PARTS: Final = re.compile(r"[^\W\d_]{3,}|\d{2,}")
@@ -146,12 +146,12 @@ def read(text: str) -> LineFeatures:
     return LineFeatures(frozenset(found), forms, asking(text), len(words), len(found) < FRAGMENT)
 
 
-def read_message(message: Message) -> LineFeatures:
+def read_message(message: AnyMessage) -> LineFeatures:
     """What a message says, and what its attachments show."""
     return read(text_of(message))
 
 
-def text_of(message: Message) -> str:
+def text_of(message: AnyMessage) -> str:
     return message.searchable if message.attachments else message.content
 
 

@@ -28,7 +28,8 @@ from channelmem.recalling.ranking.line import emoji_of, read, read_message, stem
 from channelmem.recalling.ranking.lines import Lines, read_lines
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
-from channelmem.types import Message, Wants, Window
+from channelmem.store.documents import AnyMessage
+from channelmem.types import Wants, Window
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +100,7 @@ class RankingQuery:
 class Pool:
     """Messages in channel order, and their cosines to the topic (NaN without a vector)."""
 
-    messages: Sequence[Message]
+    messages: Sequence[AnyMessage]
     cosines: Floats
     counts: Mapping[str, int] | None = None
     """How many messages have each stem, if the pool is only part of what was searched."""
@@ -196,7 +197,7 @@ def order(pool: Pool, scores: Scores) -> list[int]:
     return best
 
 
-def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) -> list[int]:
+def distinct(messages: Sequence[AnyMessage], indexes: Iterable[int], limit: int) -> list[int]:
     """The first `limit` messages, skipping repeats: the same author saying the same words again."""
     seen: set[tuple[int, frozenset[str] | str]] = set()
     kept: list[int] = []
@@ -211,13 +212,15 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     return kept
 
 
-def _shown(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
+def _shown(messages: Sequence[AnyMessage], topic: Sequence[str]) -> Floats:
     """1 where a message has an emoji of the topic, which is not a word."""
     shown = [sign in message.content for message in messages for sign in topic]
     return np.array(shown, float).reshape(len(messages), len(topic))
 
 
-def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, above: Floats, weights: Weights) -> Floats:
+def _own(
+    messages: Sequence[AnyMessage], topic: Sequence[str], present: Floats, above: Floats, weights: Weights
+) -> Floats:
     """Per message and word of the topic: the chance that the message, what it answers or its date matches the word."""
     covered = 1.0 - (1.0 - present) * (1.0 - above)
     dated = _dated(messages, topic)
@@ -253,7 +256,7 @@ class _Near(NamedTuple):
         return self.share * best
 
 
-def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
+def _stretches(messages: Sequence[AnyMessage]) -> NDArray[np.int64]:
     """The number of each message's stretch."""
     breaks = [
         abs(after.ts - before.ts) > SESSION_S or after.channel_id != before.channel_id
@@ -273,7 +276,7 @@ def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
     return rarity
 
 
-def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
+def _dated(messages: Sequence[AnyMessage], topic: Sequence[str]) -> Floats | None:
     """1 where a month or year in the topic matches the message's date; None if the topic has neither."""
     months = {column: _MONTHS.index(word) + 1 for column, word in enumerate(topic) if word in _MONTHS}
     years = {column: int(word) for column, word in enumerate(topic) if word.isdecimal() and len(word) == 4}
@@ -288,7 +291,7 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
     return dated
 
 
-def _situation(messages: Sequence[Message], lines: Lines, ask: RankingQuery, weights: Weights) -> Floats:
+def _situation(messages: Sequence[AnyMessage], lines: Lines, ask: RankingQuery, weights: Weights) -> Floats:
     """Evidence for a message apart from its words: who wrote it, when, and what kind of line it is."""
     question = weights.question_for_fact if ask.wants_fact else 0.0 if ask.speakers else weights.question
     score: Floats = -question * lines.asking - weights.fragment * lines.is_fragment
