@@ -198,8 +198,8 @@ class IndexSearch:
         steps = [3 if "WITHSCORES" in one else 2 for one in lists]  # values per row
         skip = len(bucket.keys.one("msg"))
         parsed = [_parsed(reply, skip, step) for reply, step in zip(replies, steps, strict=False)]
-        searched.found = _fused(parsed)
-        known = {(one.channel, one.id): one for one in searched.found}
+        known = _fused(parsed)
+        searched.found = sorted(known.values(), key=lambda one: -one.fused)
         for some, reply, step in zip(parsed, replies, steps, strict=False):
             if len(reply) > wanted * step:
                 searched.full.append([known[one.channel, one.id] for one in some])
@@ -226,9 +226,10 @@ class IndexSearch:
         """Notes which of them may be shown; returns rows beside the best."""
         if not found:
             return []
-        names = [part for one in found for part in (one.channel, one.id, one.author)]
+        number = {channel: at for at, channel in enumerate(dict.fromkeys(one.channel for one in found), start=1)}
+        names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in found])
         place = head(self._buckets, query.guild_id, query.source, query.limits)
-        times, near = await self._run("shown", query, [*place, query.radius, query.beside, len(found), *names])
+        times, near = await self._run("shown", query, [*place, query.radius, query.beside, names, *number])
         for one, ts in zip(found, times, strict=True):
             one.ts = ts
         rows: list[Any] = near
@@ -287,8 +288,8 @@ def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:
     return found
 
 
-def _fused(lists: Sequence[Sequence[Found]]) -> list[Found]:
-    """Each candidate once, best first by reciprocal rank fusion of the lists."""
+def _fused(lists: Sequence[Sequence[Found]]) -> dict[tuple[bytes, bytes], Found]:
+    """Each candidate once, scored by reciprocal rank fusion of the lists."""
     known: dict[tuple[bytes, bytes], Found] = {}
     for some in lists:
         for place, one in enumerate(some):
@@ -296,7 +297,7 @@ def _fused(lists: Sequence[Sequence[Found]]) -> list[Found]:
             kept.fused += 1.0 / (SMOOTH + place)
             if kept is not one:
                 kept.text_score = one.text_score if kept.text_score is None else kept.text_score
-    return sorted(known.values(), key=lambda one: -one.fused)
+    return known
 
 
 def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:

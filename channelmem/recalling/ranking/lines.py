@@ -37,21 +37,17 @@ class Lines(NamedTuple):
         columns = {word: column for column, word in enumerate(topic)}
         typed = {form: columns[base] for form in asked.forms if (base := stem(form)) in columns}
         present, literal = np.zeros((2, len(self.chunks), len(topic)))
-        topical = {
-            chunk: (
-                [columns[one] for one in word.stems if one in columns],
-                [typed[one] for one in word.forms if one in typed],
-            )
-            for chunk, word in self.known.items()
-            if not (columns.keys().isdisjoint(word.stems) and typed.keys().isdisjoint(word.forms))
-        }
-        if topical:
-            among = frozenset(topical)
-            for row, chunks in enumerate(self.chunks):
-                for chunk in among.intersection(chunks):
-                    stems, forms = topical[chunk]
-                    present[row, stems] = 1.0
-                    literal[row, forms] = 1.0
+        wanted = frozenset((*columns, *typed))
+        topical = frozenset(
+            chunk
+            for chunk, (stems, forms) in self.known.items()
+            if not (wanted.isdisjoint(stems) and wanted.isdisjoint(forms))
+        )
+        for row, chunks in enumerate(self.chunks):
+            for chunk in topical.intersection(chunks):
+                stems, forms = self.known[chunk]
+                present[row, [columns[one] for one in stems if one in columns]] = 1.0
+                literal[row, [typed[one] for one in forms if one in typed]] = 1.0
         return present, literal * present
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -258,11 +258,11 @@ class _Near(NamedTuple):
 
 def _stretches(messages: Sequence[AnyMessage]) -> NDArray[np.int64]:
     """The number of each message's stretch."""
-    breaks = [
-        abs(after.ts - before.ts) > SESSION_S or after.channel_id != before.channel_id
-        for before, after in pairwise(messages)
-    ]
-    return np.array([0, *accumulate(breaks)], np.int64)
+    times, channels = np.array([message.ts for message in messages]), [message.channel_id for message in messages]
+    breaks = np.abs(np.diff(times)) > SESSION_S
+    if len(set(channels)) > 1:
+        breaks |= np.array([after != before for before, after in pairwise(channels)], bool)
+    return np.concatenate(([0], np.cumsum(breaks)))
 
 
 def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
