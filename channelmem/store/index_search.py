@@ -40,8 +40,8 @@ TIMED_OUT = "timeout limit was reached"
 """What a Redis says that is set to fail rather than to return what it has."""
 
 _RETURNED = ("author", "text", "flag", "about")  # without the time, which the index would round
-_RETURN = ("RETURN", len(_RETURNED), *_RETURNED)
-_RETURN_NEAR = ("RETURN", len(_RETURNED) + 1, "d", *_RETURNED)
+_UNFLAGGED = ("author", "text", "about")
+"""The same where the query leaves out what has a flag."""
 
 log = logging.getLogger(__name__)
 
@@ -178,16 +178,18 @@ class IndexSearch:
         bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
         asked = [tokens(word) for word in query.words[:MAX_WORDS]]
         text = "|".join(token for word in asked for token in word)
+        names = _RETURNED if query.flagged else _UNFLAGGED
+        returned = ("RETURN", len(names), *names)
         lists: list[tuple[Any, ...]] = []
         if query.vector is not None:
             near = f"({scope.filter})=>[KNN {wanted} @{bucket.vector_field} $v AS d]"
             vector = ("PARAMS", 2, "v", query.vector.astype(np.float16).tobytes())
-            lists.append((near, *vector, *_RETURN_NEAR, "LIMIT", 0, wanted))
+            lists.append((near, *vector, "RETURN", len(names) + 1, "d", *names, "LIMIT", 0, wanted))
         if text:
             scored = ("WITHSCORES", "SCORER", "BM25STD")
-            lists.append((f"({scope.filter}) @text:({text})", *_RETURN, *scored, "LIMIT", 0, wanted))
+            lists.append((f"({scope.filter}) @text:({text})", *returned, *scored, "LIMIT", 0, wanted))
         if newest:
-            lists.append((scope.filter, *_RETURN, "SORTBY", "ts", "DESC", "LIMIT", 0, wanted))
+            lists.append((scope.filter, *returned, "SORTBY", "ts", "DESC", "LIMIT", 0, wanted))
         counted = [f"({scope.filter}) @text:({' '.join(word)})" for word in asked if word] if query.counts else []
         counts = [(one, "LIMIT", 0, 0) for one in (*counted, *filter(None, [scope.hidden]))]
         replies, cut_short = await self._replies(query, lists, counts)

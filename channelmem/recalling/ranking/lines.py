@@ -8,7 +8,7 @@ pool is looked up once, and a line is only split at its spaces.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from channelmem.recalling.ranking.line import FRAGMENT, LineFeatures, Word, asking, read_chunk, stem
 
 Floats = NDArray[np.float64]
+
+BEGINNING: Final = 6
 
 
 class Lines(NamedTuple):
@@ -60,5 +62,11 @@ def read_lines(texts: Sequence[str]) -> Lines:
         known,
         np.array([asking(text) if "?" in text else 0.0 for text in texts], float),
         np.array(list(map(len, chunks)), float),
-        np.array([sum(map(stems.__getitem__, line)) < FRAGMENT for line in chunks], bool),
+        np.array([_is_fragment(line, stems) for line in chunks], bool),
     )
+
+
+def _is_fragment(line: Sequence[str], stems: Mapping[str, int]) -> bool:
+    """Its beginning mostly has enough stems, and then the rest need not be counted."""
+    count = stems.__getitem__
+    return sum(map(count, line[:BEGINNING])) < FRAGMENT and sum(map(count, line)) < FRAGMENT
