@@ -24,10 +24,12 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 from channelmem.recalling import recall
 from channelmem.recalling.choosing import Candidates, Choice, choose
 from channelmem.recalling.ranking import facts
-from channelmem.recalling.ranking.line import read_message
+from channelmem.recalling.ranking.line import text_of
+from channelmem.recalling.ranking.lines import read_lines
 from channelmem.recalling.ranking.rank import SHIPPED, rank
 from channelmem.recalling.sources.pool import Lookup
 from channelmem.recalling.verdict import of_somebody
+from channelmem.store.documents import whole
 from channelmem.types import Source
 from scripts.eval_scenes import OWN, judged
 from scripts.scenes import read_scenes
@@ -51,7 +53,7 @@ def columns(candidates: Candidates, cosines: Floats, lookup: Lookup) -> Floats:
     plain = rank(replace(pool, cosines=cosines), ask, replace(SHIPPED, facts=None)).rank
     covered = candidates.reading.present @ candidates.reading.share
     now = None if ask.speakers else ask.now
-    lines = list(map(read_message, pool.messages))
+    lines = read_lines(list(map(text_of, pool.messages)))
     seen = facts.columns(pool.messages, lines, covered, candidates.reading.replies, ask.wants, now)
     table = np.vstack([plain, seen]).T
     table[:, COSINE] = np.nan_to_num(cosines, nan=0.0)
@@ -82,7 +84,7 @@ def _texts(folder: Path, gold: Sequence[str]) -> list[tuple[str, str]]:
 
 def _query(scene: str, last: tuple[Candidates, Floats, Lookup], gold: set[tuple[str, str]]) -> list[Query]:
     candidates = last[0]
-    allowed = [one for one, ok in zip(candidates.pool.messages, candidates.allowed, strict=True) if ok]
+    allowed = [whole(one) for one, ok in zip(candidates.pool.messages, candidates.allowed, strict=True) if ok]
     wanted = np.array([(one.author, one.content) in gold for one in allowed], bool)
     return [Query(scene, columns(*last), wanted)] if wanted.any() else []
 

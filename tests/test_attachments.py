@@ -17,7 +17,8 @@ from stored import ARCHIVE, BUFFER
 from channelmem.ingest.normalise import LAST_ID, normalise
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.documents import pack, to_message, to_revision
+from channelmem.store.documents import pack, to_message, to_revision, to_stored, whole
+from channelmem.store.keys import room
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Attachment, Message
@@ -137,3 +138,28 @@ def test_whatever_comes_is_read_back_as_it_was_tidied(files: list[Any], content:
     tidy = normalise(message(1, "x" + content, attachments=tuple(files), mentions=tuple(mentions)), POLICY)
     assert tidy is not None
     assert read_again(tidy) == tidy
+
+
+@pytest.mark.parametrize("attachments", [(), (DESCRIBED, VOICE)])
+@pytest.mark.parametrize("flag", [None, b"own", b"addressed"])
+def test_what_ranking_reads_of_a_document_is_what_the_whole_message_says(
+    attachments: tuple[Attachment, ...], flag: bytes | None
+) -> None:
+    one = message(8, "look ünd see", attachments=attachments, reply_to=3, parents=((3, 0.75), (2, 0.1)), mentions=(4,))
+    fields = (b"5", one.searchable.encode(), repr(one.ts).encode(), flag, pack(one))
+    stored = to_stored((room(GUILD, CHANNEL).encode(), b"8", fields))
+    for name in (
+        "guild_id",
+        "channel_id",
+        "id",
+        "author_id",
+        "content",
+        "ts",
+        "reply_to",
+        "own",
+        "addressed",
+        "parents",
+    ):
+        assert getattr(stored, name) == getattr(whole(stored), name), name
+    assert stored.attachments == whole(stored).attachments
+    assert stored.searchable == whole(stored).searchable

@@ -11,7 +11,8 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 
 from channelmem.ingest.worker import Worker
 from channelmem.policy import Policy
-from channelmem.recalling.choosing import Beside, without_names
+from channelmem.recalling.beside import Beside
+from channelmem.recalling.choosing import without_names
 from channelmem.recalling.recall import Recall, Recalled
 from channelmem.recalling.sources.pool import CUT_SHORT
 from channelmem.settings import Settings

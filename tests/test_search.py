@@ -33,7 +33,7 @@ from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
 from channelmem.store.index_search import Scope, Searched
 from channelmem.store.scripts import source
-from channelmem.store.search import Query, Search, SearchResult
+from channelmem.store.search import Matches, Query, Search
 from channelmem.store.store import Store
 from channelmem.store.words import tokens
 from channelmem.types import Message, Source, Window
@@ -273,13 +273,13 @@ async def test_what_is_cut_off_is_searched_again_in_the_first_channel_alone(
     talk: Store, search: Search, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Query] = []
-    once = search._index._nearest
+    once = search._index._matches
 
-    async def noting(query: Query) -> SearchResult:
+    async def noting(query: Query) -> Matches:
         asked.append(query)
         return replace(await once(query), cut_short=len(asked) == 1)
 
-    monkeypatch.setattr(search._index, "_nearest", noting)
+    monkeypatch.setattr(search._index, "_matches", noting)
     both = replace(ARCHIVE, channel_ids=(CHANNEL, OTHER), vector=fake_embedder.vector("turtles"))
     found = await search.nearest(both)
     assert [query.channel_ids for query in asked] == [(CHANNEL, OTHER), (CHANNEL,)]

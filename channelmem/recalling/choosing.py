@@ -15,8 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.facts import CORRECTS, KINDS, fits
-from channelmem.recalling.ranking.line import asking, read_message
+from channelmem.recalling.beside import LINK_MIN, Beside
+from channelmem.recalling.ranking.facts import KINDS, fits
+from channelmem.recalling.ranking.line import asking
 from channelmem.recalling.ranking.rank import (
     Floats,
     Pool,
@@ -29,15 +30,9 @@ from channelmem.recalling.ranking.rank import (
     read_pool,
 )
 from channelmem.recalling.sources.pool import Lookup, wanted
+from channelmem.store.documents import AnyMessage, whole
 from channelmem.types import Evidence, Hit, Message, Question, Route, Source, Wants
 
-BEFORE: Final = 50
-SOON: Final = 8
-AFTER: Final = 2
-"""A hit comes with the message it answers, up to BEFORE messages back, and with the first AFTER answers to it within
-the next SOON messages."""
-LINK_MIN: Final = 0.5
-"""From this probability on, a message counts as the answer to another."""
 SHOWN: Final = 3
 """How many hits an answer shows first; the evidence is theirs."""
 CLOSE: Final = 0.12
@@ -98,7 +93,7 @@ def read_candidates(pool: Pool, lookup: Lookup, weights: Weights) -> Candidates:
     return Candidates(pool, read_pool(pool, lookup.query, weights), allowed, Beside(pool.messages))
 
 
-def _only(messages: Sequence[Message], allowed: list[bool], route: Route) -> list[bool]:
+def _only(messages: Sequence[AnyMessage], allowed: list[bool], route: Route) -> list[bool]:
     """Of these, only messages with the very words, a link or a file, where the question asks for that."""
     if route.literal:
         return [ok and _has_words(one.content, route.literal) for ok, one in zip(allowed, messages, strict=True)]
@@ -107,7 +102,7 @@ def _only(messages: Sequence[Message], allowed: list[bool], route: Route) -> lis
     return some if any(some) else allowed
 
 
-SHOWS: Final[dict[Wants, Callable[[Message], bool]]] = {
+SHOWS: Final[dict[Wants, Callable[[AnyMessage], bool]]] = {
     Wants.LINK: lambda message: "://" in message.content,
     Wants.FILE: lambda message: bool(message.attachments),
 }
@@ -143,7 +138,7 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
 
 
 def _hit(candidates: Candidates, place: int, scores: Scores, cosines: Floats, now: float, source: Source) -> Hit:
-    message, similarity = candidates.pool.messages[place], float(cosines[place])
+    message, similarity = whole(candidates.pool.messages[place]), float(cosines[place])
     return Hit(
         message,
         round(float(scores.rank[place]), 4),
@@ -172,7 +167,7 @@ _LITERAL: Final = Evidence(coverage=1.0, thread=1.0, similarity=1.0)
 """A message that has the very words that are asked for needs no comparison."""
 
 
-def _near_anchor(messages: Sequence[Message], route: Route) -> Floats | None:
+def _near_anchor(messages: Sequence[AnyMessage], route: Route) -> Floats | None:
     """Per message, how close it is to what a follow-up refers to: its answers and the lines right after it."""
     at = {one.id: place for place, one in enumerate(messages) if not one.own}
     place = next((at[anchor] for anchor in route.anchors if anchor in at), None)
@@ -232,7 +227,7 @@ def _corrected(candidates: Candidates, best: Iterable[int], replaced: set[int], 
     lines."""
     found: set[int] = set()
     for at, place in enumerate(best):
-        later = _correction(candidates, place, by_links=by_links) if at < SHOWN else None
+        later = candidates.beside.correction(place, by_links=by_links) if at < SHOWN else None
         if later is not None and candidates.allowed[later]:
             replaced.add(place)
             if later not in found:
@@ -243,39 +238,7 @@ def _corrected(candidates: Candidates, best: Iterable[int], replaced: set[int], 
             yield place
 
 
-def _correction(candidates: Candidates, place: int, *, by_links: bool) -> int | None:
-    """The last later message that corrects this one: it replies to it or is by the same person and says so, or it names
-    the old value as wrong ("72, not 60")."""
-    messages = candidates.pool.messages
-    said, values = messages[place], _VALUE.findall(messages[place].content)
-    wrong = (
-        re.compile(rf"\b(?:not|instead of|rather than)\W+(?:{'|'.join(map(re.escape, values))})\b") if values else None
-    )
-    found = None
-    for at in range(place + 1, len(messages)):
-        one = messages[at]
-        if one.channel_id != said.channel_id:
-            break
-        linked = by_links and any(parent == said.id and chance >= LINK_MIN for parent, chance in one.parents)
-        answers = one.reply_to == said.id or linked
-        soon = by_links and one.author_id == said.author_id and at - place <= SOON
-        says_so = (answers or soon) and CORRECTS.search(one.content) and _alike(one, said)
-        if says_so or (wrong and wrong.search(one.content)):
-            found = at
-    return found
-
-
-def _alike(one: Message, other: Message) -> bool:
-    """Whether two messages are about the same kind of thing: a number in both, or a word."""
-    if _VALUE.search(one.content) and _VALUE.search(other.content):
-        return True
-    return not read_message(one).stems.isdisjoint(read_message(other).stems)
-
-
-_VALUE: Final = re.compile(r"\d[\d:.,]*\d|\d")
-
-
-def _says_something(message: Message) -> bool:
+def _says_something(message: AnyMessage) -> bool:
     """Whether a line can be an answer: "oh" and "lol" cannot, "me" and "yes" can."""
     return len(message.content.split()) > 1 or _SHORT_ANSWER.search(message.content) is not None
 
@@ -288,44 +251,6 @@ _SHORT_ANSWER: Final = re.compile(
 def _threads(candidates: Candidates, kept: Sequence[int]) -> tuple[Message, ...]:
     first = kept[: 2 * SHOWN]
     messages = {
-        one.id: one for place in first for one in (candidates.pool.messages[place], *candidates.beside.of(place))
+        one.id: one for place in first for one in (whole(candidates.pool.messages[place]), *candidates.beside.of(place))
     }
     return tuple(sorted(messages.values(), key=lambda one: (one.ts, one.id)))
-
-
-class Beside:
-    """The messages around each message of a pool: built once, queried for every hit."""
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = messages
-        self._at = {message.id: place for place, message in enumerate(messages)}
-        self._answers: dict[int, list[int]] = {}
-        for place, message in enumerate(messages):
-            for parent, chance in message.parents:
-                if chance >= LINK_MIN:
-                    self._answers.setdefault(parent, []).append(place)
-
-    def of(self, place: int) -> tuple[Message, ...]:
-        """The message this one answers, and the next ones that answer it, oldest first."""
-        message = self._messages[place]
-        answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
-        before = [at for at in answered if max(0, place - BEFORE) <= at < place]
-        return tuple(self._messages[at] for at in (*sorted(before), *self._soon(place)[:AFTER]))
-
-    def answers(self, place: int) -> list[int]:
-        """The places of what answers a question: lines linked to it that are not questions themselves, else the next
-        line by somebody else."""
-        asked = self._messages[place]
-        linked = [at for at in self._soon(place) if asking(self._messages[at].content) < 0.5]
-        if linked:
-            return linked
-        for at in range(place + 1, min(place + 4, len(self._messages))):
-            other = self._messages[at]
-            if other.channel_id != asked.channel_id or other.own or other.addressed:
-                break
-            if other.author_id != asked.author_id and asking(other.content) < 0.5:
-                return [at]
-        return []
-
-    def _soon(self, place: int) -> list[int]:
-        return [at for at in self._answers.get(self._messages[place].id, ()) if place < at <= place + SOON]

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from channelmem.policy import Limits
 from channelmem.store.attachments import BEGIN, from_json, split_mark, to_json, to_mark
@@ -133,6 +133,61 @@ def forget_read() -> None:
 def from_row(row: Sequence[Any]) -> Message:
     """Reads a row of the reading scripts: room, id, fields."""
     return to_message(*guild_and_channel(row[0]), row[1], row[2])
+
+
+class StoredMessage(NamedTuple):
+    """A message as a search found it, read as far as ranking needs it. Few candidates are shown, and a whole `Message`
+    takes three times as long to make. As a tuple it sorts in channel order."""
+
+    channel_id: int
+    ts: float
+    id: int
+    author_id: int
+    content: str
+    parents: tuple[tuple[int, float], ...]
+    reply_to: int | None
+    own: bool
+    addressed: bool
+    attachments: tuple[Attachment, ...]
+    guild_id: int
+    row: Sequence[Any]
+
+    @property
+    def searchable(self) -> str:
+        return whole(self).searchable
+
+
+AnyMessage = Message | StoredMessage
+
+
+def whole(message: AnyMessage) -> Message:
+    return message if isinstance(message, Message) else from_row(message.row)
+
+
+def to_stored(row: Sequence[Any]) -> StoredMessage:
+    """Reads the same rows as `from_row`."""
+    guild_id, channel_id = guild_and_channel(row[0])
+    author_id, text, ts, flag, about = row[2]
+    _, _, reply_to, mentions, parents = about.split(b"\x1f", 4)
+    content = text.decode()
+    attachments: tuple[Attachment, ...] = ()
+    if mentions and BEGIN in mentions:
+        message = from_row(row)
+        content, attachments = message.content, message.attachments
+    return StoredMessage(
+        channel_id,
+        float(ts),
+        int(row[1]),
+        int(author_id),
+        content,
+        tuple(_PARENT.iter_unpack(parents)) if parents else (),
+        int(reply_to) if reply_to else None,
+        flag == b"own",
+        flag == b"addressed",
+        attachments,
+        guild_id,
+        row,
+    )
 
 
 def parse_person(author_id: bytes, packed: bytes) -> RosterEntry:

@@ -25,9 +25,9 @@ from channelmem.durations import DAY_S, HOUR_S
 from channelmem.errors import SearchCutShortError
 from channelmem.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.documents import from_row, pack_limits
+from channelmem.store.documents import StoredMessage, from_row, pack_limits, to_stored, whole
 from channelmem.store.keys import room
-from channelmem.store.query import Query, SearchResult
+from channelmem.store.query import Match, Matches, Query, SearchResult
 from channelmem.store.withdrawn import Withdrawn
 from channelmem.store.words import tokens
 from channelmem.types import Hit, Message, Source
@@ -44,8 +44,8 @@ TIMED_OUT = "timeout limit was reached"
 """What a Redis says that is set to fail rather than to return what it has."""
 
 _RETURNED = ("author", "text", "flag", "about")  # without the time, which the index would round
-_RETURN = ("RETURN", len(_RETURNED), *_RETURNED)
-_RETURN_NEAR = ("RETURN", len(_RETURNED) + 1, "d", *_RETURNED)
+_UNFLAGGED = ("author", "text", "about")
+"""The same where the query leaves out what has a flag."""
 
 log = logging.getLogger(__name__)
 
@@ -118,31 +118,45 @@ class IndexSearch:
 
     async def nearest(self, query: Query) -> SearchResult:
         """By vector, by words, or both."""
-        result = await self._nearest(query)
+        matches = await self.matches(query)
+        now = self._buckets.clock()
+        hits = [_hit(query, one, now) for one in matches.found]
+        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
+        return SearchResult(
+            tuple(hits),
+            tuple(map(whole, matches.pending)),
+            matches.total,
+            matches.oldest_ts,
+            matches.counts,
+            tuple(map(whole, matches.neighbours)),
+            matches.cut_short,
+        )
+
+    async def matches(self, query: Query) -> Matches:
+        """The same, read only as far as ranking needs it."""
+        result = await self._matches(query)
         if not result.cut_short:
             return result
         log.warning("A search took more than %d ms and was cut short; searching less", self.limit_ms)
         less = replace(query, channel_ids=query.channel_ids[:1], limit=max(1, query.limit // 4), counts=False)
-        return replace(await self._nearest(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
+        return replace(await self._matches(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
 
-    async def _nearest(self, query: Query) -> SearchResult:
+    async def _matches(self, query: Query) -> Matches:
         withdrawn = self._buckets.withdrawn()
         scope = await self._scope(query, late=query.vector is not None)
         if not scope.filter:
-            return SearchResult(oldest_ts=scope.oldest_ts)
+            return Matches(oldest_ts=scope.oldest_ts)
         searched, found, near = await self._searched(query, scope)
-        now = self._buckets.clock()
-        hits = [_hit(query, one, now) for one in found]
+        matches = [_match(one) for one in found]
         if withdrawn:
-            hits = [hit for hit in hits if not withdrawn.hides(hit.message)]
-        hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
-        return SearchResult(
-            tuple(hits),
-            tuple(shown(scope.late, withdrawn)),
+            matches = [one for one in matches if not withdrawn.hides(one.message)]
+        return Matches(
+            matches,
+            _visible(scope.late, withdrawn),
             max(0, scope.total - searched.hidden),
             scope.oldest_ts,
             _counts(query, searched.counts),
-            tuple(shown(near, withdrawn)),
+            _visible(near, withdrawn),
             searched.cut_short,
         )
 
@@ -172,16 +186,18 @@ class IndexSearch:
         bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
         asked = [tokens(word) for word in query.words[:MAX_WORDS]]
         text = "|".join(token for word in asked for token in word)
+        names = _RETURNED if query.flagged else _UNFLAGGED
+        returned = ("RETURN", len(names), *names)
         lists: list[tuple[Any, ...]] = []
         if query.vector is not None:
             near = f"({scope.filter})=>[KNN {wanted} @{bucket.vector_field} $v AS d]"
             vector = ("PARAMS", 2, "v", query.vector.astype(np.float16).tobytes())
-            lists.append((near, *vector, *_RETURN_NEAR, "LIMIT", 0, wanted))
+            lists.append((near, *vector, "RETURN", len(names) + 1, "d", *names, "LIMIT", 0, wanted))
         if text:
             scored = ("WITHSCORES", "SCORER", "BM25STD")
-            lists.append((f"({scope.filter}) @text:({text})", *_RETURN, *scored, "LIMIT", 0, wanted))
+            lists.append((f"({scope.filter}) @text:({text})", *returned, *scored, "LIMIT", 0, wanted))
         if newest:
-            lists.append((scope.filter, *_RETURN, "SORTBY", "ts", "DESC", "LIMIT", 0, wanted))
+            lists.append((scope.filter, *returned, "SORTBY", "ts", "DESC", "LIMIT", 0, wanted))
         counted = [f"({scope.filter}) @text:({' '.join(word)})" for word in asked if word] if query.counts else []
         counts = [(one, "LIMIT", 0, 0) for one in (*counted, *filter(None, [scope.hidden]))]
         replies, cut_short = await self._replies(query, lists, counts)
@@ -192,8 +208,8 @@ class IndexSearch:
         steps = [3 if "WITHSCORES" in one else 2 for one in lists]  # values per row
         skip = len(bucket.keys.one("msg"))
         parsed = [_parsed(reply, skip, step) for reply, step in zip(replies, steps, strict=False)]
-        searched.found = _fused(parsed)
-        known = {(one.channel, one.id): one for one in searched.found}
+        known = _fused(parsed)
+        searched.found = sorted(known.values(), key=lambda one: -one.fused)
         for some, reply, step in zip(parsed, replies, steps, strict=False):
             if len(reply) > wanted * step:
                 searched.full.append([known[one.channel, one.id] for one in some])
@@ -220,9 +236,10 @@ class IndexSearch:
         """Notes which of them may be shown; returns rows beside the best."""
         if not found:
             return []
-        names = [part for one in found for part in (one.channel, one.id, one.author)]
+        number = {channel: at for at, channel in enumerate(dict.fromkeys(one.channel for one in found), start=1)}
+        names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in found])
         place = head(self._buckets, query.guild_id, query.source, query.limits)
-        times, near = await self._run("shown", query, [*place, query.radius, query.beside, len(found), *names])
+        times, near = await self._run("shown", query, [*place, query.radius, query.beside, names, *number])
         for one, ts in zip(found, times, strict=True):
             one.ts = ts
         rows: list[Any] = near
@@ -263,6 +280,12 @@ def _latest_first(query: Query, scope: Scope, now: float) -> Iterator[Scope]:
     yield scope
 
 
+def _visible(rows: Iterable[Any], withdrawn: Withdrawn) -> list[StoredMessage]:
+    """The same for ranking."""
+    messages = list(map(to_stored, rows))
+    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+
+
 def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:
     """The candidates of a reply, best first. A row is a key, a score if there are three values, and fields."""
     found: list[Found] = []
@@ -284,8 +307,8 @@ def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:
     return found
 
 
-def _fused(lists: Sequence[Sequence[Found]]) -> list[Found]:
-    """Each candidate once, best first by reciprocal rank fusion of the lists."""
+def _fused(lists: Sequence[Sequence[Found]]) -> dict[tuple[bytes, bytes], Found]:
+    """Each candidate once, scored by reciprocal rank fusion of the lists."""
     known: dict[tuple[bytes, bytes], Found] = {}
     for some in lists:
         for place, one in enumerate(some):
@@ -293,7 +316,7 @@ def _fused(lists: Sequence[Sequence[Found]]) -> list[Found]:
             kept.fused += 1.0 / (SMOOTH + place)
             if kept is not one:
                 kept.text_score = one.text_score if kept.text_score is None else kept.text_score
-    return sorted(known.values(), key=lambda one: -one.fused)
+    return known
 
 
 def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:
@@ -303,8 +326,12 @@ def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:
     return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
 
 
-def _hit(query: Query, found: Found, now: float) -> Hit:
-    message = from_row(found.row)
+def _match(found: Found) -> Match:
     similarity = None if found.distance is None else 1.0 - found.distance
-    score = similarity if similarity is not None else found.text_score or 0.0
-    return Hit(message, score, similarity, found.text_score, now - message.ts, query.source)
+    return Match(to_stored(found.row), similarity, found.text_score)
+
+
+def _hit(query: Query, match: Match, now: float) -> Hit:
+    stored, similarity, text_score = match
+    score = similarity if similarity is not None else text_score or 0.0
+    return Hit(whole(stored), score, similarity, text_score, now - stored.ts, query.source)

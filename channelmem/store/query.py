@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.policy import Limits
+from channelmem.store.documents import StoredMessage
 from channelmem.types import Hit, Message, Source, Window
 
 
@@ -58,3 +60,25 @@ class SearchResult:
     """What lies beside the best hits, if `beside` was requested."""
     cut_short: bool = False
     """Whether the search took too long and may have missed something: that nothing was found says nothing then."""
+
+
+class Match(NamedTuple):
+    """A message that a search of the index found, and why."""
+
+    message: StoredMessage
+    similarity: float | None
+    text_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The same for ranking, which compares hundreds of messages to show a few: none of them is a whole `Message` yet,
+    and they are in no particular order."""
+
+    found: list[Match] = field(default_factory=list)
+    pending: list[StoredMessage] = field(default_factory=list)
+    total: int = 0
+    oldest_ts: float | None = None
+    counts: tuple[int, ...] = ()
+    neighbours: list[StoredMessage] = field(default_factory=list)
+    cut_short: bool = False

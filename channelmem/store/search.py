@@ -24,11 +24,11 @@ from channelmem.store.connection import answered, reads
 from channelmem.store.documents import to_message
 from channelmem.store.index_search import IndexSearch, head, narrowing, rooms, shown
 from channelmem.store.keys import padded, room
-from channelmem.store.query import Query, SearchResult
+from channelmem.store.query import Match, Matches, Query, SearchResult
 from channelmem.store.schema import FIELDS
 from channelmem.types import Hit, Message, Source, Window
 
-__all__ = ["BufferView", "Query", "Search", "SearchResult"]
+__all__ = ["BufferView", "Match", "Matches", "Query", "Search", "SearchResult"]
 
 VIEW_MESSAGES = 400
 """The largest view that is read whole; beyond it, the index is queried."""
@@ -91,6 +91,11 @@ class Search:
         if (view := await self.view(query)) is not None:
             return self._nearest_in_view(view, query)
         return await self._index.nearest(query)
+
+    @reads
+    async def matches(self, query: Query) -> Matches:
+        """The same for ranking, from the index alone."""
+        return await self._index.matches(query)
 
     @reads
     async def view(self, query: Query) -> BufferView | None:

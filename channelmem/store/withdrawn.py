@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from channelmem.store.documents import SEPARATOR
+from channelmem.store.documents import SEPARATOR, AnyMessage
 from channelmem.store.keys import padded, room
 from channelmem.store.outbox import Event
-from channelmem.types import Message
 
 ABOUT = 7
 """The value of an `add` that begins with the revision."""
@@ -60,7 +59,7 @@ class Withdrawn:
         """Whether anybody has opted out."""
         return bool(self._people)
 
-    def hides(self, message: Message) -> bool:
+    def hides(self, message: AnyMessage) -> bool:
         place = room(message.guild_id, message.channel_id)
         return (
             (message.own and message.guild_id in self._guilds)

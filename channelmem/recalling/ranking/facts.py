@@ -18,9 +18,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import LineFeatures, tells
+from channelmem.recalling.ranking.line import tells
+from channelmem.recalling.ranking.lines import Lines
 from channelmem.recalling.ranking.reply_graph import Replies
-from channelmem.types import Message, Wants
+from channelmem.store.documents import AnyMessage
+from channelmem.types import Wants
 
 Floats = NDArray[np.float64]
 
@@ -85,8 +87,8 @@ class FactWeights:
 
 
 def columns(
-    messages: Sequence[Message],
-    lines: Sequence[LineFeatures],
+    messages: Sequence[AnyMessage],
+    lines: Lines,
     covered: Floats,
     replies: Replies,
     wants: Wants,
@@ -99,24 +101,35 @@ def columns(
     return np.stack(
         [
             np.zeros(len(lines)),
-            np.array([line.asking for line in lines]),
+            lines.asking,
             after,
-            np.array([float(fits(one, wants)) for one in messages]),
-            reached
-            * [share > 0.0 and tells(one.content, _SETTLES) for one, share in zip(messages, reached, strict=True)],
-            np.array([min(1.0, line.length / LONG) for line in lines]),
+            _fitting(messages, wants),
+            reached * _settling(messages, reached),
+            np.minimum(1.0, lines.length / LONG),
             _fresh(messages, now),
         ]
     )
 
 
-def fits(message: Message, wants: Wants) -> bool:
+def fits(message: AnyMessage, wants: Wants) -> bool:
     """Whether a message has the kind of thing that is asked for."""
     says = _SAYS.get(wants)
     return says is not None and tells(message.content, says)
 
 
-def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
+def _fitting(messages: Sequence[AnyMessage], wants: Wants) -> Floats:
+    return np.array([fits(one, wants) for one in messages], float) if wants in KINDS else np.zeros(len(messages))
+
+
+def _settling(messages: Sequence[AnyMessage], reached: Floats) -> Floats:
+    """1 where a line decides or corrects something; only lines that the topic reaches are read for that."""
+    found = np.zeros(len(messages))
+    for place in np.flatnonzero(reached > 0.0).tolist():
+        found[place] = tells(messages[place].content, _SETTLES)
+    return found
+
+
+def _fresh(messages: Sequence[AnyMessage], now: float | None) -> Floats:
     """How recent each message is. `now` is None if the question is about a person, who may have done it long ago."""
     if now is None:
         return np.zeros(len(messages))
@@ -124,16 +137,15 @@ def _fresh(messages: Sequence[Message], now: float | None) -> Floats:
     return fresh
 
 
-def _after_question(messages: Sequence[Message], lines: Sequence[LineFeatures], covered: Floats) -> Floats:
+def _after_question(messages: Sequence[AnyMessage], lines: Lines, covered: Floats) -> Floats:
     """Per message, how much of the topic a question just before it covers, if somebody else asked it."""
     found = np.zeros(len(messages))
-    asked = [place for place, line in enumerate(lines) if line.asking > 0.5 and covered[place] > 0.0]
-    for place in asked:
+    for place in np.flatnonzero((lines.asking > 0.5) & (covered > 0.0)).tolist():
         for step, share in enumerate(AFTER_QUESTION, start=1):
             at = place + step
             if at >= len(messages) or messages[at].ts - messages[place].ts > SESSION_S:
                 break
-            if messages[at].author_id != messages[place].author_id and lines[at].asking <= 0.5:
+            if messages[at].author_id != messages[place].author_id and lines.asking[at] <= 0.5:
                 found[at] = max(found[at], share * covered[place])
     return found
 

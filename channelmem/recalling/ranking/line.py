@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import snowballstemmer
 
-from channelmem.types import Message
+from channelmem.store.documents import AnyMessage
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.+#-][^\W_]+)*[+#]*")  # noqa: RUF001  (people type this apostrophe)
 _PARTS: Final = re.compile(r"[^\W\d_]{3,}|\d{2,}")
@@ -38,6 +38,8 @@ will with without won't would wouldn't yeah yes yet you you'd you'll you're you'
 ive cant doesnt didnt isnt thats whats lol went gone
 """
 STOP: Final = frozenset(_STOP_WORDS.split())
+FRAGMENT: Final = 3
+"""A text with fewer stems is a fragment."""
 
 _FORMS: Final = """
 buy bought; win won; make made; take took taken; see saw seen; give gave given; find found; think thought; write
@@ -73,7 +75,7 @@ def stem(word: str) -> str:
     return _BASES.get(word) or str(_STEMMER.stemWord(word))
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """What one lower-case word counts as; the parts of "perl-base5.10" and the "wifi" of "Wi-Fi" follow the whole."""
 
     stems: tuple[str, ...]
@@ -81,19 +83,32 @@ class _Word(NamedTuple):
 
 
 @lru_cache(maxsize=65_536)
-def _split(word: str) -> _Word:
+def _split(word: str) -> Word:
     whole = stem(word)
     if word.isalpha():
-        return _Word((whole,) if whole else (), (word,))
+        return Word((whole,) if whole else (), (word,))
     parts = (*_PARTS.findall(word), word.replace("-", ""))
     more = [part for part in map(stem, parts) if part and part != whole] if whole else []
-    return _Word((whole, *more) if whole else (), (word, *parts))
+    return Word((whole, *more) if whole else (), (word, *parts))
+
+
+@lru_cache(maxsize=65_536)
+def read_chunk(chunk: str) -> Word:
+    """The same for what stands between two spaces, such as "(tomorrow," or "yes/no": no word crosses a space, so a text
+    is split there first, which takes a tenth of the time of looking for words."""
+    if chunk.isalnum():
+        return _split(chunk)
+    words = [_split(word) for word in _WORD.findall(chunk)]
+    return Word(
+        tuple([one for word in words for one in word.stems]),
+        tuple([one for word in words for one in word.forms]),
+    )
 
 
 @lru_cache(maxsize=16_384)
 def stems(text: str) -> tuple[str, ...]:
     """The stems of a text in order, without stop words."""
-    return tuple([one for word in _WORD.findall(text.lower()) for one in _split(word).stems])
+    return tuple([one for chunk in text.lower().split() for one in read_chunk(chunk).stems])
 
 
 def emoji_of(text: str) -> tuple[str, ...]:
@@ -125,20 +140,24 @@ class LineFeatures(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def read(text: str) -> LineFeatures:
-    words = [_split(word) for word in _WORD.findall(text.lower())]
+    words = list(map(read_chunk, text.lower().split()))
     found = [one for word in words for one in word.stems]
     forms = frozenset([one for word in words for one in word.forms])
-    return LineFeatures(frozenset(found), forms, asking(text), len(text.split()), len(found) < 3)
+    return LineFeatures(frozenset(found), forms, asking(text), len(words), len(found) < FRAGMENT)
 
 
-def read_message(message: Message) -> LineFeatures:
+def read_message(message: AnyMessage) -> LineFeatures:
     """What a message says, and what its attachments show."""
-    return read(message.searchable if message.attachments else message.content)
+    return read(text_of(message))
+
+
+def text_of(message: AnyMessage) -> str:
+    return message.searchable if message.attachments else message.content
 
 
 def forget_read() -> None:
     """Clears the caches: removed messages must not stay in memory for the sake of speed."""
-    for cached in (read, tells, stems):
+    for cached in (read, tells, stems, read_chunk):
         cached.cache_clear()
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,10 +24,12 @@ from numpy.typing import NDArray
 
 from channelmem.recalling.ranking import facts
 from channelmem.recalling.ranking.facts import FactWeights
-from channelmem.recalling.ranking.line import LineFeatures, emoji_of, read, read_message, stem, stems
+from channelmem.recalling.ranking.line import emoji_of, read, read_message, stem, stems, text_of
+from channelmem.recalling.ranking.lines import Lines, read_lines
 from channelmem.recalling.ranking.reply_graph import Replies
 from channelmem.recalling.ranking.speaker import THREAD, PoolFeatures, SpeakerWeights, TopicWords, columns, worth
-from channelmem.types import Message, Wants, Window
+from channelmem.store.documents import AnyMessage
+from channelmem.types import Wants, Window
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +100,7 @@ class RankingQuery:
 class Pool:
     """Messages in channel order, and their cosines to the topic (NaN without a vector)."""
 
-    messages: Sequence[Message]
+    messages: Sequence[AnyMessage]
     cosines: Floats
     counts: Mapping[str, int] | None = None
     """How many messages have each stem, if the pool is only part of what was searched."""
@@ -152,8 +154,8 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
 def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
     asked, topic, emoji = read(ask.topic), tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
-    lines = list(map(read_message, pool.messages))
-    present, literal = _present(lines, asked, topic)
+    lines = read_lines(list(map(text_of, pool.messages)))
+    present, literal = lines.having(asked, topic)
     if emoji:
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
@@ -195,7 +197,7 @@ def order(pool: Pool, scores: Scores) -> list[int]:
     return best
 
 
-def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) -> list[int]:
+def distinct(messages: Sequence[AnyMessage], indexes: Iterable[int], limit: int) -> list[int]:
     """The first `limit` messages, skipping repeats: the same author saying the same words again."""
     seen: set[tuple[int, frozenset[str] | str]] = set()
     kept: list[int] = []
@@ -210,28 +212,15 @@ def distinct(messages: Sequence[Message], indexes: Iterable[int], limit: int) ->
     return kept
 
 
-def _present(lines: Sequence[LineFeatures], asked: LineFeatures, topic: Sequence[str]) -> tuple[Floats, Floats]:
-    """1 where a message has a word of the topic, in any form; and 1 where it has the very form that was asked for."""
-    typed: dict[str, set[str]] = {}
-    for form in asked.forms:
-        typed.setdefault(stem(form), set()).add(form)
-    present, literal = np.zeros((2, len(lines), len(topic)))
-    place = {word: column for column, word in enumerate(topic)}
-    wanted = frozenset(topic)
-    for row, line in enumerate(lines):
-        for word in wanted & line.stems:
-            present[row, place[word]] = 1.0
-            literal[row, place[word]] = not line.forms.isdisjoint(typed.get(word, ()))
-    return present, literal
-
-
-def _shown(messages: Sequence[Message], topic: Sequence[str]) -> Floats:
-    """The same for emoji, which are not words."""
+def _shown(messages: Sequence[AnyMessage], topic: Sequence[str]) -> Floats:
+    """1 where a message has an emoji of the topic, which is not a word."""
     shown = [sign in message.content for message in messages for sign in topic]
     return np.array(shown, float).reshape(len(messages), len(topic))
 
 
-def _own(messages: Sequence[Message], topic: Sequence[str], present: Floats, above: Floats, weights: Weights) -> Floats:
+def _own(
+    messages: Sequence[AnyMessage], topic: Sequence[str], present: Floats, above: Floats, weights: Weights
+) -> Floats:
     """Per message and word of the topic: the chance that the message, what it answers or its date matches the word."""
     covered = 1.0 - (1.0 - present) * (1.0 - above)
     dated = _dated(messages, topic)
@@ -267,13 +256,13 @@ class _Near(NamedTuple):
         return self.share * best
 
 
-def _stretches(messages: Sequence[Message]) -> NDArray[np.int64]:
+def _stretches(messages: Sequence[AnyMessage]) -> NDArray[np.int64]:
     """The number of each message's stretch."""
-    breaks = [
-        abs(after.ts - before.ts) > SESSION_S or after.channel_id != before.channel_id
-        for before, after in pairwise(messages)
-    ]
-    return np.array([0, *accumulate(breaks)], np.int64)
+    times, channels = np.array([message.ts for message in messages]), [message.channel_id for message in messages]
+    breaks = np.abs(np.diff(times)) > SESSION_S
+    if len(set(channels)) > 1:
+        breaks |= np.array([after != before for before, after in pairwise(channels)], bool)
+    return np.concatenate(([0], np.cumsum(breaks)))
 
 
 def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
@@ -287,7 +276,7 @@ def _rarity(pool: Pool, topic: Sequence[str], present: Floats) -> Floats:
     return rarity
 
 
-def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
+def _dated(messages: Sequence[AnyMessage], topic: Sequence[str]) -> Floats | None:
     """1 where a month or year in the topic matches the message's date; None if the topic has neither."""
     months = {column: _MONTHS.index(word) + 1 for column, word in enumerate(topic) if word in _MONTHS}
     years = {column: int(word) for column, word in enumerate(topic) if word.isdecimal() and len(word) == 4}
@@ -302,12 +291,10 @@ def _dated(messages: Sequence[Message], topic: Sequence[str]) -> Floats | None:
     return dated
 
 
-def _situation(
-    messages: Sequence[Message], lines: Sequence[LineFeatures], ask: RankingQuery, weights: Weights
-) -> Floats:
+def _situation(messages: Sequence[AnyMessage], lines: Lines, ask: RankingQuery, weights: Weights) -> Floats:
     """Evidence for a message apart from its words: who wrote it, when, and what kind of line it is."""
     question = weights.question_for_fact if ask.wants_fact else 0.0 if ask.speakers else weights.question
-    score = np.array([-question * line.asking - weights.fragment * line.is_fragment for line in lines])
+    score: Floats = -question * lines.asking - weights.fragment * lines.is_fragment
     if len(ask.speakers) == 1:
         score += [weights.speaker if message.author_id in ask.speakers else 0.0 for message in messages]
     if ask.window != Window():

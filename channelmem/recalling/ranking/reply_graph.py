@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.types import Message
+from channelmem.store.documents import AnyMessage
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -31,7 +31,7 @@ class Replies(NamedTuple):
     chances: Floats
 
     @classmethod
-    def among(cls, messages: Sequence[Message]) -> Replies:
+    def among(cls, messages: Sequence[AnyMessage]) -> Replies:
         place = {message.id: row for row, message in enumerate(messages)}
         rows, parents, chances = [], [], []
         for row, message in enumerate(messages):

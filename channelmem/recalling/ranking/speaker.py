@@ -11,14 +11,13 @@ et al., ACL 2019; Gouravajhala et al., ALTA 2023; CC BY 4.0). None is negative: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.ranking.line import LineFeatures
+from channelmem.recalling.ranking.lines import Lines
 from channelmem.recalling.ranking.reply_graph import Replies
 
 Floats = NDArray[np.float64]
@@ -60,7 +59,7 @@ class TopicWords(NamedTuple):
 class PoolFeatures(NamedTuple):
     """The rest of what the features need to know about the pool."""
 
-    lines: Sequence[LineFeatures]
+    lines: Lines
     mine: NDArray[np.bool_]
     """Which lines the speaker wrote."""
     replies: Replies
@@ -80,7 +79,7 @@ def columns(words: TopicWords, scene: PoolFeatures) -> Floats:
     found[2] = rarest * rarest
     found[3] = company * (((1.0 - words.present) * scene.replies.around(words.present)) @ share)
     found[4] = scene.replies.above(scene.cosine)
-    found[5] = np.maximum([min(1.0, line.length / LONG) for line in scene.lines], words.present @ share)
+    found[5] = np.maximum(np.minimum(1.0, scene.lines.length / LONG), words.present @ share)
     found[6] = np.maximum(np.arange(1 - len(scene.lines), 1), -OLD) / OLD
     return found
 

@@ -20,15 +20,13 @@ from channelmem.recalling.sources.pool import (
     Lookup,
     Topic,
     asked_for,
-    flagged,
-    indexed_pool,
     newest_stored,
-    pool_of,
     stored_query,
     vector_of,
 )
-from channelmem.store.search import Query, Search, SearchResult
-from channelmem.types import Hit, Message, Source, SourceReport
+from channelmem.store.documents import StoredMessage, whole
+from channelmem.store.search import Matches, Query, Search
+from channelmem.types import Message, Source, SourceReport
 
 NEIGHBOURS = 4
 WITH_NEIGHBOURS = 40
@@ -55,16 +53,17 @@ class Archive:
             beside=WITH_NEIGHBOURS,
             radius=NEIGHBOURS,
         )
-        found, *more = await asyncio.gather(*map(self._search.nearest, _queries(wide, lookup)))
-        hits = _merged(hit for one in (found, *more) for hit in one.hits)
-        near = [message for one in (found, *more) for message in one.neighbours]
-        near = [one for one in near if lookup.route.to_bot or not flagged(one)]
+        every = await asyncio.gather(*map(self._search.matches, _queries(wide, lookup)))
+        found, cosine = every[0], _cosines(every)
+        late = [one for one in found.pending if one.id not in cosine]
+        cosine |= dict(zip((one.id for one in late), (await self._cosines.of(late, vector)).tolist(), strict=True))
+        messages = _in_order(every, late, flagged=lookup.route.to_bot)
+        cosines = np.array([cosine.get(one.id, np.nan) for one in messages])
         counts = dict(zip(map(stem, asked), found.counts, strict=False))
-        alone = await indexed_pool(hits, found.pending, vector, self._cosines)
-        alone = replace(alone, counts=counts, total=found.total)
-        pool = _widened(alone, near, _floor(found))
-        problem = CUT_SHORT if any(one.cut_short for one in (found, *more)) else ""
-        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, unread=unread(pool.messages))
+        pool = Pool(messages, np.nan_to_num(cosines, nan=_floor(found)), counts, found.total)
+        problem = CUT_SHORT if any(one.cut_short for one in every) else ""
+        attached = [whole(one) for one in messages if one.attachments]
+        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, unread(attached))
         return Gathered(pool, report)
 
 
@@ -74,23 +73,19 @@ def _queries(wide: Query, lookup: Lookup) -> list[Query]:
     return [wide] if narrow == replace(wide, counts=False) else [wide, narrow]
 
 
-def _merged(hits: Iterable[Hit]) -> list[Hit]:
-    """Each message once, with its similarity if any query had one."""
-    best: dict[int, Hit] = {}
-    for hit in hits:
-        known = best.get(hit.message.id)
-        if known is None or known.similarity is None:
-            best[hit.message.id] = hit
-    return list(best.values())
+def _cosines(every: Iterable[Matches]) -> dict[int, float]:
+    """By message, if any query had one."""
+    return {one.message.id: one.similarity for matches in every for one in matches.found if one.similarity is not None}
 
 
-def _widened(pool: Pool, near: Iterable[Message], floor: float) -> Pool:
-    """The pool with neighbours. `floor` is the cosine of a message that the vector search left out."""
-    cosine = {one.id: value for one, value in zip(pool.messages, pool.cosines.tolist(), strict=True)}
-    wide = pool_of({one.id: one for one in (*near, *pool.messages)}, cosine)
-    return Pool(wide.messages, np.nan_to_num(wide.cosines, nan=floor), pool.counts, pool.total)
+def _in_order(every: Iterable[Matches], late: Iterable[StoredMessage], *, flagged: bool) -> list[StoredMessage]:
+    """Each message once, in channel order. Neighbours lie in the order of their channel, whatever a query wants."""
+    near = {one.id: one for matches in every for one in matches.neighbours if flagged or not (one.own or one.addressed)}
+    found = {one.message.id: one.message for matches in every for one in matches.found}
+    return sorted((near | found | {one.id: one for one in late}).values())
 
 
-def _floor(found: SearchResult) -> float:
-    nearest = [hit.similarity for hit in found.hits if hit.similarity is not None]
+def _floor(found: Matches) -> float:
+    """The cosine of a message that the vector search left out."""
+    nearest = [one.similarity for one in found.found if one.similarity is not None]
     return BELOW_FLOOR * max(0.0, min(nearest)) if len(nearest) >= CANDIDATES else 0.0

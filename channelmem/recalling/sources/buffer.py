@@ -21,6 +21,7 @@ from channelmem.recalling.sources.pool import (
     stored_query,
     vector_of,
 )
+from channelmem.store.documents import whole
 from channelmem.store.search import Search
 from channelmem.types import Message, Source, SourceReport
 
@@ -44,5 +45,7 @@ class Buffer:
         found = await self._search.nearest(replace(query, vector=vector, words=words, limit=CANDIDATES))
         pool = await indexed_pool(found.hits, found.pending, vector, self._cosines)
         problem = CUT_SHORT if found.cut_short else ""
-        report = SourceReport(Source.BUFFER, found.total, found.oldest_ts, problem, unread=unread(pool.messages))
+        report = SourceReport(
+            Source.BUFFER, found.total, found.oldest_ts, problem, unread=unread(map(whole, pool.messages))
+        )
         return Gathered(pool, report)

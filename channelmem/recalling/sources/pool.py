@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.linking.linker import Linker, Networks, guess
 from channelmem.policy import Policy
-from channelmem.recalling.ranking.line import emoji_of, words
+from channelmem.recalling.ranking.line import emoji_of, text_of, words
 from channelmem.recalling.ranking.rank import Floats, Pool, RankingQuery
+from channelmem.store.documents import AnyMessage
 from channelmem.store.search import BufferView, Query, Search
 from channelmem.types import Hit, Message, Question, Route, Source, SourceReport, Window
 
@@ -74,7 +75,7 @@ class Cosines:
     def __init__(self, embedder: Embedder, wait_s: float) -> None:
         self._embedder, self._wait_s = embedder, wait_s
 
-    async def of(self, messages: Sequence[Message], vector: Vector | None) -> Floats:
+    async def of(self, messages: Sequence[AnyMessage], vector: Vector | None) -> Floats:
         """For messages not indexed yet: newest first, bounded in number and time; NaN for the rest."""
         cosines = np.full(len(messages), np.nan)
         if not messages or vector is None:
@@ -82,7 +83,7 @@ class Cosines:
         newest = sorted(range(len(messages)), key=lambda i: messages[i].ts, reverse=True)[:EMBED_PENDING]
         try:
             async with asyncio.timeout(self._wait_s):
-                texts = [_searchable(messages[i]) for i in newest]
+                texts = [text_of(messages[i]) for i in newest]
                 cosines[newest] = await self._embedder.embed_messages(texts) @ vector
         except (TimeoutError, *FAILURES):
             # Their words still count; waiting longer would slow down everybody's questions. A text that the model
@@ -144,10 +145,6 @@ async def vector_of(topic: Topic) -> Vector | None:
     return topic.result()
 
 
-def _searchable(message: Message) -> str:
-    return message.searchable if message.attachments else message.content
-
-
 def asked_for(topic: str) -> tuple[str, ...]:
     """What to search the full-text index for."""
     return words(topic) or emoji_of(topic)
@@ -172,7 +169,7 @@ def pool_of(known: Mapping[int, Message], cosine: Mapping[int, float]) -> Pool:
     return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
 
 
-def wanted(messages: Sequence[Message], lookup: Lookup) -> list[bool]:
+def wanted(messages: Sequence[AnyMessage], lookup: Lookup) -> list[bool]:
     """Which messages may be hits: by the speakers (anybody if none is named) and within the window if the route binds;
     never the question itself, and messages to the bot only if the question is about them."""
     route, to_bot, question_id = lookup.route, lookup.route.to_bot, lookup.question.id
