@@ -82,6 +82,17 @@ def masters(cluster: Cluster) -> list[Node]:
     return [node for node in cluster.nodes if node.port in ports]
 
 
+def holders(cluster: Cluster, prefix: str) -> tuple[int, int]:
+    """How many masters hold messages, and how many hold indexes."""
+    messages = indexes = 0
+    for node in masters(cluster):
+        with cluster.client(node) as client:
+            messages += any(True for _ in client.scan_iter(f"{prefix}:*msg:*", count=1_000))
+            names: Any = client.execute_command("FT._LIST")
+            indexes += any(name.startswith(f"{prefix}:") for name in names)
+    return messages, indexes
+
+
 @dataclass
 class Move:
     """One slot on its way, key by key, in the order that `redis-cli --cluster reshard` uses."""
