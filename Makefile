@@ -62,15 +62,21 @@ serve: $(SERVICE)  ## the memory over HTTP, with a demo channel and a token for 
 test: $(READY)  ## all tests but the slow ones
 	$(BIN)/python -m pytest -n auto
 
-test-all: $(READY)  ## with soak and scale runs
+test-all: $(READY)  ## with soak and scale runs, and store, privacy, ingest and search once more on a Redis Cluster
 	$(BIN)/python -m pytest -m ''
+	$(MAKE) test-cluster
 
-CLUSTER_TESTS := $(addprefix tests/test_,store.py store_lifetime.py store_limits.py store_removals.py search.py \
-	worker.py worker_buckets.py worker_process.py consent.py decisions.py derived.py enrich.py channel_state.py \
-	refused_windows.py isolation.py reindex.py reindex_stops.py policies.py memory.py memory_answers.py memory_corners.py \
-	memory_privacy.py withdrawn.py attachments.py sources.py recall.py recap.py threads.py buffer_properties.py windows.py \
-	rosters.py summaries.py rebucket.py)
-test-cluster: $(READY)  ## the tests of store, privacy, ingest and search on a Redis Cluster
+CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
+	cluster cluster_moves cluster_tls \
+	store store_lifetime store_limits store_removals search buffer_properties windows isolation reindex reindex_stops rebucket \
+	worker worker_buckets worker_process enrich \
+	consent decisions derived channel_state refused_windows withdrawn policies rosters \
+	memory memory_answers memory_corners memory_privacy sources recall recap threads \
+	summaries summaries_context summaries_model summaries_stops recaps related overview \
+	attachments media media_privacy loads spending llm_spend access filtered_history context_window \
+	api_asking api_messages api_names api_people api_settings api_tenants cli_settings cli_summaries \
+	bot_e2e bot_media bot_redacting bot_summaries_e2e))
+test-cluster: $(READY)  ## the tests of store, privacy, ingest, search and what stands on them, on a Redis Cluster
 	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m pytest -n 2 $(CLUSTER_TESTS)
 
 check: $(READY)  ## ruff and mypy --strict

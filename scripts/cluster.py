@@ -214,7 +214,9 @@ def load(folder: Path) -> Cluster:
     try:
         state = json.loads((folder / STATE).read_text())
     except (OSError, ValueError):
-        raise ServerError(f"There is no cluster in {folder}; start one with: scripts.cluster start --dir D") from None
+        raise ServerError(
+            f"There is no cluster in {folder}; start one with: python -m scripts.cluster start --dir D"
+        ) from None
     nodes = [Node(**node) for node in state.pop("nodes")]
     return Cluster(**{**state, "folder": Path(state["folder"])}, nodes=nodes)
 
@@ -244,7 +246,8 @@ def _status(cluster: Cluster) -> str:
             facts: Any = {**client.info("replication"), **client.info("memory")}
         indexes = len(cluster.ask(node, "FT._LIST"))
         size = f"{int(facts['used_memory']) / 2**20:.0f} MB"
-        lines.append(f"  port {node.port}, pid {node.pid}: {facts['role']}, {indexes} indexes, {size}")
+        role = "master" if facts["role"] == "master" else "replica"
+        lines.append(f"  port {node.port}, pid {node.pid}: {role}, {indexes} indexes, {size}")
     return "\n".join(lines)
 
 

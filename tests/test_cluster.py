@@ -4,74 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from clusters import moved, slot_of_bucket
-from conftest import Clock, FakeEmbedder, make_settings, message, open_store
+from clusters import GUILDS, client_of, found, opened, said, working
+from conftest import make_settings
 from plain_server import plain_server
-from redis import exceptions as redis_errors
-from waiting import LIMIT_S, until, until_true
+from waiting import LIMIT_S, until_true
 
-from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
-from channelmem.ingest.worker import Worker
+from channelmem.errors import RedisUnsuitableError
 from channelmem.ops.doctor import Health, check_settings_and_server
 from channelmem.server import check
 from channelmem.server.check import ServerInfo, check_server
 from channelmem.settings import Settings
 from channelmem.store.cancellation import cancel_all
-from channelmem.store.cluster import Cluster as ClusterClient
-from channelmem.store.connection import connect
-from channelmem.store.search import Query, Search
-from channelmem.store.store import Store
-from channelmem.types import Message, Outcome, Source
+from channelmem.types import Outcome
 from scripts import cluster as cluster_script
 from scripts.cluster import Cluster
-
-GUILDS = [number << 22 for number in range(1, 13)]
 
 
 @pytest.fixture
 def settings(cluster: Cluster, tmp_path: Path) -> Settings:
     return make_settings(cluster.url, tmp_path, key_prefix=f"c{uuid.uuid4().hex[:12]}")
-
-
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Store]:
-    assert settings.redis_url is not None
-    redis = connect(settings.redis_url.get_secret_value(), settings)
-    store = await open_store(redis, settings, Clock())
-    try:
-        yield store
-    finally:
-        await store.close(wait_s=0.5)
-        await redis.aclose()
-
-
-@asynccontextmanager
-async def working(store: Store) -> AsyncIterator[None]:
-    task = asyncio.create_task(Worker(store, FakeEmbedder()).run())
-    try:
-        yield
-    finally:
-        await cancel_all([task])
-
-
-def said(guild: int, number: int = 1, text: str = "turtles are slow") -> Message:
-    return message(number, text, guild_id=guild)
-
-
-async def found(store: Store, guild: int, text: str = "turtles are slow") -> list[str]:
-    (vector,) = await FakeEmbedder().embed_messages([text])
-    query = Query(guild, (said(guild).channel_id,), vector=vector, source=Source.ARCHIVE)
-    return [hit.message.content for hit in (await Search(store.buckets).nearest(query)).hits]
-
-
-def client_of(store: Store) -> ClusterClient:
-    assert isinstance(store.buckets.redis, ClusterClient)
-    return store.buckets.redis
 
 
 # --- every day ---
@@ -190,127 +144,3 @@ def test_the_script_starts_and_stops_a_cluster(tmp_path: Path, capsys: pytest.Ca
     assert nodes.running() == []
     assert not folder.exists()
     assert cluster_script.main(["stop", "--dir", str(folder)]) == 1
-
-
-# --- while a slot moves ---
-
-
-async def test_while_a_bucket_moves_it_waits_and_nothing_is_lost(cluster: Cluster, settings: Settings) -> None:
-    guild, other = GUILDS[:2]
-    async with opened(settings) as store, opened(settings) as late, working(store):
-        await store.add([said(guild, number) for number in (1, 2)])
-        await late.add([said(guild, 3)])
-        assert await store.flush(LIMIT_S)
-        await store.consent.opt_out(77, guild)
-        with moved(cluster, slot_of_bucket(store.buckets.bucket(guild))) as move:
-            move.begin(keys=1)  # one key is there, the others are still here
-            assert await store.add([said(guild, 4)]) == [Outcome.QUEUED]
-            assert await store.add([said(other, 4)]) == [Outcome.STORED]
-            with pytest.raises(RedisUnavailableError):
-                await found(store, guild)
-            with pytest.raises(RedisUnavailableError):
-                await Search(store.buckets).newest(Query(guild, (said(guild).channel_id,)))
-            move.finish()
-        await until_true(lambda: store.queued == 0)
-        assert await store.flush(LIMIT_S)
-        assert store.dropped == 0
-        assert len(await _all_found(store, guild, 4)) == 4
-        assert (
-            len(await _all_found(late, guild, 4)) == 4
-        )  # it learns of the move from the node that no longer serves it
-        assert await store.add([said(guild, 5), message(6, guild_id=guild, author_id=77)]) == [
-            Outcome.STORED,
-            Outcome.IGNORED,
-        ]
-
-
-async def _all_found(store: Store, guild: int, count: int) -> list[str]:
-    """The index on the new node reads the documents in the background."""
-    await until(lambda: _finds(store, guild, count))
-    return await found(store, guild)
-
-
-async def _finds(store: Store, guild: int, count: int) -> bool:
-    try:
-        return len(await found(store, guild)) == count
-    except RedisUnavailableError:
-        return False
-
-
-async def test_an_index_that_has_read_a_part_of_the_messages_is_not_believed(
-    cluster: Cluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guild = GUILDS[0]
-    async with opened(settings) as store, working(store):
-        await store.add([said(guild)])
-        assert await store.flush(LIMIT_S)
-        with moved(cluster, slot_of_bucket(store.buckets.bucket(guild))) as move:
-            move.begin()
-        with monkeypatch.context() as patch:
-            patch.setattr(store.buckets, "indexed", _not_yet)
-            await until(lambda: _is_moved(store, guild))
-            with pytest.raises(RedisUnavailableError, match="being built on another node"):
-                await found(store, guild)
-        await until(lambda: _finds(store, guild, 1))
-
-
-async def _not_yet(_bucket: int) -> bool:
-    return False
-
-
-async def _is_moved(store: Store, guild: int) -> bool:
-    return await store.add([said(guild)]) == [Outcome.STORED]
-
-
-async def test_a_script_never_runs_on_half_a_bucket(cluster: Cluster, settings: Settings) -> None:
-    guild = GUILDS[0]
-    async with opened(settings) as store:
-        await store.add([said(guild)])
-        bucket = store.buckets.bucket(guild)
-        with moved(cluster, slot_of_bucket(bucket)) as move:
-            for keys in range(move.count()):
-                move.begin(keys=keys)
-                with pytest.raises(RedisUnavailableError):
-                    await store.buckets.run("known", bucket, [f"{guild}c1", 5])
-            move.finish()
-
-
-async def test_a_command_that_is_always_sent_elsewhere_ends(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(settings) as store:
-        redis = client_of(store)
-        key = store.buckets.keys(0).one("meta")
-        wrong = next(one for one in await redis.masters() if one is not redis._client(redis.owner(key)))  # type: ignore[arg-type]
-
-        async def never_right(_slot: int | None) -> object:
-            return wrong
-
-        monkeypatch.setattr(redis, "_serving", never_right)
-        with pytest.raises(redis_errors.TryAgainError):
-            await redis.hgetall(key)
-        async with redis.pipeline(transaction=False) as pipe:
-            pipe.hgetall(key)
-            with pytest.raises(redis_errors.TryAgainError):
-                await pipe.execute()
-
-
-async def test_a_pipeline_finds_keys_that_have_moved(settings: Settings) -> None:
-    async with opened(settings) as store:
-        redis = client_of(store)
-        keys = [store.buckets.keys(bucket).of("people", "1c1") for bucket in range(20)]
-        async with redis.pipeline(transaction=False) as pipe:
-            for key in keys:
-                pipe.hset(key, "7", key)
-            await pipe.execute()
-        somewhere = redis.owner(keys[0])
-        redis._owners = [somewhere] * len(redis._owners)  # as an outdated view of the cluster
-        async with redis.pipeline(transaction=False) as pipe:
-            for key in keys:
-                pipe.hget(key, "7")
-            assert await pipe.execute() == [key.encode() for key in keys]
-        redis._owners = [somewhere] * len(redis._owners)
-        async with redis.pipeline(transaction=True) as pipe:
-            pipe.hget(keys[-1], "7")
-            pipe.hgetall(keys[-1])
-            assert await pipe.execute() == [keys[-1].encode(), {b"7": keys[-1].encode()}]

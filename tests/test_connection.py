@@ -34,6 +34,16 @@ TEMPORARY = [
     RedisUnavailableError("Redis does not answer"),
     redis_errors.ResponseError("Command # 1 (SCARD a) of pipeline caused error: ('BUSY Redis is busy running',)"),
     redis_errors.ResponseError("Command # 1 (SADD a) of pipeline caused error: MISCONF Errors writing to the AOF"),
+    # Of a cluster that is being changed or has lost a node.
+    redis_errors.TryAgainError("Multiple keys request during rehashing of slot"),
+    redis_errors.ClusterDownError("Hash slot not served"),
+    redis_errors.MasterDownError("Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+    redis_errors.MovedError("9842 127.0.0.1:6379"),
+    redis_errors.AskError("9842 127.0.0.1:6379"),
+    redis_errors.ResponseError("Command # 1 (EVALSHA 5f6c) of pipeline caused error: TRYAGAIN Multiple keys request"),
+    redis_errors.ResponseError("Error running script (call to f_5f6c): @user_script:9: -MOVED 9842 127.0.0.1:6379"),
+    redis_errors.ResponseError("Script attempted to access a non local key in a cluster node script: 5f6c, on line 9."),
+    redis_errors.ResponseError("NOREPLICAS Not enough good replicas to write."),
 ]
 PERMANENT = [
     redis_errors.ResponseError("value is not a valid float script: 5f6c, on @user_script:163."),

@@ -17,6 +17,7 @@ from waiting import until, until_true
 
 from channelmem.cascade.levels import Place
 from channelmem.settings import Settings
+from channelmem.store.circuit import CircuitPool
 from channelmem.types import Message, Past, Person, Question
 
 HERE = Place.channel(GUILD, CHANNEL)
@@ -162,8 +163,7 @@ async def test_without_redis_nothing_is_read_since_nobody_knows_who_opted_out(
 ) -> None:
     own = room.cdn.serves(71, "cat.png", picture())
     await room.memory._store.buckets.redis.aclose()
-    pool = room.memory._store.buckets.redis.connection_pool
-    monkeypatch.setattr(pool, "get_connection", _gone)
+    monkeypatch.setattr(CircuitPool, "get_connection", _gone)  # of every node, on a cluster
     answer, _ = await room.ask(WHAT, attachments=(own,))
     assert "could not make out" in answer.text
     assert sum(room.cdn.fetched.values()) == 0

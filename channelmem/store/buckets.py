@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,9 +34,18 @@ from channelmem.store.connection import (
     unavailable,
 )
 from channelmem.store.everywhere import Everywhere
-from channelmem.store.keys import GROUP, MOVING, Keys, bucket_of, keys_of
+from channelmem.store.keys import GROUP, Keys, bucket_of, keys_of
 from channelmem.store.outbox import Event
-from channelmem.store.schema import SCHEMA_VERSION, as_built, create_command, make_schema, noted, shape, vector_field
+from channelmem.store.schema import (
+    SCHEMA_VERSION,
+    as_built,
+    check_meta,
+    create_command,
+    make_schema,
+    noted,
+    shape,
+    vector_field,
+)
 from channelmem.store.undelivered import Undelivered
 from channelmem.store.withdrawn import Withdrawn
 
@@ -47,6 +57,7 @@ REBUILT = (
 )
 
 T = TypeVar("T")
+POLL_S = 0.02
 VERSION = object()
 """Among a script's arguments: stands for the version of the bucket's vector field when the script runs."""
 
@@ -99,7 +110,8 @@ class Buckets:
         self._completeness = Completeness(redis)
         self._served_by: dict[int, object] = {}
         self._arrived: set[int] = set()
-        """Buckets that another node serves now, whose index may not have read all documents there."""
+        """Buckets of a cluster whose index may not have read all documents: another node serves them now, or this
+        process has just met them and cannot know when they moved."""
         self._creating = asyncio.Lock()
         self._failures = 0
 
@@ -178,7 +190,15 @@ class Buckets:
         await self.ready(bucket)
         if bucket in self._arrived:
             await self._await_index(bucket)
-        return await pipelined(self.redis, commands)
+        if not isinstance(self.redis, Cluster):
+            return await pipelined(self.redis, commands)
+        # An index stays behind when its documents move, and would find nothing. Not every build of the module redirects
+        # searches, so a key that never exists is asked for after them: Redis answers with ASK or the new owner.
+        owner = self._owner(bucket)
+        *replies, _ = await pipelined(self.redis, [*commands, ("EXISTS", self.keys(bucket).base)])
+        if self._owner(bucket) != owner:
+            raise RedisUnavailableError("Another node has taken over during the search")
+        return replies
 
     async def visit(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         """Runs a script that asks for no version, in a bucket that may never have been created: it stays as it is."""
@@ -218,6 +238,7 @@ class Buckets:
         self.healed += 1
         log.warning("Bucket %d lost its index or consumer group; recreating it", bucket)
         self._ready.pop(bucket, None)
+        self._served_by.pop(bucket, None)
         await self._create(bucket)
 
     async def indexed(self, bucket: int) -> bool:
@@ -231,9 +252,12 @@ class Buckets:
         return False
 
     async def _await_index(self, bucket: int) -> None:
-        """A search would find only a part, and "nobody said so" would be wrong."""
-        if not await self.indexed(bucket):
-            raise RedisUnavailableError("The index is being built on another node")
+        """A search would find only a part, and "nobody said so" would be wrong. Few messages are read in a moment."""
+        deadline = time.monotonic() + self.settings.redis_timeout_s / 4
+        while not await self.indexed(bucket):
+            if time.monotonic() > deadline:
+                raise RedisUnavailableError("The index is being built on another node")
+            await asyncio.sleep(POLL_S)
         self._arrived.discard(bucket)
 
     async def _create(self, bucket: int) -> None:
@@ -244,20 +268,21 @@ class Buckets:
             if self._failures > failures:  # while this one waited; one after the other, all would wait for long
                 raise RedisUnavailableError("Redis does not answer")
             try:
-                meta = await self._write_meta(bucket)
-                version = int(meta["version"])
-                await self._create_missing(bucket, version, as_built(self.settings, _built(meta)))
+                meta, is_new = await self._write_meta(bucket)
+                version, owner = int(meta["version"]), self._owner(bucket)
+                await self._create_missing(bucket, version, as_built(self.settings, meta))
             except (RedisUnavailableError, *UNREACHABLE) as error:
                 self._failures += 1
                 if isinstance(error, RedisUnavailableError):
                     raise
                 raise unavailable(error) from error
             self._ready[bucket] = Bucket(bucket, self.keys(bucket), version, vector_field(version))
-            if self._served_by.setdefault(bucket, self._owner(bucket)) != self._owner(bucket):
-                self._served_by[bucket] = self._owner(bucket)
+            if isinstance(self.redis, Cluster) and not is_new and self._served_by.get(bucket) != owner:
                 self._arrived.add(bucket)
+            self._served_by[bucket] = owner
 
-    async def _write_meta(self, bucket: int) -> dict[str, str]:
+    async def _write_meta(self, bucket: int) -> tuple[dict[str, str], bool]:
+        """What is noted about the bucket, and whether nobody has used it before."""
         key = self.keys(bucket).one("meta")
         mine: dict[str, str | int] = {
             "schema": SCHEMA_VERSION,
@@ -266,18 +291,19 @@ class Buckets:
             "dims": self.dims,
         }
         meta: Any = await answered(self.redis.hgetall(key))
-        if b"version" not in meta:  # a full Redis rejects even a write that would change nothing
+        is_new = b"version" not in meta
+        if is_new:  # a full Redis rejects even a write that would change nothing
             async with self.redis.pipeline(transaction=True) as pipe:
                 for name, value in {**mine, "version": 1}.items():
                     pipe.hsetnx(key, name, value)
                 pipe.hgetall(key)
                 meta = (await answered(pipe.execute()))[-1]
         found = {name.decode(): value.decode() for name, value in meta.items()}
-        _check(found, {name: str(value) for name, value in mine.items()})
-        wanted = shape(as_built(self.settings, _built(found)))
+        check_meta(found, {name: str(value) for name, value in mine.items()})
+        wanted = shape(as_built(self.settings, found))
         if found.get("shape", wanted) != wanted:
             log.warning(_RESHAPED, found["shape"], wanted)
-        return found
+        return found, is_new
 
     async def _create_missing(self, bucket: int, version: int, settings: Settings) -> None:
         try:
@@ -316,35 +342,6 @@ class Buckets:
         with already_there():
             key = self.keys(bucket).one("ingest")
             await answered(self.redis.xgroup_create(key, GROUP, id="0", mkstream=True))
-
-
-def _built(meta: dict[str, str]) -> str:
-    """The shape of the index, or the one that a process is about to give it."""
-    return meta.get("shape") or meta.get("building", "")
-
-
-def _check(found: dict[str, str], mine: dict[str, str]) -> None:
-    """Whether this process can use what another one wrote."""
-    if MOVING in found:
-        raise IndexMismatchError(
-            f"This memory is being spread over {found[MOVING]} bucket(s). "
-            f"Wait for it, or finish it with: channelmem rebucket {found[MOVING]}"
-        )
-    if found["buckets"] != mine["buckets"]:
-        raise IndexMismatchError(
-            f"This Redis holds memory in {found['buckets']} bucket(s), the settings say {mine['buckets']}. "
-            f"Set CHANNELMEM_BUCKETS={found['buckets']}, or run: channelmem rebucket {mine['buckets']}"
-        )
-    if found["schema"] != mine["schema"]:
-        raise IndexMismatchError(
-            f"This Redis holds memory in layout {found['schema']}, this version writes {mine['schema']}. "
-            "Use the version that wrote it, or another CHANNELMEM_KEY_PREFIX to start fresh."
-        )
-    if (found["model"], found["dims"]) != (mine["model"], mine["dims"]):
-        raise IndexMismatchError(
-            f"The index was built with {found['model']} ({found['dims']} dimensions), "
-            f"the settings say {mine['model']} ({mine['dims']}). Run: channelmem reindex"
-        )
 
 
 @contextlib.contextmanager

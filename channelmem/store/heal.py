@@ -7,7 +7,6 @@ recreated index needs no help: it reads the existing documents by itself, vector
 from __future__ import annotations
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import command
 
 PAGE = 200
 MOST = 1_000_000
@@ -18,22 +17,8 @@ async def repair(buckets: Buckets, bucket: int) -> bool:
     _, keys, version, vector_field = await buckets.ready(bucket)
     if await buckets.redis.xlen(keys.one("ingest")) or not await buckets.indexed(bucket):
         return False
-    reply = await command(
-        buckets.redis,
-        *(
-            "FT.SEARCH",
-            keys.one("idx"),
-            f"ismissing(@{vector_field})",
-            "NOCONTENT",
-            "LIMIT",
-            0,
-            MOST,
-            "TIMEOUT",
-            0,
-            "DIALECT",
-            2,
-        ),
-    )
+    missing = ("FT.SEARCH", keys.one("idx"), f"ismissing(@{vector_field})", "NOCONTENT", "LIMIT", 0, MOST)
+    (reply,) = await buckets.search(bucket, [(*missing, "TIMEOUT", 0, "DIALECT", 2)])
     names = [key[len(keys.one("msg")) :] for key in reply[1:]]
     for at in range(0, len(names), PAGE):
         page = [version, int(at == 0), *names[at : at + PAGE]]

@@ -1,5 +1,6 @@
 """Schema: what the index knows about a message. In: settings, dimensions, the version of the vector field. Out: one
-redisvl schema, the names of its fields, and the FT.CREATE command that builds the index.
+redisvl schema, the names of its fields, and the FT.CREATE command that builds the index. `check_meta` says whether what
+another process built is of use to this one.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from typing import Any
 
 from redisvl.schema import IndexSchema  # type: ignore[import-untyped]
 
+from channelmem.errors import IndexMismatchError
 from channelmem.settings import Settings
-from channelmem.store.keys import Keys
+from channelmem.store.keys import MOVING, Keys
 
 SCHEMA_VERSION = 1
 LAYOUT = "2"
@@ -36,8 +38,9 @@ def chosen(settings: Settings, *, messages: int = 0, built: str = "") -> Setting
     return settings.model_copy(update={"index_algorithm": "hnsw" if needs_graph else "flat"})
 
 
-def as_built(settings: Settings, built: str) -> Settings:
-    """The same for an index that has to be made again, of a shape that was noted."""
+def as_built(settings: Settings, meta: dict[str, str]) -> Settings:
+    """The same for an index that is missing: of the shape that it had, or that a process is about to give it."""
+    built = meta.get("shape") or meta.get("building", "")
     return chosen(settings, messages=GRAPH_FROM if built.startswith("hnsw") else 0)
 
 
@@ -94,3 +97,27 @@ def create_command(schema: IndexSchema, name: str | None = None) -> list[Any]:
         *("FT.CREATE", name or schema.index.name, "ON", "HASH", "PREFIX", 1, schema.index.prefix),
         *("LANGUAGE", "english", "NOOFFSETS", "NOFIELDS", "SCHEMA", *fields, "INDEXMISSING"),
     ]
+
+
+def check_meta(found: dict[str, str], mine: dict[str, str]) -> None:
+    """Whether this process can use what another one wrote."""
+    if MOVING in found:
+        raise IndexMismatchError(
+            f"This memory is being spread over {found[MOVING]} bucket(s). "
+            f"Wait for it, or finish it with: channelmem rebucket {found[MOVING]}"
+        )
+    if found["buckets"] != mine["buckets"]:
+        raise IndexMismatchError(
+            f"This Redis holds memory in {found['buckets']} bucket(s), the settings say {mine['buckets']}. "
+            f"Set CHANNELMEM_BUCKETS={found['buckets']}, or run: channelmem rebucket {mine['buckets']}"
+        )
+    if found["schema"] != mine["schema"]:
+        raise IndexMismatchError(
+            f"This Redis holds memory in layout {found['schema']}, this version writes {mine['schema']}. "
+            "Use the version that wrote it, or another CHANNELMEM_KEY_PREFIX to start fresh."
+        )
+    if (found["model"], found["dims"]) != (mine["model"], mine["dims"]):
+        raise IndexMismatchError(
+            f"The index was built with {found['model']} ({found['dims']} dimensions), "
+            f"the settings say {mine['model']} ({mine['dims']}). Run: channelmem reindex"
+        )
