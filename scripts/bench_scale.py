@@ -186,6 +186,7 @@ def plot(report: Report, path: Path) -> None:
     """Draws each operation's median in PINGs by the number of stored messages."""
     rows = report.tables[LATENCY]
     figure, panel = plt.subplots(figsize=(8, 5))
+    panel.set_prop_cycle(color=mpl.colormaps["tab20"](range(20)))
     for what in dict.fromkeys(str(row["what"]) for row in rows if row["what"] != "PING"):
         line = [(row["stored"], row[IN_PINGS]) for row in rows if row["what"] == what]
         stored, pings = zip(*line, strict=True)
