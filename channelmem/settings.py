@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     index_algorithm: Literal["hnsw", "flat", "auto"] = Field(
         "hnsw",
         description=(
-            "Vector index type: hnsw, flat, or auto (flat, and hnsw for a bucket that has grown large). "
+            "Vector index type: hnsw, flat, or auto (flat for small buckets, hnsw for large ones). "
             "Run `channelmem reindex` after changing this or HNSW_*."
         ),
     )

@@ -14,16 +14,17 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
-from waiting import LIMIT_S, until
+from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import IndexMismatchError
-from channelmem.ingest.reindex import Done, reindex
+from channelmem.ingest.reindex import Done, Reindex, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store import schema
 from channelmem.store.buckets import Buckets
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import command
+from channelmem.store.rebuilding import turn
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Source
@@ -265,17 +266,17 @@ async def test_a_bucket_that_grows_gets_a_graph_and_loses_it_again(
     store = await open_store(redis, by_size, clock)
     async with embedding(store) as worker:
         await fill(store, 99)
-        await worker._fit_all()
+        await worker._fit(0)
         assert await algorithm(redis, store) == "FLAT"
         await fill(store, 120)
-        await worker._fit_all()
+        await worker._fit(0)
         assert await algorithm(redis, store) == "HNSW"
         await open_store(redis, by_size, clock)
         assert "channelmem reindex" not in caplog.text  # both kinds are as the settings say
         for kept, expected in ((60, "HNSW"), (40, "FLAT")):  # it does not change at the limit again and again
             await store.delete(GUILD, CHANNEL, range(kept + 1, 121))
             await store.swept()
-            await worker._fit_all()
+            await worker._fit(0)
             assert await algorithm(redis, store) == expected
         query = Query(GUILD, (CHANNEL,), vector=FakeEmbedder().vector("word7 turtles"), limit=1, source=Source.ARCHIVE)
         assert (await Search(store.buckets).nearest(query)).hits[0].message.content == "word7 turtles"
@@ -302,7 +303,7 @@ async def test_a_lost_index_is_made_again_as_it_was(redis: Redis, by_size: Setti
     store = await open_store(redis, by_size, clock)
     async with embedding(store) as worker:
         await fill(store, 120)
-        await worker._fit_all()
+        await worker._fit(0)
     await command(redis, "FT.DROPINDEX", store.buckets.keys(0).index(1))
     await Search(store.buckets).nearest(Query(GUILD, (CHANNEL,), words=("turtles",), source=Source.ARCHIVE))
     assert await algorithm(redis, store) == "HNSW"
@@ -315,17 +316,69 @@ async def test_one_process_rebuilds_an_index_and_none_while_a_reindex_runs(
     keys = store.buckets.keys(0)
     async with embedding(store) as worker:
         await fill(store, 120)
-        await redis.set(keys.of("lock", "index"), "another")
-        await worker._fit_all()
-        assert await algorithm(redis, store) == "FLAT"
-        await redis.delete(keys.of("lock", "index"))
+        async with turn(redis, keys, wait=False) as ours:
+            assert ours
+            await worker._fit(0)
+            assert await algorithm(redis, store) == "FLAT"
         await redis.hset(keys.one("meta"), "next_model", "another 32")
-        await worker._fit_all()
+        await worker._fit(0)
         assert await algorithm(redis, store) == "FLAT"
         await redis.hdel(keys.one("meta"), "next_model")
-        await worker._fit_all()
+        await worker._fit(0)
         assert await algorithm(redis, store) == "HNSW"
-        assert not await redis.exists(keys.of("lock", "index"))
+        assert not await redis.exists(keys.one("rebuilding"))
+
+
+async def test_a_reindex_waits_for_whoever_rebuilds_the_index(
+    store: Store, worker: Worker, redis: Redis, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(store, 20)
+    keys = store.buckets.keys(0)
+    async with turn(redis, keys, wait=False):
+        waiting = asyncio.create_task(reindex(redis, settings, OtherEmbedder()))
+        await until_true(lambda: "waiting for it" in caplog.text)
+        assert await redis.hget(keys.one("meta"), "next_model") is None
+    assert await waiting == Done(20)
+
+
+async def test_a_worker_of_another_model_leaves_the_index_alone(redis: Redis, by_size: Settings, clock: Clock) -> None:
+    store = await open_store(redis, by_size, clock)
+    async with embedding(store) as worker:
+        await fill(store, 90)
+        await reindex(redis, by_size, OtherEmbedder())
+        await store.add([message(number) for number in range(200, 240)])
+        await worker._fit(0)  # it still has the old model, and does not know of the new one
+        assert await algorithm(redis, store) == "FLAT"
+        new = await open_other(redis, by_size, clock)
+        await Worker(new, OtherEmbedder())._fit(0)
+        assert await algorithm(redis, store) == "HNSW"
+        query = Query(GUILD, (CHANNEL,), vector=OtherEmbedder().vector("word7 turtles"), limit=1, source=Source.ARCHIVE)
+        assert (await Search(new.buckets).nearest(query)).hits[0].message.content == "word7 turtles"
+
+
+async def test_a_rebuild_that_was_interrupted_goes_on_where_it_stopped(
+    redis: Redis, by_size: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_store(redis, by_size, clock)
+    keys, made = store.buckets.keys(0), list[str]()
+    make = Reindex._make
+
+    async def noting(self: Reindex, create: list[Any], name: str) -> None:
+        made.append(name)
+        await make(self, create, name)
+        if len(made) == 2:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(Reindex, "_make", noting)
+    async with embedding(store) as worker:
+        await fill(store, 120)
+        with pytest.raises(asyncio.CancelledError):
+            await worker._fit(0)
+        assert not await redis.exists(keys.one("rebuilding"))
+        await worker._fit(0)
+    assert made == [f"{keys.index(1)}:spare", keys.index(1), keys.index(1)]
+    assert await algorithm(redis, store) == "HNSW"
+    assert await indexes(redis, by_size) == [keys.index(1)]
 
 
 async def test_an_index_of_an_older_layout_serves_and_is_renewed_by_a_reindex(

@@ -46,8 +46,9 @@ def reindex() -> None:
     if done.given_up:
         console.print(f"The model failed on {done.given_up} more; they stay searchable by text and time only.")
     if built and not attempted:
-        kind = "by its size" if settings.index_algorithm == "auto" else shape(settings)
-        console.print(f"Rebuilt the index: {kind}.")
+        by_size = settings.index_algorithm == "auto"
+        kind = "; its type depends on how many messages it holds" if by_size else f": {shape(settings)}"
+        console.print(f"Rebuilt the index{kind}.")
 
 
 async def _reindex(url: str, settings: Settings, console: Console) -> tuple[Done, bool]:

@@ -33,14 +33,13 @@ from channelmem.store.connection import answered, command, run_script
 from channelmem.store.everywhere import Everywhere
 from channelmem.store.fitting import fitted, rooms_of
 from channelmem.store.keys import Keys, keys_of
-from channelmem.store.schema import create_command, make_schema, noted, shape, vector_field
+from channelmem.store.rebuilding import turn
+from channelmem.store.schema import LAYOUT, create_command, make_schema, noted, shape, vector_field
 
 BATCH = 64
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
-LOCK_S = 3_600
-"""Until another process may take over the rebuilding of an index whose process died."""
 
 MessageRow = tuple[bytes, bytes, bytes]
 """Name, revision and text of a message."""
@@ -86,11 +85,14 @@ class Reindex:
     progress: ReindexProgress
 
     async def run(self) -> Done:
-        meta = await self._meta()
-        if not meta:
+        if not await self._meta():
             return Done()
+        async with turn(self.redis, self.keys, wait=True):
+            return await self._run(await self._meta())
+
+    async def _run(self, meta: dict[str, str]) -> Done:
         done = Done()
-        if (meta["model"], meta["dims"]) != (self.embedder.identity, str(self.embedder.dims)):
+        if not self._is_of_this_model(meta):
             version = await self._begin(meta)
             done = await self._embed_all(version)
             await self._step("switch", version, self.embedder.identity, self.embedder.dims)
@@ -104,19 +106,25 @@ class Reindex:
         return done
 
     async def fit(self) -> bool:
-        """Rebuilds an index of another shape from the existing vectors; not during a reindex. One process at a time; if
-        that one dies, another goes on when its lock has expired."""
-        meta = await self._meta()
-        if not meta or "next_model" in meta or "old" in meta or not self._differs(meta):
+        """Rebuilds an index that its bucket has outgrown, from the existing vectors. Leaves everything alone that only
+        a reindex may change, such as the model."""
+        if not self._is_outgrown(await self._meta()):
             return False
-        lock = self.keys.of("lock", "index")
-        if not await self.redis.set(lock, "1", nx=True, ex=LOCK_S):
-            return False
-        try:
+        async with turn(self.redis, self.keys, wait=False) as ours:
+            meta = await self._meta()  # another process may just have done it
+            if not ours or not self._is_outgrown(meta):
+                return False
             await self._rebuild(int(meta["version"]))
-        finally:
-            await self.redis.delete(lock)
         return True
+
+    def _is_outgrown(self, meta: dict[str, str]) -> bool:
+        if "version" not in meta or "next_model" in meta or "old" in meta or not self._is_of_this_model(meta):
+            return False
+        algorithm = meta.get("shape", "").partition(" ")[0]
+        return (algorithm, meta.get("layout")) != (self.settings.index_algorithm, LAYOUT)
+
+    def _is_of_this_model(self, meta: dict[str, str]) -> bool:
+        return (meta.get("model"), meta.get("dims")) == (self.embedder.identity, str(self.embedder.dims))
 
     def _differs(self, meta: dict[str, str]) -> bool:
         return any(meta.get(name) != value for name, value in noted(self.settings).items())
@@ -132,14 +140,17 @@ class Reindex:
 
     async def _build(self, version: int) -> None:
         """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
-        name, spare = self.keys.index(version), _spare(self.keys, version)
+        name, spare, meta = self.keys.index(version), _spare(self.keys, version), self.keys.one("meta")
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
-        # If interrupted from here on, no shape is right until a later reindex has finished.
-        await self.redis.hset(self.keys.one("meta"), "building", shape(self.settings))
-        await self.redis.hdel(self.keys.one("meta"), "shape")
-        await self._make(create_command(schema, spare), spare)
-        await self._serve(spare)
-        await self._drop(name)
+        first, second = shape(self.settings), f"{shape(self.settings)}, spare serves"
+        if await self.redis.hget(meta, "building") != second.encode():  # else an interrupted build goes on from there
+            # If interrupted from here on, no shape is right until a later reindex has finished.
+            await self.redis.hset(meta, "building", first)
+            await self.redis.hdel(meta, "shape")
+            await self._make(create_command(schema, spare), spare)
+            await self._serve(spare)
+            await self._drop(name)
+            await self.redis.hset(meta, "building", second)
         await self._make(create_command(schema), name)
         await self._serve(name)
         await self._drop(spare)

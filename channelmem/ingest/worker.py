@@ -252,15 +252,21 @@ class Worker:
     async def _fit_indexes(self) -> None:
         """Rebuilds indexes that their buckets have outgrown, beside everything else."""
         while True:
-            await self._attempt(self._fit_all)
+            try:
+                for bucket in await self._buckets.used():
+                    await self._fit(bucket)
+            except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
+                log.warning("Could not look at the size of buckets; trying again in %g s: %s", FIT_EVERY_S, error)
             await asyncio.sleep(FIT_EVERY_S)
 
-    async def _fit_all(self) -> None:
-        for bucket in await self._buckets.used():
-            keys = self._buckets.keys(bucket)
+    async def _fit(self, bucket: int) -> None:
+        keys = self._buckets.keys(bucket)
+        try:
             settings = await fitted(self._buckets.redis, self._buckets.settings, keys)
             if await answered(Reindex(self._buckets.redis, settings, self._embedder, keys, silent).fit()):
-                log.info("Rebuilt the index of bucket %d for its size", bucket)
+                log.info("Rebuilt bucket %d's index to fit its size", bucket)
+        except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
+            log.warning("Could not rebuild bucket %d's index; trying again in %g s: %s", bucket, FIT_EVERY_S, error)
 
     # --- when Redis fails ---
 

@@ -150,7 +150,7 @@ def _restart(client: redis.Redis, settings: Settings) -> Check:
     """How long Redis would load its data after a crash: it builds the index anew, message by message."""
     used = int(client.info("memory")["used_memory"])
     messages = used // MESSAGE_BYTES
-    seconds = messages * LOAD_MS[chosen(settings, messages=messages).index_algorithm] / 1000
+    seconds = messages * LOAD_MS[chosen(settings, messages=messages // settings.buckets).index_algorithm] / 1000
     if seconds <= LONGEST_LOAD_S:
         return Check("restart", Health.OK, f"about {max(1, round(seconds))} s to load {_mb(used)}")
     says = (

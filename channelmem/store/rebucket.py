@@ -57,7 +57,7 @@ RULES = {
         ("due", "updating", "quoting", "levels", "threads", "guilds", "epochs", "policy", "drains"), Rule.MEMBERS
     ),
     **dict.fromkeys(("optout", "refused", "redact", "forgetting", "returning"), Rule.MEMBERS),
-    **dict.fromkeys(("changed", "ingest", "meta", "idx"), Rule.ANEW),
+    **dict.fromkeys(("changed", "ingest", "rebuilding", "meta", "idx"), Rule.ANEW),
 }
 """For every key of keys.py."""
 

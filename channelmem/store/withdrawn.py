@@ -54,11 +54,6 @@ class Withdrawn:
         """Whether one of these people has opted out."""
         return any((None, one) in self._people or (guild_id, one) in self._people for one in author_ids)
 
-    @property
-    def people(self) -> bool:
-        """Whether anybody has opted out."""
-        return bool(self._people)
-
     def hides(self, message: AnyMessage) -> bool:
         place = room(message.guild_id, message.channel_id)
         return (

@@ -157,7 +157,7 @@ def text_of(message: AnyMessage) -> str:
 
 def forget_read() -> None:
     """Clears the caches: removed messages must not stay in memory for the sake of speed."""
-    for cached in (read, tells, stems, read_chunk):
+    for cached in (read, tells, stems, read_chunk, _split, stem):
         cached.cache_clear()
 
 
