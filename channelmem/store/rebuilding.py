@@ -1,54 +1,64 @@
 """Rebuilding: one process at a time rebuilds the index of a bucket. In: a bucket. Out: whether it is this one's turn.
 
-The lock of a process that dies expires; until then, and while another one works, `channelmem reindex` waits.
+The turn of a process that dies expires; until then, and while another one works, `channelmem reindex` waits. redis-py
+has a lock, too, but loads its scripts into one node of a cluster only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from redis.asyncio import Redis
-from redis.asyncio.lock import Lock
-from redis.exceptions import LockError, ResponseError
+from redis.exceptions import ResponseError
 
+from channelmem.errors import RedisUnavailableError
 from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import UNREACHABLE
+from channelmem.store.connection import answered, run_script
 from channelmem.store.keys import Keys
 
 log = logging.getLogger(__name__)
 
-LOCK_S = 60.0
+TURN_S = 60.0
+LOOK_S = 0.1
 
 
 @asynccontextmanager
 async def turn(redis: Redis, keys: Keys, *, wait: bool) -> AsyncIterator[bool]:
     """False if it is another process' turn and this one does not wait."""
-    lock = redis.lock(keys.one("rebuilding"), timeout=LOCK_S, thread_local=False)
-    if not await _acquired(lock, wait=wait):
+    token = secrets.token_hex(8)
+    if not await _taken(redis, keys, token, wait=wait):
         yield False
         return
-    holding = asyncio.create_task(_hold(lock))
+    holding = asyncio.create_task(_hold(redis, keys, token))
     try:
         yield True
     finally:
         await cancel_all([holding])
-        with suppress(LockError, ResponseError, *UNREACHABLE):  # it has expired, or does so soon
-            await lock.release()
+        await _change(redis, keys, token, 0)
 
 
-async def _acquired(lock: Lock, *, wait: bool) -> bool:
-    acquired = bool(await lock.acquire(blocking=False))
-    if wait and not acquired:
-        log.warning("Another process is rebuilding this index; waiting for it")
-        acquired = bool(await lock.acquire(blocking=True))
-    return acquired
+async def _taken(redis: Redis, keys: Keys, token: str, *, wait: bool) -> bool:
+    told = False
+    while not await answered(redis.set(keys.one("rebuilding"), token, nx=True, px=round(TURN_S * 1000))):
+        if not wait:
+            return False
+        if not told:
+            log.warning("Another process is rebuilding this index; waiting for it")
+        told = True
+        await asyncio.sleep(LOOK_S)
+    return True
 
 
-async def _hold(lock: Lock) -> None:
+async def _hold(redis: Redis, keys: Keys, token: str) -> None:
     while True:
-        await asyncio.sleep(LOCK_S / 3)
-        with suppress(LockError, ResponseError, *UNREACHABLE):
-            await lock.reacquire()
+        await asyncio.sleep(TURN_S / 3)
+        await _change(redis, keys, token, TURN_S)
+
+
+async def _change(redis: Redis, keys: Keys, token: str, for_s: float) -> None:
+    with suppress(RedisUnavailableError, ResponseError):  # then it expires
+        await run_script(redis, "turn", keys, [token, round(for_s * 1000)])
