@@ -100,7 +100,7 @@ def new_token(
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """Id and secret of a token's text; None if it is no token."""
+    """Id and secret of a token's text; None if it isn't one."""
     found = _FORM.fullmatch(text)
     return (found[1], found[2]) if found else None
 

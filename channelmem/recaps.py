@@ -115,7 +115,7 @@ class Recaps:
         )
 
     async def _by_summaries(self, question: Question, window: Window, policy: Policy, raw: int) -> Told | None:
-        """None where messages tell it better, or Redis is away."""
+        """None where messages tell it better, or Redis is unreachable."""
         try:
             found, sources = await self._digest(question, window, policy, LONGEST)
         except RedisUnavailableError:

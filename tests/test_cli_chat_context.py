@@ -49,7 +49,7 @@ async def test_the_window_is_shown_and_changed(env: Env) -> None:
     assert UNREADABLE in shown
     assert f"Context window set to 168h. {TOO_MUCH}" in shown
     assert shown.count("Context window reset to default (8h).") == 2
-    assert shown.count("/new starts anew without forgetting anything") == 2
+    assert shown.count("/new starts fresh without forgetting anything") == 2
     assert "Context window: 1h" in (await asyncio.to_thread(piped, env, "/context")).stdout, "in the next run too"
 
 

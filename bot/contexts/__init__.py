@@ -1,1 +1,1 @@
-"""/context and /new: how far back the bot looks, and where it starts anew."""
+"""/context and /new: how far back the bot looks, and where it starts fresh."""

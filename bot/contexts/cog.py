@@ -107,7 +107,7 @@ class Contexts(commands.Cog):
 
     # --- fresh starts ---
 
-    @app_commands.command(name="new", description="Start anew: I no longer use what was said here before, unless asked")
+    @app_commands.command(name="new", description="Start fresh: I stop using what was said here before, unless asked")
     @app_commands.guild_only()
     @app_commands.allowed_contexts(guilds=True)
     @app_commands.check(starts_anew)

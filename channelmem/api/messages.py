@@ -37,8 +37,8 @@ CursorText = Annotated[
 async def remember(body: MessageBody | Batch, caller: Writer, given: Given) -> Outcomes:
     """Remembers one message, or up to 1,000 in order; the same id twice is one message.
 
-    `stored` messages are visible at once and searchable by meaning a moment later. `queued`: Redis is away, and the
-    message waits for it in memory. `ignored`: empty, opted out, paused, deleted before, or too old. `dropped`: the
+    `stored` messages are visible at once and searchable by meaning a moment later. `queued`: Redis is unreachable, and
+    the message waits for it in memory. `ignored`: empty, opted out, paused, deleted before, or too old. `dropped`: the
     queue was full.
     """
     bodies = body if isinstance(body, list) else [body]

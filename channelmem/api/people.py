@@ -1,6 +1,6 @@
 """People: forgetting them, opting out and in, and everything stored of somebody.
 
-A token that is bound to guilds acts in these guilds only, also where no guild is named.
+A token that is bound to guilds acts in these guilds only, even if no guild is named.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ HELP = """Type `mark: hello` to speak as mark; lines without a name belong to th
 Write @bot anywhere in a line to ask: `@bot what did I just say?` or `ann: hey @bot, what did mark say?`
 /why explains the last answer, /clear forgets this chat, /help shows this, /quit or Ctrl-D leaves.
 /context shows how far back a language model looks unasked. /context 24h, add 8h, sub 4h and reset change that.
-/new starts anew without forgetting anything; /context edit opens $EDITOR to choose what to start with."""
+/new starts fresh without forgetting anything; /context edit opens $EDITOR to choose what to start with."""
 EDITING = "Up and Down recall what you typed. Ctrl-C drops a line or stops an answer."
 
 

@@ -1,6 +1,6 @@
 """`channelmem summaries show|rebuild|export`: a channel's past from the command line.
 
-In: a server and a channel. Out: what was said in a span, in a few parts; summaries made anew; a Markdown file.
+In: a server and a channel. Out: what was said in a span, in a few parts; rebuilt summaries; a Markdown file.
 """
 
 from __future__ import annotations

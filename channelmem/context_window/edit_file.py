@@ -34,7 +34,7 @@ _HEADER: Final = """\
 # What {character} knows of this channel
 #
 # These are the messages I have of this channel, oldest first. {close}
-#   1. {character} starts anew at the moment this file was made.
+#   1. {character} starts fresh at the moment this file was made.
 #   2. The messages that are still in this file stay in {character}'s context.
 #
 # Delete the lines you want to leave out. You can't change, add or move lines.

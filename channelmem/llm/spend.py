@@ -2,7 +2,7 @@
 
 Each call reserves its maximum cost before it starts, so concurrent calls cannot exceed the cap together. Spending is
 kept in Redis per UTC day (`store/spending.py`), one cap for all processes and restarts. A cap that can't be checked
-allows nothing: while Redis is away, only models that cost nothing are asked.
+allows nothing: while Redis is unreachable, only models that cost nothing are asked.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ LARGEST_ID: Final = 2**63 - 1
 ASKED: Final = 4
 """Questions from these pages at the same time: people look, bots ask."""
 TITLES: Final = {403: "Not allowed", 404: "Not found", 422: "Not understood", 503: "Redis does not answer"}
-AWAY: Final = "The memory can't be shown while Redis is away. It is used again as soon as it answers; then reload."
+AWAY: Final = "The memory can't be shown while Redis is unreachable. Reload this page once it answers."
 
 Id = Annotated[int, Path(ge=0, le=LARGEST_ID)]
 

@@ -60,7 +60,7 @@ class ClearBody(Body):
 
 
 class Removed(Shown):
-    removed: int = Field(description="How many existed; 0 also while Redis is away and the removal is queued.")
+    removed: int = Field(description="How many existed; 0 also while Redis is unreachable and the removal is queued.")
 
 
 class EnrichBody(Body):
