@@ -250,8 +250,8 @@ async def test_removal_goes_on_after_redis_was_away(setup: Setup, caplog: pytest
 
 async def test_another_process_finishes_a_removal(setup: Setup, tmp_path: Path, clock: Clock) -> None:
     await setup.store.add([message(number) for number in range(1, 201)])
+    await setup.store._sweeper.stop()  # before there is anything to sweep: it could be done in one step
     await setup.store.clear(GUILD, CHANNEL)
-    await setup.store._sweeper.stop()
     assert [key async for key in setup.redis.scan_iter("*msg:*")] != []
     other = await open_store(setup.redis, setup.store.buckets.settings, clock)
     await asyncio.wait_for(other.swept(), LIMIT_S)
