@@ -58,7 +58,7 @@ class Policy:
     media_age_restricted: bool
     summaries: bool
     open_new: bool
-    """Whether everybody may begin anew (/new)."""
+    """Whether everybody may start fresh (/new)."""
     context_references: int
     hit_chars: int
     cross_channel: bool

@@ -112,5 +112,5 @@ class Spend:
 
 
 def _micros(usd: float) -> int:
-    """Rounded up: thousands of calls must not hide below the smallest unit. (A float's noise is no cost.)"""
+    """Rounded up: thousands of calls must not hide below the smallest unit. (A float's noise is not a cost.)"""
     return math.ceil(round(usd * MILLION, 6))

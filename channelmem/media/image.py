@@ -2,7 +2,7 @@
 UnreadableError.
 
 What it is, its content says. A picture that is small enough and carries nothing but itself stays byte for byte; any
-other is scaled down and written anew, which leaves out where and with what it was taken. Of a moving picture the first
+other is scaled down and re-encoded, which leaves out where and with what it was taken. Of a moving picture the first
 frame counts. Pillow is an optional package (extra `media`).
 """
 

@@ -196,7 +196,7 @@ class MediaReader:
         return await self._fetcher.fetch(await self._fresh_url(job.item), most)
 
     async def _fresh_url(self, item: Item) -> str:
-        """The platform signs its links for a day, and signs them anew when the message is fetched."""
+        """The platform signs its links for a day, and signs them again when the message is fetched."""
         message = await self._fetched(item.message)
         hosts = self._settings.media_hosts
         wanted = cache_key(item.attachment, hosts)

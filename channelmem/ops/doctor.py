@@ -147,7 +147,7 @@ def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
 
 
 def _restart(client: redis.Redis, settings: Settings) -> Check:
-    """How long Redis would load its data after a crash: it builds the index anew, message by message."""
+    """How long Redis would load its data after a crash: it rebuilds the index, message by message."""
     used = int(client.info("memory")["used_memory"])
     messages = used // MESSAGE_BYTES
     seconds = messages * LOAD_MS[chosen(settings, messages=messages // settings.buckets).index_algorithm] / 1000

@@ -88,7 +88,7 @@ class Descriptions:
 
     @reads
     async def attach(self, message: Message, files: Sequence[Attachment]) -> bool:
-        """Adds what the platform found later to a stored message, which is no edit; False if there is none."""
+        """Adds what the platform found later to a stored message, which is not an edit; False if there is none."""
         guild_id = message.guild_id
         place = (room(guild_id, message.channel_id), padded(message.id))
         arguments = (*place, MOST_FILES, to_json(files))

@@ -1,6 +1,6 @@
 """Rebucket: spreads what is stored over another number of buckets. In: that number. Out: how many messages were moved.
 
-Nobody else may use the memory meanwhile. Indexes are dropped first and built anew at the end, because taking documents
+Nobody else may use the memory meanwhile. Indexes are dropped first and rebuilt at the end, because taking documents
 out of a graph one by one takes longer. Each key is written to its new bucket before it goes from the old one, and what
 is in its place is left alone, so an interrupted run can be repeated. Until it has finished, the first bucket's meta key
 says so, and no process opens this memory.
