@@ -14,6 +14,7 @@ from typing import Final
 
 from channelmem.given_messages import summary_origin
 from channelmem.policies import Policies
+from channelmem.policy import Policy
 from channelmem.recalling.recall import Recall, Recalled
 from channelmem.store.channel_state import ChannelState
 from channelmem.store.search import Query, Search
@@ -118,6 +119,10 @@ class Reading:
         """Those of these that are visible and unchanged, by the policy of the conversation that they were given to;
         summaries too (`given_messages.summary_origin`)."""
         policy, wanted = self._policies.of(guild_id, channel_id, character, thread_of), frozenset(origins)
+
+        def policy_of(channel: int) -> Policy:
+            return policy if channel == channel_id else self._policies.of(guild_id, channel, character)
+
         by_channel: dict[int, set[int]] = {}
         for one in wanted:
             if one.id >= 0:
@@ -125,10 +130,11 @@ class Reading:
         found = [
             message.origin
             for channel, ids in by_channel.items()
+            if policy_of(channel).enabled  # that something stands would be news of it, too
             for message in await self._search.get(guild_id, channel, ids, limits=policy.limits)
         ]
         for channel in {one.channel_id for one in wanted if one.id < 0}:
-            here = policy if channel == channel_id else self._policies.of(guild_id, channel, character)
+            here = policy_of(channel)
             summaries = await self._summaries.read(guild_id, channel, here)
             found += [summary_origin(channel, one) for one in summaries]
         return wanted & frozenset(found)
