@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import cast
 
 import httpx
-import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
+from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
@@ -66,8 +66,7 @@ def described() -> dict[str, object]:
 async def listening(app: Starlette, port: int = 0) -> AsyncIterator[str]:
     """The app on a loopback port; yields its URL."""
     sock = bound("127.0.0.1", port)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
-    server = uvicorn.Server(config)
+    server = connections.server(app, timeout_graceful_shutdown=5)
     running = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         while not server.started and not running.done():  # noqa: ASYNC110  (uvicorn has no event for it)
