@@ -119,10 +119,9 @@ class _Limited(H11Protocol):
 
     def __init__(self, others: Connections, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._others, self._deadline, self._state = others, None, None
-        self.address = ""
-        self._deadline: asyncio.TimerHandle | None
-        self._state: object
+        self._others, self.address = others, ""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._state: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -61,7 +61,7 @@ class Policies:
     # --- what is in force ---
 
     def of(self, guild_id: int, channel_id: int, character: str = "", thread_of: int = 0) -> Policy:
-        """What applies to a conversation; `thread_of` is the channel of a thread, as far as the caller knows it. It counts
+        """What applies to a conversation. `thread_of` is the channel of a thread, as far as the caller knows: it counts
         where nobody noted another, and never opens a channel that is off itself."""
         key = (guild_id, channel_id, character, thread_of)
         policy = self._cache.get(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -46,12 +45,12 @@ async def nothing_shown(http: httpx.AsyncClient, path: str) -> bool:
 
 
 @pytest.fixture
-async def closed(service: Running) -> AsyncIterator[Running]:
+async def closed(service: Running) -> Running:
     """A channel that was switched off, with a message in it, beside one that is on."""
     assert await service.memory.remember(message(1)) is Outcome.STORED
     await service.memory.policies.set(Place.channel(GUILD, OPEN), "enabled", True)
     await service.memory.policies.set(Place.channel(GUILD, CHANNEL), "enabled", False)
-    yield service
+    return service
 
 
 @pytest.mark.parametrize("path", BODIES)

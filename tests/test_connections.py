@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,7 +16,7 @@ from conftest import FakeEmbedder
 from processes import started
 from serving import Running, serving
 from test_cli_serve import environment as environment  # noqa: PLC0414  (a fixture)
-from waiting import until
+from waiting import until_true
 
 from channelmem import Settings, connections
 from channelmem.connections import Rarely
@@ -123,15 +122,18 @@ def test_the_same_line_is_logged_a_few_times_a_minute() -> None:
     now = [0.0]
     rarely = Rarely(lambda: now[0])
 
+    def record(text: str, *arguments: object) -> logging.LogRecord:
+        return logging.LogRecord("a", logging.WARNING, "", 0, text, arguments, None)
+
     def logged(count: int) -> list[str]:
-        records = [logging.LogRecord("a", logging.WARNING, "", 0, "bad request %s", (one,), None) for one in range(count)]
+        records = [record("bad request %s", one) for one in range(count)]
         return [one.getMessage() for one in records if rarely.filter(one)]
 
     shown = logged(1_000)
     assert len(shown) == connections.REPEATED
     assert "not logged" in shown[-1]
     assert logged(5) == []
-    assert rarely.filter(logging.LogRecord("a", logging.WARNING, "", 0, "another line", (), None))
+    assert rarely.filter(record("another line"))
     now[0] += connections.PERIOD_S
     assert logged(1) == ["bad request 0"]
 
@@ -140,24 +142,21 @@ def test_the_same_line_is_logged_a_few_times_a_minute() -> None:
 
 
 @contextmanager
-def with_few_files(environment: dict[str, str], cwd: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = f"ulimit -n 1024; exec {sys.executable} -m channelmem serve --port 0 2>{cwd / 'log'}"
-    with started(["sh", "-c", command], env=environment, cwd=cwd, text=True) as running:
-        yield running, str(cwd / "log")
+def with_few_files(environment: dict[str, str], cwd: Path, log: Path) -> Iterator[None]:
+    command = f"ulimit -n 1024; exec {sys.executable} -m channelmem serve --port 0 2>{log}"
+    with started(["sh", "-c", command], env=environment, cwd=cwd, text=True):
+        yield
 
 
 @pytest.mark.process
 async def test_more_connections_than_files_neither_stop_the_service_nor_fill_its_log(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with with_few_files(environment, tmp_path) as (_, log):
-
-        async def url() -> str:
-            text = Path(log).read_text() if Path(log).exists() else ""
-            return text.partition("Listening on ")[2].partition(" ")[0]
-
-        await until(url)
-        where = httpx.URL(await url())
+    log = tmp_path / "log"
+    log.touch()
+    with with_few_files(environment, tmp_path, log):
+        await until_true(lambda: "Listening on " in log.read_text())
+        where = httpx.URL(log.read_text().partition("Listening on ")[2].partition(" ")[0])
         streams = await asyncio.gather(*(asyncio.open_connection(where.host, where.port) for _ in range(1_200)))
         try:
             for _ in range(3):
@@ -166,4 +165,4 @@ async def test_more_connections_than_files_neither_stop_the_service_nor_fill_its
         finally:
             for _, writer in streams:
                 writer.close()
-        assert Path(log).stat().st_size < 20_000
+    assert log.stat().st_size < 20_000
