@@ -25,6 +25,8 @@ class Scope(StrEnum):
     """Ask, search, look at what is stored."""
     WRITE = "write"
     """Remember, edit, delete; what people decide about their messages."""
+    EXPORT = "export"
+    """Get everything that is stored of a person, also what is hidden from answers."""
     ADMIN = "admin"
     """Change settings."""
 

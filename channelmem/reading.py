@@ -21,6 +21,7 @@ from channelmem.store.search import Query, Search
 from channelmem.summarising.reader import SummaryReader
 from channelmem.types import (
     MEMORY_OFF,
+    ChannelStatus,
     Kind,
     Message,
     Mode,
@@ -138,6 +139,16 @@ class Reading:
             summaries = await self._summaries.read(guild_id, channel, here)
             found += [summary_origin(channel, one) for one in summaries]
         return wanted & frozenset(found)
+
+    async def shown_of(self, guild_id: int, channel_id: int, status: ChannelStatus) -> tuple[ChannelStatus, int | None]:
+        """As much of a channel's status as answers could show, and its newest message."""
+        policy = self._policies.of(guild_id, channel_id)
+        newest = next(iter((await self.page(guild_id, channel_id, 1)).messages), None)
+        if newest is None:  # closed, or all of it is hidden
+            return replace(status, messages=0, pending=0, oldest_ts=None, newest_ts=None), None
+        query = Query(guild_id, (channel_id,), limit=1, flagged=True, source=Source.ARCHIVE, limits=policy.limits)
+        count = (await self._search.matches(query)).total
+        return replace(status, messages=count, pending=min(status.pending, count), newest_ts=newest.ts), newest.id
 
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
         """Guild and channel of everything that holds messages, in one guild or in all."""

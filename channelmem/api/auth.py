@@ -68,8 +68,14 @@ async def _admin(request: Request, _: Annotated[object, Security(_BEARER)]) -> C
     return caller
 
 
+async def _exporter(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
+    check(caller := caller_of(request), Scope.EXPORT)
+    return caller
+
+
 Reader = Annotated[Caller, Security(_reader)]
 Writer = Annotated[Caller, Security(_writer)]
+Exporter = Annotated[Caller, Security(_exporter)]
 Admin = Annotated[Caller, Security(_admin)]
 
 

@@ -24,6 +24,8 @@ from channelmem.memory import Memory
 
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 256 * 1024
+AGENT: Final = frozenset({Scope.READ, Scope.WRITE})
+"""What an agent may have: no settings, and no exports of people."""
 MAX_SESSIONS: Final = 1_000
 """Of older clients, which begin with a handshake."""
 
@@ -45,7 +47,7 @@ class Verifier:
         return AccessToken(
             token="",
             client_id=caller.token_id or caller.name,
-            scopes=sorted(caller.scopes),
+            scopes=sorted(caller.scopes & AGENT),
             claims={"name": caller.name, "guilds": guilds},
         )
 
