@@ -135,7 +135,7 @@ def unavailable(error: BaseException) -> RedisUnavailableError:
 
 
 def reads(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """For whatever is read: what Redis replies instead (a key of a wrong type, a broken index) and a value that can't be
+    """For whatever is read: what Redis replies instead (a key of a wrong type, a broken index) and values that can't be
     read count as Redis being unavailable, so that a question is answered without it."""
 
     @wraps(method)
