@@ -34,8 +34,8 @@ async def filled(service: Running) -> httpx.AsyncClient:
     """A service that has written every kind of key that it can."""
     http = await service.operator()
     here = f"/v1/guilds/{OURS}/channels/{CHANNEL}"
-    said = PLACE | TOLD | {"ts": time.time() - 7_200, "content": "the vault code is 4711 and the turtles are slow"}
-    await http.post("/v1/messages", json=[said | {"id": str(number), "ts": said["ts"] + number} for number in range(9)])
+    said, ts = PLACE | TOLD | {"content": "the vault code is 4711 and the turtles are slow"}, time.time() - 7_200
+    await http.post("/v1/messages", json=[said | {"id": str(number), "ts": ts + number} for number in range(9)])
     await http.post("/v1/messages", json=[PLACE | TOLD])
     await http.post("/v1/flush", json={})
     await http.post(f"{here}/summaries/update")
@@ -73,7 +73,7 @@ async def junk(redis: Redis, key: bytes, kind: bytes) -> None:
         await redis.set(key, b"\xff junk")
 
 
-async def statuses(http: httpx.AsyncClient) -> dict[str, Any]:
+async def statuses(http: httpx.AsyncClient) -> dict[str, str]:
     """What every endpoint says: those that fail with a mistake of ours."""
     failed = {}
     for path, method, operation in ASKING:
@@ -84,7 +84,7 @@ async def statuses(http: httpx.AsyncClient) -> dict[str, Any]:
                 failed[f"{method} {path}"] = repr(error)
                 continue
             if answered.status_code == 500:
-                failed[f"{method} {path}"] = 500
+                failed[f"{method} {path}"] = "500"
     return failed
 
 

@@ -16,8 +16,10 @@ from channelmem.types import LAST_TS, Question
 
 ROUNDS = int(os.environ.get("FUZZ_QUESTIONS", "900"))
 ZONES = ("UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "America/New_York", "Asia/Kathmandu")
-TIMES = ("last year", "next year", "in 9999", "since 9900", "last month", "on the weekend", "in december", "9999-12-31")
-TIMES += ("tonight", "next week", "in 3 years", "100 years ago", "1 Jan 1970", "last winter", "between 1pm and 3pm")
+TIMES = (
+    "last year", "next year", "in 9999", "since 9900", "last month", "on the weekend", "in december", "9999-12-31",
+    "tonight", "next week", "in 3 years", "100 years ago", "1 Jan 1970", "last winter", "between 1pm and 3pm",
+)  # fmt: skip
 EDGES = (0.0, 1.0, 86_399.0, LAST_TS, LAST_TS - 1, LAST_TS - 86_400 * 200, NOW - 700, NOW)
 
 
