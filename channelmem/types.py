@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 LAST_TS = 250_246_627_200.0
-"""The begin of the year 9900: later times are milliseconds mistaken for seconds. Calendars end with 9999, and a question
+"""The year 9900 begins: later times are milliseconds mistaken for seconds. Calendars end with 9999, and a question
 may ask for "next year"."""
 
 

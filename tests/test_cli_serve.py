@@ -94,7 +94,7 @@ def test_the_options_of_a_token_are_checked_and_shown(environment: dict[str, str
     for wrong, sentence in (
         (("token", "add", "two"), "There is a token 'two' already"),
         (("token", "add", "a b"), "A token's name has"),
-        (("token", "add", "x", "--scopes", "root"), "--scopes takes read, write and admin"),
+        (("token", "add", "x", "--scopes", "root"), "--scopes takes read, write, export and admin"),
         (("token", "add", "x", "--expires", "soon"), "--expires:"),
         (("token", "revoke", "nobody"), "There is no token 'nobody'"),
     ):
