@@ -14,7 +14,7 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot serve test test-all test-cluster check audit format bench bench-scale eval torture \
+.PHONY: help install demo chat bot serve coverage test test-all test-cluster check audit format bench bench-scale eval torture \
 	lock up down clean
 
 help:  ## list the targets
@@ -83,6 +83,9 @@ check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+coverage: $(READY)  ## which lines `make test` runs (htmlcov/index.html)
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-report=html
 
 audit: $(READY)  ## look up the locked releases in the database of vulnerabilities
 	$(BIN)/python -m scripts.audit
