@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents
 from waiting import until
 
+from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.connection import connect
 from channelmem.store.derived import Made
@@ -268,6 +269,13 @@ def test_something_made_is_shown_exactly_while_all_its_sources_stand(
 # --- one by one, for every kind ---
 
 
+
+
+def without_archive(store: Store) -> Policy:
+    default = store.buckets.policy
+    return replace(default, limits=default.limits._replace(archive=False))
+
+
 Loss = Callable[[Store], Awaitable[Any]]
 LOSSES: dict[str, Loss] = {
     "deleted": lambda store: store.delete(GUILD, CHANNEL, [1]),
@@ -280,7 +288,7 @@ LOSSES: dict[str, Loss] = {
     "cleared": lambda store: store.clear(GUILD, CHANNEL),
     "channel deleted": lambda store: store.delete_channel(GUILD, CHANNEL),
     "guild left": lambda store: store.delete_guild(GUILD),
-    "archive switched off": lambda store: store.channels.set_archive(GUILD, CHANNEL, wanted=False),
+    "archive switched off": lambda store: store.channels.fit(GUILD, CHANNEL, without_archive(store)),
 }
 
 

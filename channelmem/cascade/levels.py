@@ -61,6 +61,18 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What changing settings would hide at once and remove after the grace."""
+
+    messages: int
+    channels: int
+    older_than_s: float
+
+    def __bool__(self) -> bool:
+        return self.messages > 0
+
+
+@dataclass(frozen=True, slots=True)
 class Boundary:
     """A fresh start (`/new`): nothing up to this moment is given to a language model unasked, but for `kept`."""
 
