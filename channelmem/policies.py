@@ -18,9 +18,9 @@ from cachetools import LRUCache
 
 from channelmem.cascade import declared
 from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Boundary, Change, Level, Loss, Overrides, Place
+from channelmem.cascade.levels import GRACE_S, Boundary, Change, Level, Loss, Overrides, Place
 from channelmem.cascade.resolve import Effective, resolve
-from channelmem.cascade.values import Auto, Value
+from channelmem.cascade.values import Auto, Json, Value
 from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policy import Policy
 from channelmem.settings import Settings
@@ -30,8 +30,6 @@ from channelmem.types import Message, Question
 
 CACHED = 20_000
 ARCHIVE = "archive"
-GRACE_S = 3_600.0
-"""How long an archive that was switched off can be switched on again as it was; hidden meanwhile."""
 LOOK_S = 5.0
 """How often archives are looked for that can't be switched on again any more."""
 
@@ -83,7 +81,7 @@ class Policies:
     def _undo_until(self, guild_id: int, channel_id: int) -> float:
         """Until when an archive that is off can be switched on again as it was; 0 if nobody switched it."""
         places = Place.everywhere(), Place.channel(guild_id, channel_id)
-        switched = max(self._archive_changed(_name(place)) for place in places)
+        switched = max(self._archive_changed(name_of(place)) for place in places)
         return switched + GRACE_S if switched else 0.0
 
     def _archive_changed(self, name: str) -> float:
@@ -132,7 +130,7 @@ class Policies:
 
     def overrides(self, place: Place) -> Mapping[str, Value]:
         """What is set at a place, as this process knows it."""
-        name = _name(place)
+        name = name_of(place)
         values = self._values.get(name)
         if values is None:
             values = self._read_values(self._levels.documents.get(name, {}))
@@ -168,7 +166,7 @@ class Policies:
 
     async def read(self, place: Place) -> Overrides:
         """What is set at a place and who changed it, fresh from Redis; may raise RedisUnavailableError."""
-        document = await self._levels.read(place.guild_id, _name(place))
+        document = await self._levels.read(place.guild_id, name_of(place))
         noted = document.get("changes")
         changes = (self._read_change(one) for one in noted) if isinstance(noted, list) else ()
         return Overrides(self._read_values(document), tuple(filter(None, changes)))
@@ -189,6 +187,9 @@ class Policies:
             raise UnknownSettingError(f"There is no setting {name!r} at the {place.level} level.")
         return "" if isinstance(value, Auto) else json.dumps(setting.to_json(value))
 
+    def json_of(self, name: str, value: Value | Auto) -> Json | None:
+        return None if isinstance(value, Auto) else self._by_name[name].to_json(value)
+
     async def reset(self, place: Place, *, by: int = 0) -> tuple[Change, ...]:
         """Clears everything that is set at a place."""
         return await self._write(place, None, by)
@@ -197,7 +198,7 @@ class Policies:
         if values is not None and not values:
             return ()
         room_ = room(place.guild_id, place.channel_id) if place.level is Level.CHANNEL else ""
-        changed = await self._levels.change(_name(place), place.guild_id, room_, by, values)
+        changed = await self._levels.change(name_of(place), place.guild_id, room_, by, values)
         if any(name == ARCHIVE for name, _, _ in changed):
             task = asyncio.create_task(self._fit(place), name="channelmem fitting lifetimes")
             self._fitting.add(task)
@@ -246,7 +247,8 @@ class Policies:
         before = await self._channels.statuses(losing, self.storing)
         after = await self._channels.statuses(losing, then.storing)
         lost = [old.messages - new.messages for old, new in zip(before, after, strict=True)]
-        return Loss(sum(lost), sum(map(bool, lost)), self._default.limits.buffer_s)
+        limits = self._default.limits
+        return Loss(sum(lost), sum(map(bool, lost)), limits.max_messages, limits.buffer_s)
 
     def documents(self, reaches: Callable[[int], bool]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         """Everything that is set in these guilds and for all, and their threads, without who changed it: for a copy."""
@@ -321,15 +323,15 @@ class _Supposed(Policies):
     def __init__(self, policies: Policies, place: Place, values: Mapping[str, Value | Auto] | None) -> None:
         self.__dict__ |= policies.__dict__
         self._cache, self._storing = LRUCache(CACHED), LRUCache(CACHED)
-        self._now, self._at = policies, _name(place)
+        self._now, self._at = policies, name_of(place)
         both = {} if values is None else {**policies.overrides(place), **values}
         self._then = {name: value for name, value in both.items() if not isinstance(value, Auto)}
 
     def overrides(self, place: Place) -> Mapping[str, Value]:
-        return self._then if _name(place) == self._at else self._now.overrides(place)
+        return self._then if name_of(place) == self._at else self._now.overrides(place)
 
 
-def _name(place: Place) -> str:
+def name_of(place: Place) -> str:
     if place.level is Level.CHANNEL:
         return f"channel:{room(place.guild_id, place.channel_id)}"
     if place.level is Level.CHARACTER:

@@ -328,3 +328,25 @@ async def test_a_click_is_acknowledged_before_redis_is_read(
         own_server.thaw()
         await scene.server.until(lambda: "Back" in buttons(board))
         await scene.server.shown(waiting[0])
+
+
+async def test_what_takes_messages_away_asks_first(desk: Desk, scene: Scene) -> None:
+    await scene.server.say(scene.general, scene.ann, "the old plan", at=NOW - 7200)
+    board = await desk.open(scene.mark, "channel settings")
+
+    async def wanted(choice: str) -> None:
+        await desk.configure(board, scene.mark)
+        await scene.server.choose(board, scene.mark, "Archive")
+        await scene.server.until(lambda: "Archive" in board["content"])
+        await scene.server.choose(board, scene.mark, choice)
+
+    await wanted("Off")
+    await scene.server.until(lambda: "Yes, hide them" in buttons(board))
+    assert board["content"].startswith("⚠️ Archive Off hides 1 message, all but the newest 50 of the last 30m.")
+    await desk.click(board, scene.mark, "Back")
+    assert "Archive: Auto (default: On)" in looks(board)
+    await wanted("Off")
+    await scene.server.until(lambda: "Yes, hide them" in buttons(board))
+    await desk.click(board, scene.mark, "Yes, hide them")
+    assert board["content"] == "✅ Archive updated: Auto → Off"
+    assert await desk.switch(board, scene.mark, "Archive", "Auto") == "✅ Archive updated: Off → Auto"

@@ -269,8 +269,6 @@ def test_something_made_is_shown_exactly_while_all_its_sources_stand(
 # --- one by one, for every kind ---
 
 
-
-
 def without_archive(store: Store) -> Policy:
     default = store.buckets.policy
     return replace(default, limits=default.limits._replace(archive=False))

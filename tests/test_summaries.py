@@ -13,10 +13,9 @@ from redis.asyncio import Redis
 from stored import documents
 from waiting import until
 
-from channelmem.cascade.levels import Place
+from channelmem.cascade.levels import GRACE_S, Place
 from channelmem.errors import SummariesBusyError
 from channelmem.memory import Memory
-from channelmem.policies import GRACE_S
 from channelmem.settings import Settings
 from channelmem.store.connection import command
 from channelmem.store.keys import room
