@@ -23,6 +23,7 @@ import docker  # type: ignore[import-untyped]
 import platformdirs
 import pytest
 import redis as sync_redis
+from clock import pause
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -256,7 +257,7 @@ class OwnServer:
             while (process := self._process) is not None and process.poll() is None:
                 if "LOADING" in ask(self.port, "own", "PING"):
                     return
-                time.sleep(0.02)
+                pause()
         raise RuntimeError("no server program runs here")
 
     def _launch(self, command: list[str]) -> None:
@@ -298,7 +299,7 @@ class OwnServer:
         while (process := self._process) is not None and process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
-            time.sleep(0.02)
+            pause()
         return False
 
 
@@ -331,7 +332,7 @@ def _await_ping(url: str) -> None:
             client.ping()
         except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
             assert time.monotonic() < deadline, "the container's Redis did not answer"
-            time.sleep(0.1)
+            pause()
         else:
             return
 
