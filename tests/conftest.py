@@ -23,7 +23,7 @@ import docker  # type: ignore[import-untyped]
 import platformdirs
 import pytest
 import redis as sync_redis
-from clock import pause
+from clock import begin_test, pause, to_real_time
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -66,6 +66,11 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # xdist workers inherit the id of their controller
         begin_run()
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures
+def pytest_runtest_setup() -> None:
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)  # after xdist has ended its workers
@@ -175,6 +180,12 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def real_time() -> None:
+    """For tests that hold our clock against that of Redis, which `scripts.flake_hunt` cannot move."""
+    to_real_time()
 
 
 @pytest.fixture

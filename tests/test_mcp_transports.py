@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 import httpx2
@@ -18,6 +17,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_calls import call
+from processes import python_path
 from serving import listening
 
 from channelmem import Memory, Message, Settings
@@ -27,14 +27,13 @@ from channelmem.mcp.http import make_app
 from channelmem.ops.access import open_access
 
 OTHER_GUILD = GUILD + (1 << 22)
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def environment(settings: Settings) -> dict[str, str]:
     assert settings.redis_url is not None
     return {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(),
         "REDIS_URL": settings.redis_url.get_secret_value(),
         "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
         "CHANNELMEM_DATA_DIR": str(settings.data_dir),
