@@ -23,6 +23,7 @@ import docker  # type: ignore[import-untyped]
 import platformdirs
 import pytest
 import redis as sync_redis
+from clock import begin_test, pause, to_real_time
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -65,6 +66,11 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # xdist workers inherit the id of their controller
         begin_run()
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures
+def pytest_runtest_setup() -> None:
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)  # after xdist has ended its workers
@@ -177,6 +183,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
+def real_time() -> None:
+    """For tests that hold our clock against that of Redis, which `scripts.flake_hunt` cannot move."""
+    to_real_time()
+
+
+@pytest.fixture
 async def store(redis: Redis, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> AsyncIterator[Store]:
     """A store without a worker: messages stay pending until something embeds them."""
     opened = await open_store(redis, settings, clock)
@@ -256,7 +268,7 @@ class OwnServer:
             while (process := self._process) is not None and process.poll() is None:
                 if "LOADING" in ask(self.port, "own", "PING"):
                     return
-                time.sleep(0.02)
+                pause()
         raise RuntimeError("no server program runs here")
 
     def _launch(self, command: list[str]) -> None:
@@ -298,7 +310,7 @@ class OwnServer:
         while (process := self._process) is not None and process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
-            time.sleep(0.02)
+            pause()
         return False
 
 
@@ -331,7 +343,7 @@ def _await_ping(url: str) -> None:
             client.ping()
         except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
             assert time.monotonic() < deadline, "the container's Redis did not answer"
-            time.sleep(0.1)
+            pause()
         else:
             return
 

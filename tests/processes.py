@@ -22,6 +22,7 @@ import psutil
 from channelmem.server.supervisor import taken
 
 RUN_ID = "TEST_RUN_ID"
+ROOT = Path(__file__).resolve().parents[1]
 PORTS = range(12_000, 22_000)
 """Below the range (from 32,768) from which the kernel takes ports for outgoing connections, as is the port of a cluster
 bus, which is 10,000 higher."""
@@ -55,6 +56,11 @@ def run(
     with started(command, text=True, **pipes, **options) as process:
         out, err = process.communicate(stdin, timeout=timeout_s)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def python_path() -> str:
+    """With which a child in another folder imports this repository, besides what this process was given."""
+    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 
 def quiet_port() -> int:
