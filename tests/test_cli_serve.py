@@ -19,6 +19,8 @@ from processes import run, started
 
 from channelmem import Settings
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parent.parent
 ANYWHERE = "0.0.0.0"  # noqa: S104  (refused)
 ASK = {"guild_id": GUILD, "channel_id": CHANNEL, "text": "what did Ann say about turtles?"}

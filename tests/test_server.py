@@ -34,6 +34,8 @@ from channelmem.server.loopback import port_url
 from channelmem.server.sentences import os_sentence, tried_sentence
 from channelmem.settings import Settings
 
+pytestmark = pytest.mark.process
+
 USER = """
 import json, sys
 from pathlib import Path
