@@ -171,6 +171,7 @@ async def test_marks_of_the_prompt_do_not_reach_the_channel(talking: Scene, mode
     assert said == "You said it is spirals of turtles."
 
 
+@pytest.mark.process
 async def test_python_m_bot_with_a_model_configured_by_environment(
     scene: Scene, settings: Settings, model: LlmServer, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ async def test_python_m_bot_with_a_model_configured_by_environment(
     assert "sk-secret-of-the-operator" in model.requests[0].key
 
 
+@pytest.mark.process
 async def test_a_model_that_cannot_be_had_stops_the_start_with_a_sentence(
     scene: Scene, settings: Settings, tmp_path: Path
 ) -> None:

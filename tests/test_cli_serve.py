@@ -19,6 +19,8 @@ from processes import python_path, run, started
 
 from channelmem import Settings
 
+pytestmark = pytest.mark.process
+
 ANYWHERE = "0.0.0.0"  # noqa: S104  (refused)
 ASK = {"guild_id": GUILD, "channel_id": CHANNEL, "text": "what did Ann say about turtles?"}
 

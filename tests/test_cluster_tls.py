@@ -27,6 +27,8 @@ from channelmem.store.connection import connect
 from channelmem.types import Outcome
 from scripts.cluster import Cluster, Node, start
 
+pytestmark = pytest.mark.process
+
 GUILDS = [number << 22 for number in range(1, 7)]
 
 

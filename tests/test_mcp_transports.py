@@ -42,6 +42,7 @@ def environment(settings: Settings) -> dict[str, str]:
     }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("mode", "protocol"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 async def test_a_client_starts_the_command_and_speaks_over_its_pipes(
     settings: Settings, mode: str, protocol: str
@@ -57,6 +58,7 @@ async def test_a_client_starts_the_command_and_speaks_over_its_pipes(
     assert outside.is_error
 
 
+@pytest.mark.process
 def test_the_command_refuses_to_serve_a_network_without_tokens(settings: Settings) -> None:
     command = [sys.executable, "-m", "channelmem", "mcp", "--http"]
     for options, reason in ((["--host", "192.0.2.1", "--no-auth"], "loopback only"), (["--port", "0"], "token add")):

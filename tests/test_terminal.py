@@ -68,6 +68,7 @@ def env(redis_url: str, tmp_path: Path) -> dict[str, str]:
     return {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": prefix, "CHANNELMEM_REDIS_TIMEOUT_S": "60"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "arguments",
     [

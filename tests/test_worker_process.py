@@ -29,7 +29,7 @@ MESSAGES = 600
 """Some seconds of work for the model."""
 LIMIT_S = 300.0
 """Against a hang only: the model's threads run at low priority, so beside busy cores they take their time."""
-pytestmark = pytest.mark.timeout(3 * LIMIT_S)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LIMIT_S)]
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
