@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import OwnServer, make_settings
 from dashboards import LINES, Desk, buttons, looks, make_desk
 from llm_server import LlmServer, llm_server
@@ -87,7 +87,7 @@ async def test_a_channel_that_is_off_gives_the_model_the_question_alone(desk: De
 async def test_a_duration_is_typed_and_off_means_no_limit(desk: Desk, scene: Scene) -> None:
     board = await desk.open(scene.mark, "channel settings")
     for ago_h, text in ((20, LINES[0]), (3, LINES[1]), (1, LINES[2])):
-        await scene.server.say(scene.general, scene.ann, text, at=time.time() - ago_h * 3600)
+        await scene.server.say(scene.general, scene.ann, text, at=wall_now() - ago_h * 3600)
     assert await desk.type(board, scene.mark, "Max Age", "2h 30m") == "✅ Max Age updated: Auto → 2h 30m"
     assert await desk.ambient() == LINES[2:3]
     again = await desk.form(board, scene.mark, "Max Age")

@@ -108,6 +108,7 @@ def test_a_node_is_not_taken_for_a_single_server(cluster: Cluster) -> None:
     assert cluster.password not in str(error.value)
 
 
+@pytest.mark.process
 def test_a_single_server_is_not_taken_for_a_cluster(tmp_path: Path) -> None:
     with plain_server(tmp_path) as url, pytest.raises(RedisUnsuitableError, match="write REDIS_URL as redis://"):
         check_server(url.replace("redis://", "redis+cluster://"))
@@ -130,6 +131,7 @@ async def test_a_user_with_rights_to_its_own_keys_only_is_enough(cluster: Cluste
         assert await found(store, GUILDS[0]) == ["turtles are slow"]
 
 
+@pytest.mark.process
 def test_the_script_starts_and_stops_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "mine"
     assert cluster_script.main(["start", "--dir", str(folder), "--masters", "1", "--replicas", "0"]) == 0

@@ -61,6 +61,7 @@ def test_a_misspelt_setting_is_noted_without_its_value_and_is_no_failure(redis_u
     assert notes == ["CHANNELMEM_MAX_MESAGES is not a setting and is ignored; did you mean CHANNELMEM_MAX_MESSAGES?"]
 
 
+@pytest.mark.process
 def test_a_server_without_the_search_module_is_named_in_one_sentence(tmp_path: Path) -> None:
     with plain_server(tmp_path) as url:
         status, rows = doctor(REDIS_URL=url)
