@@ -241,6 +241,8 @@ class Policies:
 
     async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
         """What setting these values would take away (None: clearing everything at the place)."""
+        if ARCHIVE not in (self.overrides(place) if values is None else values):
+            return Loss(0, 0, 0, 0.0)
         then = _Supposed(self, place, values)
         rooms = await self._rooms(place)
         losing = [one for one in rooms if self.storing(*one).limits.archive and not then.storing(*one).limits.archive]

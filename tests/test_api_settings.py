@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
+from clock import wall_now
+from conftest import CHANNEL, GUILD, FakeEmbedder, message
 from serving import EVERYTHING, Running, listening, serving
 
 from channelmem import Settings
@@ -127,7 +128,7 @@ async def test_one_more_declared_setting_needs_no_new_code(settings: Settings, f
 async def test_a_preview_says_what_a_change_would_take_away_and_changes_nothing(
     service: Running, http: httpx.AsyncClient
 ) -> None:
-    await service.memory.remember(message(1, ts=NOW - 7200))
+    await service.memory.remember(message(1, ts=wall_now() - 7200))
     for method, body in (("PATCH", {"archive": False}), ("PUT", {"archive": False})):
         previewed = await http.request(method, HERE, json=body, params={"preview": "true"})
         assert previewed.json()["loss"] == {

@@ -331,7 +331,7 @@ async def test_a_click_is_acknowledged_before_redis_is_read(
 
 
 async def test_what_takes_messages_away_asks_first(desk: Desk, scene: Scene) -> None:
-    await scene.server.say(scene.general, scene.ann, "the old plan", at=NOW - 7200)
+    await scene.server.say(scene.general, scene.ann, "the old plan", at=wall_now() - 7200)
     board = await desk.open(scene.mark, "channel settings")
 
     async def wanted(choice: str) -> None:

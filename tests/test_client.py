@@ -415,6 +415,17 @@ async def test_settings_are_in_force_at_once_and_say_who_changed_them(talk: Talk
     assert talk.memory.policy(GUILD, CHANNEL).context_messages == 20
 
 
+async def test_the_service_says_what_a_setting_would_take_away(talk: Talk) -> None:
+    await talk.say(ANN, "the old plan", ago_s=7200)
+    policies = talk.memory.policies
+    assert (await policies.preview(HERE, {"archive": False})).messages == 1
+    assert not await policies.preview(HERE, {"max_messages": 7})
+    await policies.set(HERE, "archive", True)
+    await policies.set(Place.everywhere(), "archive", False)
+    assert (await policies.preview(HERE, {"archive": AUTO})).messages == 1
+    assert (await policies.preview(HERE, None)).messages == 1
+
+
 async def test_a_channel_that_is_off_is_neither_stored_nor_shown(talk: Talk) -> None:
     await talk.say(ANN, "turtles are slow")
     await talk.memory.policies.set(HERE, "enabled", False)

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from html import unescape
 
 import pytest
-from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
+from clock import wall_now
+from conftest import CHANNEL, GUILD, FakeEmbedder, message
 from serving import Running
 from visiting import ELSEWHERE, HERE, THERE, form_of, inspected, visitor
 
@@ -99,8 +100,7 @@ async def test_forms_of_other_sites_are_refused(service: Running) -> None:
 
 
 async def test_what_takes_messages_away_is_saved_with_the_second_click(service: Running) -> None:
-    old = message(1, ts=NOW - 7200)
-    await service.memory.remember(old)
+    await service.memory.remember(message(77, ts=wall_now() - 7200))
     client = await visitor(service)
     values = {"form": form_of(await client.get(f"{HERE}/settings")), "archive": "off", "max_messages": "7"}
     asked = await client.post(f"{HERE}/settings", data=values)
