@@ -38,7 +38,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.redis_urls import node_urls
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
-from channelmem.server.supervisor import ask
+from channelmem.server.supervisor import ask, loaded
 from channelmem.settings import Settings
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
@@ -308,7 +308,7 @@ class OwnServer:
     def _command(self, candidate: Candidate) -> list[str]:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
         durable = ["--requirepass", "own", "--appendonly", "yes", "--appendfsync", "always"]
-        modules = [part for module in candidate.modules for part in ("--loadmodule", str(module))]
+        modules = [part for module in candidate.modules for part in ("--loadmodule", *loaded(module))]
         return [str(candidate.binary), *options, *durable, *modules]
 
     def _answers(self) -> bool:
