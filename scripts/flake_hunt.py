@@ -121,9 +121,9 @@ def moment(hour: str, today: date) -> datetime:
 
 def commands(run: Run, hunt: Hunt) -> list[list[str]]:
     """The suite on all cores, then the tests that start and kill processes, one after the other."""
-    order = ["--random-order", f"--random-order-seed={run.seed}", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
+    order = ["--random-order", f"--random-order-seed={run.seed}", "-rfE", "--tb=short"]
     pytest = [sys.executable, "-m", "pytest", *order]
-    suite = [*pytest, "-n", "auto", "-m", SUITE, *hunt.pytest]
+    suite = [*pytest, "-n", "auto", "--dist", "worksteal", "-m", SUITE, *hunt.pytest]
     return [suite, [*pytest, *hunt.pytest, "-n", "0", "-m", ALONE]] if hunt.process else [suite]
 
 
@@ -208,7 +208,7 @@ def carried_out(run: Run, hunt: Hunt, folder: Path) -> Result:
     environment = {**os.environ, "TEST_CLOCK": at.isoformat()}
     with ExitStack() as beside:
         for _ in range(BUSY * run.busy):
-            beside.enter_context(group([sys.executable, "-c", SPIN]))
+            beside.enter_context(group([sys.executable, "-c", SPIN], stderr=subprocess.DEVNULL))
         for part, command in enumerate(commands(run, hunt), 1):
             log = folder / f"run-{run.number:03d}-{part}.log"
             with log.open("wb") as out, group(command, cwd=ROOT, env=environment, stdout=out, stderr=out) as pytest:

@@ -72,7 +72,17 @@ def test_an_hour_without_a_date_is_todays() -> None:
 def test_process_tests_run_one_after_the_other_and_pytests_arguments_are_passed_on() -> None:
     given = arguments(["--runs", "3", "--", "-n", "1", "tests/test_recap.py"])
     suite, alone = commands(Run(1, "31 December", 8, busy=False), hunt(pytest=tuple(given.pytest)))
-    assert suite[-7:] == ["-n", "auto", "-m", "not slow and not process", "-n", "1", "tests/test_recap.py"]
+    assert suite[-9:] == [
+        "-n",
+        "auto",
+        "--dist",
+        "worksteal",
+        "-m",
+        "not slow and not process",
+        "-n",
+        "1",
+        "tests/test_recap.py",
+    ]
     assert alone[-4:] == ["-n", "0", "-m", "process and not slow"]
     assert "tests/test_recap.py" in alone
     assert all("--random-order-seed=8" in command for command in (suite, alone))
