@@ -331,7 +331,7 @@ async def test_times_keep_their_microseconds_on_the_way_through_the_index(store:
 
 @pytest.mark.parametrize("edits", [0, 10])
 async def test_full_text_is_stemmed_and_scored(store: Store, search: Search, edits: int) -> None:
-    # RediSearch counts a word of former versions, too, until it collects them, and a word that it counts more often than
+    # Until it collects former versions, RediSearch counts their words, too, and a word that it counts more often than
     # there are documents weighs very much. All are of one length and have the words in one form, so whoever has both
     # is first in any case.
     texts = ["green turtles run", "cats run faster", "what about bicycles", "small turtles sleep"]
