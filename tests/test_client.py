@@ -488,10 +488,8 @@ async def test_a_model_is_given_summaries_and_told_when_they_no_longer_stand(tal
 
 
 async def test_a_past_that_is_too_old_to_be_stored_is_summarised(talk: Talk) -> None:
-    old = [
-        talk.message((ANN, BOB)[n % 2], f"the harvest of {n} pumpkins was good", ago_s=10 * 86_400 - n)
-        for n in range(6)
-    ]
+    middle = mid_window(10 * 86_400)
+    old = [talk.message((ANN, BOB)[n % 2], f"the harvest of {n} pumpkins was good", ts=middle + n) for n in range(6)]
     left = await talk.memory.summaries.absorb(GUILD, CHANNEL, old, more=True)
     assert len(left) == 6, "the window may be incomplete"
     assert await talk.memory.summaries.absorb(GUILD, CHANNEL, left) == ()
