@@ -14,7 +14,7 @@ Redis keeps the real clock; a test that holds ours against it asks for the fixtu
 It keeps what is done in a folder (.flake_hunt), with the full output of each run. Stop it with Ctrl-C; the same command
 goes on where it was, --fresh begins again. After `--` stand arguments for pytest: files, -k, -x.
 
-Exit status: 0 if nothing failed, 1 if something did, 2 if it could not begin, 130 if it was stopped before anything failed.
+Exit status: 0 if nothing failed, 1 if something did, 2 if it could not begin, 130 if it was stopped before that.
 """
 
 from __future__ import annotations
