@@ -14,7 +14,7 @@ Redis keeps the real clock; a test that holds ours against it asks for the fixtu
 It keeps what is done in a folder (.flake_hunt), with the full output of each run. Stop it with Ctrl-C; the same command
 goes on where it was, --fresh begins again. After `--` stand arguments for pytest: files, -k, -x.
 
-Exit status: 0 if nothing failed, 1 if something did, 2 if it could not begin.
+Exit status: 0 if nothing failed, 1 if something did, 2 if it could not begin, 130 if it was stopped before that.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ SPIN = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(rang
 SUITE, ALONE = "not slow and not process", "process and not slow"
 NO_TESTS = 5
 """What pytest exits with if it found no tests."""
+STOPPED = 130
 ENDING_S = 60.0
 FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+\.py(?:::[^\s\[]+(?:\[.*?\](?= - |$))?)?)(?: - (?P<why>.*))?$")
 LEFT_BEHIND = re.compile(r"^ERROR: (?P<why>this process outlived the test run: .*)$")
@@ -238,7 +239,7 @@ def heading(run: Run) -> str:
 
 
 def table(hunt: Hunt) -> Table:
-    shown = Table("test", "failed", "runs", box=box.SIMPLE, title=f"{len(hunt.results)} runs")
+    shown = Table("test", "failed", "runs", box=box.SIMPLE, title=f"Runs: {len(hunt.results)}")
     for test, count, runs in by_test(hunt.results):
         shown.add_row(test, str(count), "\n".join(f"{one.number}: {one.hour}, seed {one.seed}" for one in runs))
     return shown
@@ -269,18 +270,20 @@ def main() -> int:
     except HuntError as error:
         told.print(str(error), highlight=False, markup=False)
         return 2
+    status = 0
     try:
         hunted(hunt, options.runs, options.folder, told)
     except KeyboardInterrupt:
-        told.print(f"\nStopped after {len(hunt.results)} runs; the same command goes on from there.")
+        status = STOPPED
+        told.print("\nStopped; the same command goes on from here.")
     if options.json:
         print(json.dumps(asdict(hunt)))
     elif any(result.failures for result in hunt.results):
         told.print(table(hunt))
         told.print(f"Output: {options.folder}/run-*.log", highlight=False)
     else:
-        told.print(f"{len(hunt.results)} runs, no failure.", highlight=False)
-    return int(any(result.failures for result in hunt.results))
+        told.print(f"Nothing failed; runs: {len(hunt.results)}.", highlight=False)
+    return 1 if any(result.failures for result in hunt.results) else status
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from time_machine import Traveller
 
 POLL_S = 0.01
+WINDOW_S = 1_800.0
 MOMENT = "TEST_CLOCK"
 SHIFT_S = "TEST_CLOCK_SHIFT_S"
 """For child processes: seconds between their clock and the real one."""
@@ -30,6 +31,11 @@ _moved: list[Traveller] = []
 def wall_now() -> float:
     """Epoch seconds, as the product code of this process sees them."""
     return time.time()
+
+
+def mid_window(ago_s: float) -> float:
+    """The middle of a summary window about so long ago: what is within ten minutes of it is in that window, too."""
+    return (wall_now() - ago_s) // WINDOW_S * WINDOW_S + WINDOW_S / 2
 
 
 def pause() -> None:

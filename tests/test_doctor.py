@@ -39,6 +39,7 @@ def health_of(rows: list[dict[str, str]], name: str) -> str:
     return next(row["health"] for row in rows if row["name"] == name)
 
 
+@pytest.mark.usefixtures("real_time")
 def test_a_healthy_machine_passes(redis_url: str, tmp_path: Path) -> None:
     status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_KEY_PREFIX="nobody")
     assert status == 0
@@ -49,6 +50,7 @@ def test_a_healthy_machine_passes(redis_url: str, tmp_path: Path) -> None:
     assert limits == "results at most: search 10,000, aggregate 10,000", "as Redis Stack's image has them"
 
 
+@pytest.mark.usefixtures("real_time")
 def test_data_that_would_load_for_long_is_noted(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_the_memory_that_is_left_to_a_server_is_said(own_server: OwnServer, monk
     assert (health, "takes up almost all of its host's" in says) == ("bad", True)
 
 
+@pytest.mark.usefixtures("real_time")
 def test_a_misspelt_setting_is_noted_without_its_value_and_is_no_failure(redis_url: str, tmp_path: Path) -> None:
     status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_MAX_MESAGES="4321")
     notes = [row["says"] for row in rows if row["name"] == "settings" and row["health"] == "note"]

@@ -75,7 +75,7 @@ local function outdate_summary(m)
   for name in string.gmatch(redis.call('HGET', INTO .. m.channel, m.id) or '', 'summary/(%S+)') do
     local known = redis.call('JSON.GET', SUMMARY .. name, '$.messages[*]')
     for _, one in ipairs(known and cjson.decode(known) or {}) do
-      if one.id == string.gsub(m.id, '^0+', '') and one.revision < m.rev then
+      if one.id == string.gsub(m.id, '^0+', '') and tonumber(one.revision) < m.rev then
         take_along(m.channel, { m.id })
         return
       end
