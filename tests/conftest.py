@@ -50,9 +50,11 @@ from scripts.cluster import start as start_cluster
 from scripts.fake_embedder import FakeEmbedder as FakeEmbedder  # noqa: PLC0414  (for tests, which import it from here)
 
 # How long an example takes says something about the machine, nothing about the code. The same examples in every run, so
-# that nothing fails by chance; `--hypothesis-profile=random` draws others.
+# that nothing fails by chance; `--hypothesis-profile=random` draws others, and more.
 hypothesis_settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.register_profile("same", hypothesis_settings.get_profile("random"), derandomize=True, database=None)
+hypothesis_settings.register_profile(
+    "same", hypothesis_settings.get_profile("random"), derandomize=True, database=None, max_examples=30
+)
 hypothesis_settings.load_profile("same")
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
