@@ -67,8 +67,8 @@ _routes: dict[tuple[Setting, ...], list[BaseRoute]] = {}
 
 
 def app_of(memory: Memory, door: Doorkeeper, settings: Settings) -> FastAPI:
-    """The service's app. FastAPI resolves routes at their first request, which takes most of a test; they know their app
-    by the request only, so the apps of all tests have those of the first one."""
+    """The service's app, with the routes of the first test's: FastAPI resolves them at their first request, which would
+    take most of each test. Routes know their app by the request only."""
     app = create_app(memory, door, settings)
     app.router.routes = _routes.setdefault(tuple(memory.policies.declared), app.router.routes)
     return app
