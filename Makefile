@@ -14,8 +14,8 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot serve test test-fast test-process test-all test-cluster check audit format bench bench-scale eval torture \
-	lock up down clean
+.PHONY: help install demo chat bot serve test test-fast test-process test-all test-cluster check audit format bench \
+	bench-scale eval torture lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15

@@ -143,7 +143,7 @@ def settings(redis_url: str, tmp_path: Path) -> Iterator[Settings]:
 
 
 def make_settings(url: str, data_dir: Path, **changes: object) -> Settings:
-    """Settings that no environment or .env of the developer can change, with time for a machine whose cores are busy."""
+    """Settings that no environment or .env of the developer can change, and patience with a machine that is busy."""
     patient: dict[str, object] = {"redis_timeout_s": 60.0, "pending_wait_ms": 60_000.0}
     values = {"data_dir": data_dir, "cache_dir": CACHE_DIR, **patient, **changes}
     return Settings(_env_file=None, redis_url=SecretStr(url), **values)  # type: ignore[arg-type]

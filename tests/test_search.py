@@ -330,8 +330,8 @@ async def test_times_keep_their_microseconds_on_the_way_through_the_index(store:
 
 
 async def test_full_text_is_stemmed_and_scored(talk: Store, search: Search) -> None:
-    # RediSearch counts a document twice until it collects the former version, whenever that is. Among many others, which
-    # are as long, either count leads to the same order.
+    # RediSearch counts a document twice until it collects the former version, whenever that is. Among many others,
+    # which are as long, either count leads to the same order.
     others = "lunch is ready for everybody in the kitchen downstairs"
     await talk.add([message(100 + number, others, channel_id=CHANNEL + 9) for number in range(100)])
     found = await search.nearest(replace(ARCHIVE, words=("turtle", "running"), counts=True))
