@@ -67,7 +67,7 @@ PARALLEL := $(BIN)/python -m pytest -n auto --dist worksteal
 test: $(READY)  ## all tests but those of processes and the slow ones
 	$(PARALLEL) -m 'not process and not slow'
 
-test-fast: $(READY)  ## the tests that need no Redis, in less than a minute
+test-fast: $(READY)  ## the quick tests: those that need no Redis
 	$(PARALLEL) -m 'not redis and not process and not slow'
 
 test-process: $(READY)  ## the tests that start, stop or kill processes or measure a rate, one by one

@@ -51,9 +51,11 @@ from scripts.cluster import start as start_cluster
 from scripts.fake_embedder import FakeEmbedder as FakeEmbedder  # noqa: PLC0414  (for tests, which import it from here)
 
 # How long an example takes says something about the machine, nothing about the code. The same examples in every run, so
-# that nothing fails by chance; `--hypothesis-profile=random` draws others.
+# that nothing fails by chance; `--hypothesis-profile=random` draws others, and more.
 hypothesis_settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.register_profile("same", hypothesis_settings.get_profile("random"), derandomize=True, database=None)
+hypothesis_settings.register_profile(
+    "same", hypothesis_settings.get_profile("random"), derandomize=True, database=None, max_examples=30
+)
 hypothesis_settings.load_profile("same")
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
@@ -147,8 +149,9 @@ def settings(redis_url: str, tmp_path: Path) -> Iterator[Settings]:
 
 
 def make_settings(url: str, data_dir: Path, **changes: object) -> Settings:
-    """Settings that no environment or .env of the developer can change."""
-    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, "redis_timeout_s": 60.0, **changes}
+    """Settings that no environment or .env of the developer can change, and patience with a machine that is busy."""
+    patient: dict[str, object] = {"redis_timeout_s": 60.0, "pending_wait_ms": 60_000.0}
+    values = {"data_dir": data_dir, "cache_dir": CACHE_DIR, **patient, **changes}
     return Settings(_env_file=None, redis_url=SecretStr(url), **values)  # type: ignore[arg-type]
 
 

@@ -14,12 +14,13 @@ import uvicorn
 from clock import wall_now
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
 from channelmem.api.serving import listening as bound
-from channelmem.cascade.declared import SETTINGS
+from channelmem.cascade.declared import SETTINGS, Setting
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
 from channelmem.ops.access import open_access
@@ -62,6 +63,17 @@ def described() -> dict[str, object]:
     return create_app(nothing, OpenDoor(), Settings(_env_file=None)).openapi()
 
 
+_routes: dict[tuple[Setting, ...], list[BaseRoute]] = {}
+
+
+def app_of(memory: Memory, door: Doorkeeper, settings: Settings) -> FastAPI:
+    """The service's app, with the routes of the first test's: FastAPI resolves them at their first request, which would
+    take most of each test. Routes know their app by the request only."""
+    app = create_app(memory, door, settings)
+    app.router.routes = _routes.setdefault(tuple(memory.policies.declared), app.router.routes)
+    return app
+
+
 @asynccontextmanager
 async def listening(app: Starlette, port: int = 0) -> AsyncIterator[str]:
     """The app on a loopback port; yields its URL."""
@@ -90,7 +102,7 @@ async def serving(
 ) -> AsyncIterator[Running]:
     memories = Memory.open(settings, clock=clock, history=CallersHistory(), embedder=embedder, patient=True)
     async with memories as memory, open_access(settings, patient=True) as tokens:
-        app = create_app(memory, door or tokens, settings)
+        app = app_of(memory, door or tokens, settings)
         async with listening(app, port) as url:
             running = Running(app, memory, tokens, url)
             try:

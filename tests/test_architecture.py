@@ -4,6 +4,7 @@ and what shows them to people speak to Redis."""
 import ast
 import graphlib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,11 +67,13 @@ WINDOWS = {
 SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
 
 
+@cache
 def modules(folder: str) -> dict[str, Path]:
     base = ROOT / folder
     return {str(path.relative_to(base)): path for path in sorted(base.rglob("*.py"))}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):

@@ -205,11 +205,13 @@ async def test_fp32_gives_the_vectors_of_sentence_transformers(
     assert np.abs(ours - reference["theirs"]).max() < 1e-4
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_the_stored_vectors_are_those_of_sentence_transformers(reference: dict[str, np.ndarray]) -> None:
     assert np.abs(stored_vectors() - reference["stored"]).max() < 1e-5
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity(
     onnx: Embedder, reference: dict[str, np.ndarray]
