@@ -3,8 +3,8 @@
     python -m scripts.test_image [--base-image IMAGE] [--redis-image IMAGE] [--if-possible] [--json]
 
 `make test-image` and CI call it. It looks at user, size and health check, runs the demo and a bot without a token.
-Where compose answers, a message has to survive `down` and `up` of redis and service. It touches neither
-containers, ports nor .env of a running channelmem, and needs nothing but Python. buildah has no compose: that part is left out.
+Where compose answers, a message has to survive `down` and `up` of redis and service. A running channelmem keeps its
+containers, ports and .env. It needs nothing but Python. buildah has no compose: that part is left out.
 """
 
 from __future__ import annotations
