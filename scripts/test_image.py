@@ -414,7 +414,7 @@ def why_not(images: Images) -> str:
     if engine is None:
         return "none of docker, podman and buildah answers"
     if images.missing(engine, images.base):
-        return f"{images.base} is not on this machine; pull it, or give BASE_IMAGE="
+        return f"{images.base} is not on this machine; pull it, or set BASE_IMAGE"
     return ""
 
 
@@ -463,7 +463,7 @@ def try_all(engine: Engine, images: Images, report: Report, *, if_possible: bool
     if not composes(engine):
         report.say(f"Compose not tested: `{engine.name} compose` does not answer.")
     elif if_possible and images.missing(engine, images.redis):
-        report.say(f"Compose not tested: {images.redis} is not on this machine; pull it, or give REDIS_IMAGE=.")
+        report.say(f"Compose not tested: {images.redis} is not on this machine; pull it, or set REDIS_IMAGE.")
     else:
         with composing(engine, images) as compose:
             try_compose(compose, report)

@@ -147,7 +147,7 @@ def test_the_service_waits_for_redis_asks_for_tokens_and_is_checked(compose: dic
     ("program", "reason"),
     [
         ("exit 1", "none of docker, podman and buildah answers"),
-        ('[ "$1" = version ]', "python:3.12-slim is not on this machine; pull it, or give BASE_IMAGE="),
+        ('[ "$1" = version ]', "python:3.12-slim is not on this machine; pull it, or set BASE_IMAGE"),
     ],
 )
 def test_an_image_that_cannot_be_built_is_no_failure_of_ci(tmp_path: Path, program: str, reason: str) -> None:
