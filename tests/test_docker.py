@@ -20,7 +20,8 @@ from containers import REDIS_IMAGE, redis_in_a_container
 from bot.ops.metrics import Metrics
 from bot.ops.status_server import StatusServer
 from channelmem.embedding.model import prepare
-from channelmem.settings import Settings
+from channelmem.errors import ConfigError
+from channelmem.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -71,6 +72,18 @@ def test_redis_refuses_a_password_that_its_url_would_change(compose: dict[str, A
     done = redis_start(compose, password)
     assert done.returncode == 1
     assert done.stderr == "REDIS_PASSWORD may have letters and digits only; make one with: openssl rand -hex 24\n"
+
+
+@pytest.mark.parametrize("password", ["sword/fish", "sword#fish", "sword?fish"])
+def test_a_url_that_compose_made_of_such_a_password_is_refused_with_the_fix(
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    for service in ("bot", "service"):
+        url = re.sub(r"\$\{REDIS_PASSWORD[^}]*\}", password, compose["services"][service]["environment"]["REDIS_URL"])
+        monkeypatch.setenv("REDIS_URL", url)
+        with pytest.raises(ConfigError, match="set REDIS_PASSWORD to letters and digits only") as error:
+            load_settings(_env_file=None)
+        assert "sword" not in str(error.value)
 
 
 def test_redis_takes_the_password_that_the_example_suggests(compose: dict[str, Any]) -> None:
