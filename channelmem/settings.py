@@ -449,7 +449,9 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # (pydantic checks them)
     except ValidationError as error:
-        raise ConfigError("; ".join(_complaint(problem) for problem in error.errors())) from error
+        # A default that depends on another field has nothing to say of its own.
+        problems = [one for one in error.errors() if one["type"] != "default_factory_not_called"]
+        raise ConfigError("; ".join(map(_complaint, problems))) from error
     except UnicodeDecodeError:
         raise ConfigError(".env is not valid UTF-8; save it in that encoding") from None
 
