@@ -43,6 +43,7 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.process
 def test_the_compose_file_follows_the_compose_specification() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run(
@@ -67,6 +68,7 @@ def test_only_redis_password_is_needed_to_start_any_part(compose: dict[str, Any]
     assert compose["services"]["bot"]["environment"]["DISCORD_TOKEN"] == "${DISCORD_TOKEN:-}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("password", ["sword/fish", "sword#fish", "sword?fish", "sword fish", "sword$fish", "sw%6Frd"])
 def test_redis_refuses_a_password_that_its_url_would_change(compose: dict[str, Any], password: str) -> None:
     done = redis_start(compose, password)
@@ -81,11 +83,12 @@ def test_a_url_that_compose_made_of_such_a_password_is_refused_with_the_fix(
     for service in ("bot", "service"):
         url = re.sub(r"\$\{REDIS_PASSWORD[^}]*\}", password, compose["services"][service]["environment"]["REDIS_URL"])
         monkeypatch.setenv("REDIS_URL", url)
-        with pytest.raises(ConfigError, match=r"set REDIS_PASSWORD to letters and digits only\.$") as error:
+        with pytest.raises(ConfigError, match=r"set REDIS_PASSWORD to letters and digits only\)$") as error:
             load_settings(_env_file=None)
         assert "fish" not in str(error.value)
 
 
+@pytest.mark.process
 def test_redis_takes_the_password_that_the_example_suggests(compose: dict[str, Any]) -> None:
     done = redis_start(compose, secrets.token_hex(24))
     assert "REDIS_PASSWORD" not in done.stderr
@@ -156,6 +159,7 @@ def test_the_service_waits_for_redis_asks_for_tokens_and_is_checked(compose: dic
     assert service["profiles"] == ["service"]  # without a token it would not start
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
@@ -174,6 +178,7 @@ def test_an_image_that_cannot_be_built_is_no_failure_of_ci(tmp_path: Path, progr
     assert (done.returncode, done.stdout, done.stderr) == (0, f"Image not tested: {reason}.\n", "")
 
 
+@pytest.mark.process
 def test_a_check_of_the_image_that_fails_fails_the_run(tmp_path: Path) -> None:
     (tmp_path / "docker").write_text('#!/bin/sh\n[ "$1" = version ] || { echo "no space left" >&2; exit 1; }\n')
     (tmp_path / "docker").chmod(0o755)
@@ -201,6 +206,7 @@ def test_the_image_installs_no_torch() -> None:
     assert "torch==" not in DOCKERFILE
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_prepared_model_runs_without_what_prepared_it(precision: str) -> None:
     prepare(Settings(_env_file=None, embedding_precision=precision))
@@ -255,6 +261,7 @@ async def health_check(port: int, folder: Path, command: str = "bot") -> int:
     return await done.wait()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("discord", "redis", "status"), [(True, True, 0), (True, False, 0), (False, True, 1), (False, False, 1)]
 )
@@ -266,6 +273,7 @@ async def test_the_container_is_healthy_while_the_bot_says_so(
     assert await health_check(port, tmp_path) == status
 
 
+@pytest.mark.process
 async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_not_switched_off(
     tmp_path: Path,
 ) -> None:
@@ -273,6 +281,7 @@ async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_n
     assert await health_check(0, tmp_path) == 0
 
 
+@pytest.mark.process
 async def test_a_container_that_runs_a_worker_is_not_asked_for_the_bots_port(tmp_path: Path) -> None:
     assert await health_check(1, tmp_path, "worker") == 0
 
