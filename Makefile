@@ -14,7 +14,7 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot serve coverage test test-fast test-process test-all test-cluster check audit \
+.PHONY: help install demo chat bot serve coverage test test-fast test-process test-all test-cluster test-image check audit \
 	format bench bench-scale eval torture \
 	lock up down clean
 
@@ -92,6 +92,12 @@ test-cluster: $(READY)  ## the tests of store, privacy, ingest, search and what 
 	CHANNELMEM_TEST_CLUSTER=1 $(PARALLEL) -m 'not process and not slow' $(CLUSTER_TESTS)
 	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m scripts.process_tests $(CLUSTER_TESTS)
 
+# Images to use instead of those of Dockerfile and compose file.
+BASE_IMAGE ?=
+REDIS_IMAGE ?=
+test-image:  ## build the image with docker, podman or buildah and use it (BASE_IMAGE=, REDIS_IMAGE= for your own)
+	@$(PYTHON) -m scripts.test_image --base-image '$(BASE_IMAGE)' --redis-image '$(REDIS_IMAGE)' $(IMAGE_OPTIONS)
+
 check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -144,7 +150,7 @@ lock: $(READY)  ## write the installed releases to constraints.txt
 	@touch $(BASE) $(READY)
 
 up:  ## Redis Stack, RedisInsight and the bot with docker compose
-	docker compose up --detach --build
+	@docker compose up --detach --build --wait || { docker compose logs --tail 2 redis bot; exit 1; }
 
 down:  ## stop what `make up` started
 	docker compose down

@@ -1,4 +1,4 @@
-"""Fixtures on real Redis, never a fake: a container where a Docker engine answers, else the embedded server.
+"""Fixtures on real Redis, never a fake: a container where a Docker engine can start one, else the embedded server.
 
 One server per run (all xdist workers join it) and a key prefix of its own for every test. `own_server` is for
 tests that kill, restart or flush; process_guard.py gives them the marker `process`. `fake_embedder` is deterministic
@@ -19,19 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import docker  # type: ignore[import-untyped]
 import platformdirs
 import process_guard
 import pytest
 import redis as sync_redis
 from clock import begin_test, pause, to_real_time
-from docker.errors import DockerException  # type: ignore[import-untyped]
+from containers import redis_in_a_container
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from processes import begin_run, end_group, leftovers, quiet_port
 from pydantic import SecretStr
 from redis.asyncio import Redis
-from testcontainers.core.container import DockerContainer
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
@@ -120,13 +118,11 @@ def redis_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     if os.environ.get("CHANNELMEM_TEST_CLUSTER"):
         yield request.getfixturevalue("cluster").url
         return
-    if _docker_answers():
-        with DockerContainer("redis/redis-stack-server:7.4.0-v1").with_exposed_ports(6379) as container:
-            url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
-            _await_ping(url)
+    with redis_in_a_container() as url:
+        if url is not None:
             search_to_the_end(url)
             yield url
-        return
+            return
     # The parent is shared by all xdist workers, so they join one server.
     base = tmp_path_factory.getbasetemp()
     root = base.parent if base.name.startswith("popen-") else base
@@ -333,28 +329,6 @@ def own_server(tmp_path: Path) -> Iterator[OwnServer]:
         yield server
     finally:
         server.close()
-
-
-def _docker_answers() -> bool:
-    try:
-        client = docker.from_env(timeout=2)
-    except DockerException:
-        return False
-    client.close()
-    return True
-
-
-def _await_ping(url: str) -> None:
-    deadline = time.monotonic() + 30
-    client = sync_redis.Redis.from_url(url)
-    while True:
-        try:
-            client.ping()
-        except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
-            assert time.monotonic() < deadline, "the container's Redis did not answer"
-            pause()
-        else:
-            return
 
 
 def _remove(url: str, prefix: str) -> None:

@@ -89,7 +89,7 @@ def test_two_wrong_values_are_both_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CHANNELMEM_BUCKETS", "many")
     with pytest.raises(ConfigError) as caught:
         load_settings()
-    url, buckets = str(caught.value).split(" in the password; ")
+    url, buckets = str(caught.value).split(" letters and digits only); ")
     assert url.startswith("REDIS_URL is not a valid Redis URL; write it like ")
     assert buckets.startswith("CHANNELMEM_BUCKETS is not valid ('many'): ")
 
