@@ -14,8 +14,8 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot serve test test-fast test-process test-all test-cluster check audit format bench \
-	bench-scale eval torture lock up down clean
+.PHONY: help install demo chat bot serve coverage test test-fast test-process test-all test-cluster check audit format \
+	bench bench-scale eval torture lock up down clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -95,6 +95,9 @@ check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+coverage: $(READY)  ## which lines `make test` runs (htmlcov/index.html)
+	$(PARALLEL) -p pytest_cov -m 'not process and not slow' --cov --cov-report=term --cov-report=html
 
 audit: $(READY)  ## look up the locked releases in the database of vulnerabilities
 	$(BIN)/python -m scripts.audit

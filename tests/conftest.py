@@ -24,6 +24,7 @@ import platformdirs
 import process_guard
 import pytest
 import redis as sync_redis
+from clock import begin_test, pause, to_real_time
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -37,7 +38,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.redis_urls import node_urls
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
-from channelmem.server.supervisor import ask
+from channelmem.server.supervisor import ask, loaded
 from channelmem.settings import Settings
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
@@ -73,6 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(process_guard)
     if not hasattr(config, "workerinput"):  # xdist workers inherit the id of their controller
         begin_run()
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures
+def pytest_runtest_setup() -> None:
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)  # after xdist has ended its workers
@@ -186,6 +192,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
+def real_time() -> None:
+    """For tests that hold our clock against that of Redis, which `scripts.flake_hunt` cannot move."""
+    to_real_time()
+
+
+@pytest.fixture
 async def store(redis: Redis, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> AsyncIterator[Store]:
     """A store without a worker: messages stay pending until something embeds them."""
     opened = await open_store(redis, settings, clock)
@@ -265,7 +277,7 @@ class OwnServer:
             while (process := self._process) is not None and process.poll() is None:
                 if "LOADING" in ask(self.port, "own", "PING"):
                     return
-                time.sleep(0.02)
+                pause()
         raise RuntimeError("no server program runs here")
 
     def _launch(self, command: list[str]) -> None:
@@ -299,7 +311,7 @@ class OwnServer:
     def _command(self, candidate: Candidate) -> list[str]:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
         durable = ["--requirepass", "own", "--appendonly", "yes", "--appendfsync", "always"]
-        modules = [part for module in candidate.modules for part in ("--loadmodule", str(module))]
+        modules = [part for module in candidate.modules for part in ("--loadmodule", *loaded(module))]
         return [str(candidate.binary), *options, *durable, *modules]
 
     def _answers(self) -> bool:
@@ -307,7 +319,7 @@ class OwnServer:
         while (process := self._process) is not None and process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
-            time.sleep(0.02)
+            pause()
         return False
 
 
@@ -340,7 +352,7 @@ def _await_ping(url: str) -> None:
             client.ping()
         except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
             assert time.monotonic() < deadline, "the container's Redis did not answer"
-            time.sleep(0.1)
+            pause()
         else:
             return
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from clock import pause
 from processes import quiet_port, started
 
 from channelmem.server.find import candidates
@@ -44,5 +45,5 @@ def _answers(process: subprocess.Popen[str], port: int) -> bool:
     while process.poll() is None and time.monotonic() < deadline:
         if ask(port, PASSWORD, "PING").startswith("+PONG"):
             return True
-        time.sleep(0.02)
+        pause()
     return False

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 
 RUN_ID = "TEST_RUN_ID"
+ROOT = Path(__file__).resolve().parents[1]
 _reserved: list[socket.socket] = []
 
 
@@ -52,6 +53,11 @@ def run(
     with started(command, text=True, **pipes, **options) as process:
         out, err = process.communicate(stdin, timeout=timeout_s)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def python_path() -> str:
+    """With which a child in another folder imports this repository, besides what this process was given."""
+    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 
 def quiet_port() -> int:

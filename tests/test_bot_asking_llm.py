@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running, unhurried
@@ -242,7 +242,7 @@ FACT = "we decided: the demo is on Thursday at 15:00 in room Bristol"
 
 def ten_hours(scene: Scene) -> list[Message]:
     """300 messages, back-dated, with one fact in the first of them."""
-    first = time.time() - 10 * 3_600
+    first = wall_now() - 10 * 3_600
     texts = [FACT, *(f"parcel {number} left dock {number % 13}" for number in range(1, 300))]
     place, people = (scene.guild.id, scene.general.id), ((scene.mark.id, "Mark"), (scene.ann.id, "Ann"))
     return [

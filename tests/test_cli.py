@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from clock import pause
 from processes import run as run_process
 from processes import started
 from rich.console import Console
@@ -192,7 +193,7 @@ def await_reading_stdin(pid: int) -> None:
     reads = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
     while Path(f"/proc/{pid}/syscall").read_text().split()[:2] != [reads, "0x0"]:
         assert time.monotonic() < deadline, "the prompt never read"
-        time.sleep(0.01)
+        pause()
 
 
 @pytest.mark.process

@@ -99,6 +99,8 @@ def test_a_cluster_is_suitable(cluster: Cluster, settings: Settings) -> None:
     checks = list(check_settings_and_server(settings))
     assert {check.health for check in checks} <= {Health.OK, Health.NOTE}
     assert sum(check.name.startswith("redis memory (127.0.0.1:") for check in checks) == 3
+    limits = {check.says for check in checks if check.name.startswith("search limits (")}
+    assert limits == {"results at most: search 10,000, aggregate 10,000"}, "as Redis Stack's image has them"
 
 
 def test_a_node_is_not_taken_for_a_single_server(cluster: Cluster) -> None:

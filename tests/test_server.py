@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 import redis
+from clock import pause
 from plain_server import plain_server
 from processes import quiet_port, started
 from pydantic import SecretStr
@@ -59,7 +60,7 @@ def eventually(true: Callable[[], object], *, within_s: float = 300) -> None:
     deadline = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+        pause()
 
 
 class UserProcess:
