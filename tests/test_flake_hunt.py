@@ -124,6 +124,7 @@ def test_the_same_command_goes_on_where_it_was(tmp_path: Path) -> None:
     assert begun(folder, hunt(), fresh=True).results == []
 
 
+@pytest.mark.process
 def test_a_process_ends_with_its_block() -> None:
     with group([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         assert process.poll() is None
