@@ -104,7 +104,7 @@ check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 coverage: $(READY)  ## which lines `make test` runs (htmlcov/index.html)
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-report=html
+	$(PARALLEL) -p pytest_cov -m 'not process and not slow' --cov --cov-report=term --cov-report=html
 
 audit: $(READY)  ## look up the locked releases in the database of vulnerabilities
 	$(BIN)/python -m scripts.audit
