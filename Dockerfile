@@ -3,10 +3,13 @@ FROM python:3.12-slim AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /venv
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
+COPY requirements requirements
 COPY channelmem channelmem
 COPY bot bot
-RUN /venv/bin/pip install --constraint constraints.txt '.[discord,llm,media,service]'
+# Locked files with their hashes first, then the project alone.
+RUN /venv/bin/pip install --no-deps --require-hashes -r requirements/build.txt -r requirements/bot.txt -r requirements/service.txt && \
+    /venv/bin/pip install --no-deps --no-build-isolation .
 # int8 is made from fp32, which stays beside it: one run prepares both.
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
 
