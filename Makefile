@@ -20,7 +20,7 @@ PINS := pyproject.toml $(wildcard requirements/*.txt)
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot serve test test-all test-cluster check audit format bench bench-scale eval torture \
+.PHONY: help install demo chat bot serve test test-all test-cluster test-wheel check audit format bench bench-scale eval torture \
 	lock up down clean
 
 help:  ## list the targets
@@ -88,6 +88,9 @@ CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
 	bot_e2e bot_media bot_redacting bot_summaries_e2e))
 test-cluster: $(READY)  ## the tests of store, privacy, ingest, search and what stands on them, on a Redis Cluster
 	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m pytest -n 2 $(CLUSTER_TESTS)
+
+test-wheel: $(READY)  ## build the wheel and use it in a clean environment, outside this clone
+	$(BIN)/python -m scripts.try_wheel
 
 check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
