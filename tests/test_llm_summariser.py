@@ -177,7 +177,7 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
         raise ImportError
 
     monkeypatch.setattr(opening, "import_module", absent)
-    with pytest.raises(ConfigError, match=r"CHANNELMEM_SUMMARY_MODEL .* pip install 'channelmem\[llm\]'"):
+    with pytest.raises(ConfigError, match=r"CHANNELMEM_SUMMARY_MODEL .* pip install '\.\[llm\]'"):
         open_summariser(Settings(_env_file=None, summary_model=HAIKU))
 
 

@@ -242,7 +242,7 @@ def test_another_model_without_the_extra_that_exports_it_is_one_sentence(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.delitem(sys.modules, "channelmem.embedding.model_export", raising=False)
-    with pytest.raises(ModelError, match=rf"my-model needs {missing}.*pip install 'channelmem\[torch\]'"):
+    with pytest.raises(ModelError, match=rf"my-model needs {missing}.*pip install '\.\[torch\]'"):
         prepare(own_model)
 
 
@@ -251,7 +251,7 @@ def test_a_hub_model_is_not_downloaded_where_nothing_can_export_it(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(model_module, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"some/model needs torch.*pip install 'channelmem\[torch\]'"):
+    with pytest.raises(ModelError, match=r"some/model needs torch.*pip install '\.\[torch\]'"):
         prepare(Settings(_env_file=None, embedding_model="some/model", cache_dir=tmp_path))
 
 

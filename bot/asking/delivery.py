@@ -16,7 +16,7 @@ from typing import TypeVar
 import aiohttp
 import discord
 
-from bot.asking.split import LIMIT, split
+from .split import LIMIT, split
 
 T = TypeVar("T")
 

@@ -14,10 +14,11 @@ from typing import Final
 
 import discord
 
-from bot.messages.channels import thread_of
-from bot.messages.components import digest, given
 from channelmem.cascade.levels import Level, Place
 from channelmem.llm.characters import Character
+
+from ..messages.channels import thread_of
+from ..messages.components import digest, given
 
 LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
 """Those that have a dashboard, from wide to narrow."""

@@ -12,16 +12,17 @@ from typing import TypeVar
 
 import discord
 
-from bot.context import BotContext
-from bot.dashboards import controls, texts
-from bot.dashboards.access import OPENS, RefusedError
-from bot.dashboards.address import Action, Address, Click
-from bot.dashboards.embed import picture
-from bot.dashboards.reading import Reading, read
 from channelmem.cascade.declared import Setting
 from channelmem.cascade.levels import UNDO, Change, Level, Loss, Place
 from channelmem.cascade.values import Auto, Value
 from channelmem.errors import RedisUnavailableError
+
+from ..context import BotContext
+from . import controls, texts
+from .access import OPENS, RefusedError
+from .address import Action, Address, Click
+from .embed import picture
+from .reading import Reading, read
 
 NO_PINGS = discord.AllowedMentions.none()
 

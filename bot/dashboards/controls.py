@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import discord
 
-from bot.dashboards.address import Action, Address
-from bot.messages.fit import shorten
 from channelmem.cascade.declared import Setting
+
+from ..messages.fit import shorten
+from .address import Action, Address
 
 OPTIONS_MAX, SELECTS_MAX = 25, 4
 LABEL_MAX, DESCRIPTION_MAX, MODAL_TITLE_MAX = 45, 100, 45
