@@ -96,6 +96,7 @@ def test_packages_with_programs_or_models_are_exact_and_on_the_page_of_licences(
         assert f"`{name}` {specifier.version}" in page
 
 
+@pytest.mark.process
 def test_every_installation_by_make_and_the_image_is_locked() -> None:
     command = ["make", "--dry-run", "--always-make", "install", "bot", "serve"]
     steps = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -108,6 +109,7 @@ def test_every_installation_by_make_and_the_image_is_locked() -> None:
             assert "--require-hashes" in line or "--no-build-isolation" in line, line
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "code", "says"),
     [
