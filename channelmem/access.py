@@ -10,9 +10,11 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 PREFIX: Final = "cm"
 _FORM: Final = re.compile(rf"{PREFIX}_([0-9a-f]{{12}})_([A-Za-z0-9-]{{43}})")
@@ -23,6 +25,8 @@ class Scope(StrEnum):
     """Ask, search, look at what is stored."""
     WRITE = "write"
     """Remember, edit, delete; what people decide about their messages."""
+    EXPORT = "export"
+    """Get everything that is stored of a person, also what is hidden from answers."""
     ADMIN = "admin"
     """Change settings."""
 
@@ -57,6 +61,15 @@ class OpenDoor:
     async def caller(self, text: str) -> Caller | None:
         del text
         return ANYBODY
+
+
+def is_from_our_site(headers: Mapping[str, str]) -> bool:
+    """Whether a request comes from a page of ours, or from no page at all: no other website may change anything through
+    somebody's browser."""
+    if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        return False
+    origin = headers.get("origin", "")
+    return not origin or urlsplit(origin).netloc == headers.get("host", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ ChannelmemError
 ├── ConfigError            a setting is missing or invalid
 ├── ServerError            the embedded Redis cannot be found, started or reached
 ├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
+│   ├── DamagedDataError         Redis holds something here that is not ours; waiting does not help
 │   ├── DecisionDelayedError     an opt-out or "forget me" is kept here until Redis can write it
 │   ├── RedisLoadingError        Redis was started and still reads its data, which takes minutes if it is large
 │   ├── SearchCutShortError      a search took too long, so what it found is not all there is
@@ -30,6 +31,10 @@ class ServerError(ChannelmemError):
 
 class RedisUnavailableError(ChannelmemError):
     pass
+
+
+class DamagedDataError(RedisUnavailableError):
+    """A key of a wrong type, or a value that can't be read. Who asks is told the same as by a Redis that is away."""
 
 
 class DecisionDelayedError(RedisUnavailableError):

@@ -65,7 +65,8 @@ class Policies:
     # --- what is in force ---
 
     def of(self, guild_id: int, channel_id: int, character: str = "", thread_of: int = 0) -> Policy:
-        """What applies to a conversation; `thread_of` is the channel of a thread, as far as the caller knows it."""
+        """What applies to a conversation. `thread_of` is the channel of a thread, as far as the caller knows: it counts
+        where nobody noted another, and never opens a channel that is off itself."""
         key = (guild_id, channel_id, character, thread_of)
         policy = self._cache.get(key)
         if policy is None:
@@ -115,7 +116,7 @@ class Policies:
         """The value of each setting, with its source and why."""
         said = {
             Level.GLOBAL: self.overrides(Place.everywhere()),
-            Level.CHANNEL: self.overrides(Place.channel(guild_id, self.channel_of(guild_id, channel_id, thread_of))),
+            Level.CHANNEL: self._of_channel(guild_id, channel_id, thread_of),
         }
         if character:
             said[Level.CHARACTER] = self.overrides(Place.of_character(guild_id, character))
@@ -138,11 +139,23 @@ class Policies:
         return values
 
     def channel_of(self, guild_id: int, channel_id: int, thread_of: int = 0) -> int:
-        """The channel whose settings apply: a thread follows its channel."""
-        if thread_of:
-            return thread_of
-        parent = self._levels.threads.get(room(guild_id, channel_id))
-        return guild_and_channel(parent.encode())[1] if parent else channel_id
+        """The channel whose settings apply: a thread follows its channel, unless something is set at itself."""
+        if self.overrides(Place.channel(guild_id, channel_id)):
+            return channel_id
+        return self._parent(guild_id, channel_id, thread_of) or channel_id
+
+    def _parent(self, guild_id: int, channel_id: int, thread_of: int) -> int:
+        """The channel of a thread: what is noted, else what the caller says; 0 if it is none."""
+        noted = self._levels.threads.get(room(guild_id, channel_id))
+        return guild_and_channel(noted.encode())[1] if noted else thread_of
+
+    def _of_channel(self, guild_id: int, channel_id: int, thread_of: int) -> Mapping[str, Value]:
+        """What is set for a channel or thread. Off is final, be it the thread or its channel that is off."""
+        values = self.overrides(Place.channel(guild_id, self.channel_of(guild_id, channel_id, thread_of)))
+        parent = self._parent(guild_id, channel_id, thread_of)
+        if parent and self.overrides(Place.channel(guild_id, parent)).get("enabled") is False:
+            return {**values, "enabled": False}
+        return values
 
     def any_closed(self, guild_id: int) -> bool:
         """Whether some channel of the guild is off: a thread of an unknown channel may belong to it."""
@@ -276,9 +289,10 @@ class Policies:
         await self._levels.begin(guild_id, channel_id, document, self._settings.longest_s)
 
     async def learn_threads(self, messages: Iterable[Message]) -> None:
-        """Notes to which channels threads belong, for processes that the platform does not tell."""
+        """Notes to which channels threads belong, for processes that the platform does not tell; only where something
+        is stored."""
         for message in messages:
-            if message.thread_of:
+            if message.thread_of and self.of_message(message).enabled:
                 thread = room(message.guild_id, message.channel_id)
                 parent = room(message.guild_id, message.thread_of)
                 await self._levels.learn_threads(message.guild_id, {thread: parent})

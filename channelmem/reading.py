@@ -14,12 +14,14 @@ from typing import Final
 
 from channelmem.given_messages import summary_origin
 from channelmem.policies import Policies
+from channelmem.policy import Policy
 from channelmem.recalling.recall import Recall, Recalled
 from channelmem.store.channel_state import ChannelState
 from channelmem.store.search import Query, Search
 from channelmem.summarising.reader import SummaryReader
 from channelmem.types import (
     MEMORY_OFF,
+    ChannelStatus,
     Kind,
     Message,
     Mode,
@@ -118,6 +120,10 @@ class Reading:
         """Those of these that are visible and unchanged, by the policy of the conversation that they were given to;
         summaries too (`given_messages.summary_origin`)."""
         policy, wanted = self._policies.of(guild_id, channel_id, character, thread_of), frozenset(origins)
+
+        def policy_of(channel: int) -> Policy:
+            return policy if channel == channel_id else self._policies.of(guild_id, channel, character)
+
         by_channel: dict[int, set[int]] = {}
         for one in wanted:
             if one.id >= 0:
@@ -125,13 +131,24 @@ class Reading:
         found = [
             message.origin
             for channel, ids in by_channel.items()
+            if policy_of(channel).enabled  # that something stands would be news of it, too
             for message in await self._search.get(guild_id, channel, ids, limits=policy.limits)
         ]
         for channel in {one.channel_id for one in wanted if one.id < 0}:
-            here = policy if channel == channel_id else self._policies.of(guild_id, channel, character)
+            here = policy_of(channel)
             summaries = await self._summaries.read(guild_id, channel, here)
             found += [summary_origin(channel, one) for one in summaries]
         return wanted & frozenset(found)
+
+    async def shown_of(self, guild_id: int, channel_id: int, status: ChannelStatus) -> tuple[ChannelStatus, int | None]:
+        """As much of a channel's status as answers could show, and its newest message."""
+        policy = self._policies.of(guild_id, channel_id)
+        newest = next(iter((await self.page(guild_id, channel_id, 1)).messages), None)
+        if newest is None:  # closed, or all of it is hidden
+            return replace(status, messages=0, pending=0, oldest_ts=None, newest_ts=None), None
+        query = Query(guild_id, (channel_id,), limit=1, flagged=True, source=Source.ARCHIVE, limits=policy.limits)
+        count = (await self._search.matches(query)).total
+        return replace(status, messages=count, pending=min(status.pending, count), newest_ts=newest.ts), newest.id
 
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
         """Guild and channel of everything that holds messages, in one guild or in all."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-LAST_TS = 253_402_214_400.0
-"""The last day of the year 9999, where calendars end; later times are milliseconds mistaken for seconds."""
+LAST_TS = 250_246_627_200.0
+"""The begin of the year 9900: later times are milliseconds mistaken for seconds. Calendars end with 9999, and a question
+may ask for "next year"."""
 
 
 @dataclass(frozen=True, slots=True)

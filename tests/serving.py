@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import cast
 
 import httpx
-import uvicorn
 from clock import wall_now
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
@@ -78,8 +78,7 @@ def app_of(memory: Memory, door: Doorkeeper, settings: Settings) -> FastAPI:
 async def listening(app: Starlette, port: int = 0) -> AsyncIterator[str]:
     """The app on a loopback port; yields its URL."""
     sock = bound("127.0.0.1", port)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
-    server = uvicorn.Server(config)
+    server = connections.server(app, timeout_graceful_shutdown=5)
     running = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         while not server.started and not running.done():  # noqa: ASYNC110  (uvicorn has no event for it)

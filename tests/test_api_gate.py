@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
@@ -14,11 +16,13 @@ from clock import wall_now
 from conftest import CHANNEL, GUILD, FakeEmbedder
 from serving import Running, serving
 from test_api_messages import HERE, said
-from waiting import until
+from waiting import until, until_true
 
 from channelmem import Settings
 from channelmem.access import OpenDoor, Scope, new_token
+from channelmem.api.gate import Gate
 
+JSON = {"Content-Type": "application/json"}
 ASK = {"guild_id": GUILD, "channel_id": CHANNEL, "text": "what did Ann say?"}
 
 
@@ -178,29 +182,58 @@ async def test_a_body_that_is_too_large_is_refused_before_and_while_it_is_read(s
     assert endless < 10_000
 
 
-async def test_many_large_bodies_at_once_are_refused_in_turn(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("channelmem.api.gate.BODIES", 2)
-    caller, waiting = await service.operator(), asyncio.Event()
+@asynccontextmanager
+async def holding(sent: bytes, *callers: httpx.AsyncClient) -> AsyncIterator[list[int]]:
+    """These callers have sent all of a body but its end; their answers are there afterwards."""
+    waiting, begun, answers = asyncio.Event(), list[int](), list[int]()
 
     async def slow() -> AsyncIterator[bytes]:
-        yield b'{"text": "' + b"x" * 15_000
+        yield sent
+        begun.append(1)
         await waiting.wait()
-        yield b'"}'
+        yield b'"'
 
-    json_type = {"Content-Type": "application/json"}
-    held = [asyncio.create_task(caller.post("/v1/ask", content=slow(), headers=json_type)) for _ in range(2)]
+    held = [asyncio.create_task(one.post("/v1/ask", content=slow(), headers=JSON)) for one in callers]
+    await until_true(lambda: len(begun) == len(held))
+    try:
+        yield answers
+    finally:
+        waiting.set()
+        answers += [one.status_code for one in await asyncio.gather(*held)]
 
-    async def refused() -> bool:
-        try:
-            answered = await caller.post("/v1/ask", content=b'"' + b"x" * 15_000 + b'"', headers=json_type)
-        except (httpx.WriteError, httpx.ReadError):
-            return True
-        return answered.status_code == 503 and answered.headers["retry-after"] == "1"
 
-    await until(refused)
-    waiting.set()
-    assert {(await one).status_code for one in held} == {422}
-    assert (await caller.post("/v1/ask", json=ASK)).status_code == 200, "nothing is held any more"
+async def is_refused(caller: httpx.AsyncClient, body: bytes) -> bool:
+    try:
+        answered = await caller.post("/v1/ask", content=body, headers=JSON)
+    except (httpx.WriteError, httpx.ReadError):
+        return True
+    return answered.status_code == 503 and answered.headers["retry-after"] == "1"
+
+
+async def test_many_large_bodies_at_once_are_refused_in_turn(
+    settings: Settings, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("channelmem.api.gate.BODIES", 4)
+    small = settings.model_copy(update={"service_max_body_mb": 0.02})
+    async with serving(small, fake_embedder) as service:
+        one, other, third = [service.caller(await service.token(name)) for name in ("one", "other", "third")]
+        body = b'"' + b"x" * 15_000
+        async with holding(body, one, one, one, other, other) as answers:
+            await until(lambda: is_refused(third, body + b'"'))
+        assert set(answers) == {422}
+        assert (await third.post("/v1/ask", json=ASK)).status_code == 200, "nothing is held any more"
+
+
+async def test_one_token_cannot_hold_all_the_room_for_bodies(
+    settings: Settings, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("channelmem.api.gate.BODIES", 4)
+    small = settings.model_copy(update={"service_max_body_mb": 0.02})
+    async with serving(small, fake_embedder) as service:
+        one, other = [service.caller(await service.token(name)) for name in ("one", "other")]
+        async with holding(b'"' + b"x" * 18_000, one, one, one):
+            await until(lambda: is_refused(one, b'"' + b"x" * 15_000 + b'"'))
+            assert (await other.post("/v1/ask", json=ASK | {"text": "x" * 4_000})).status_code == 200
 
 
 async def test_nobody_without_a_token_can_make_the_service_read_a_body(service: Running) -> None:
@@ -261,3 +294,81 @@ async def test_an_open_door_answers_on_this_machine_only(settings: Settings, fak
             assert (await caller.post("/v1/ask", json=ASK, headers={"Host": host})).status_code == 200, host
         for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", ""):
             assert is_problem(await caller.post("/v1/ask", json=ASK, headers={"Host": host}), 403), host
+
+
+# --- strangers and other websites ---
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+async def test_unfinished_log_ins_keep_nobody_else_waiting(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("channelmem.api.gate.LOGIN_S", 60.0)
+    waiting, begun = asyncio.Event(), 0
+
+    async def slow() -> AsyncIterator[bytes]:
+        nonlocal begun
+        yield b"token=" + b"x" * 3_500
+        begun += 1
+        await waiting.wait()
+
+    held = [asyncio.create_task(service.caller().post("/login", content=slow(), headers=FORM)) for _ in range(40)]
+    try:
+        await until_true(lambda: begun >= 40)
+        caller = await service.operator()
+        assert (await caller.post("/v1/ask", json=ASK | {"text": "x" * 3_900})).status_code == 200
+        visit = await service.caller().post("/login", data={"token": await service.token("visitor")})
+        assert visit.status_code in {303, 503}
+    finally:
+        waiting.set()
+        await asyncio.gather(*held, return_exceptions=True)
+
+
+async def test_a_log_in_is_small_and_arrives_soon(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = await service.caller().post("/login", content=b"token=" + b"x" * 5_000, headers=FORM)
+    assert is_problem(large, 413)
+    monkeypatch.setattr("channelmem.api.gate.LOGIN_S", 0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(service.url).port)
+    head = "POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+    writer.write(f"{head}Content-Type: {FORM['Content-Type']}\r\n\r\n".encode())
+    assert b"408 Request Timeout" in await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize("path", ["/logout", "/settings", f"/g/{GUILD}/c/{CHANNEL}/settings", "/nothing", "/docs"])
+async def test_nothing_of_a_form_is_read_before_its_sender_is_known(
+    service: Running, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    read: list[str] = []
+    receive = Gate._receive
+
+    async def noting(gate: Gate, body: Any) -> Any:
+        read.append(path)
+        return await receive(gate, body)
+
+    monkeypatch.setattr(Gate, "_receive", noting)
+    answered = await service.caller().post(path, content=b"form=x", headers=FORM)
+    assert answered.status_code in {303, 404, 405}
+    assert read == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_no_other_website_acts_through_an_open_door(
+    settings: Settings, fake_embedder: FakeEmbedder, headers: dict[str, str]
+) -> None:
+    here = f"/v1/guilds/{GUILD}/channels/{CHANNEL}"
+    async with serving(settings, fake_embedder, door=OpenDoor()) as running:
+        caller = running.caller()
+        requests = [("POST", "/v1/people/5/forget"), ("DELETE", here), ("PUT", f"{here}/pause"), ("POST", "/login")]
+        for method, path in requests:
+            assert (await caller.request(method, path, headers=headers)).status_code == 403, (method, path)
+        own = {"Origin": running.url, "Sec-Fetch-Site": "same-origin"}
+        assert (await caller.put(f"{here}/pause", headers=own)).is_success

@@ -11,6 +11,8 @@ from serving import EVERYTHING, Running, serving
 from test_api_messages import HERE, said
 from waiting import until
 
+from channelmem.access import Scope
+
 pytest_plugins = ["serving_fixtures"]
 
 OTHER_GUILD = GUILD + (1 << 22)
@@ -115,3 +117,45 @@ async def test_while_redis_is_away_decisions_and_exports_are_refused_with_a_time
             return (await http.get(f"{HERE}/messages/2")).status_code == 200
 
         await until(stored)
+
+
+# --- what a token that may only read sees of them ---
+
+
+async def reader(service: Running) -> httpx.AsyncClient:
+    return service.caller(await service.token("reader", [Scope.READ]))
+
+
+async def test_an_export_needs_a_scope_of_its_own(service: Running, http: httpx.AsyncClient) -> None:
+    everything_else = service.caller(await service.token("bot", EVERYTHING - {Scope.EXPORT}))
+    refused = await everything_else.get("/v1/people/5/export")
+    assert refused.status_code == 403
+    assert "export scope" in refused.json()["detail"]
+    clerk = service.caller(await service.token("clerk", [Scope.EXPORT], GUILD))
+    assert await exported(clerk) == ["1"]
+    assert (await clerk.get("/v1/people/5/export", params={"guild_id": str(OTHER_GUILD)})).status_code == 403
+    assert (await clerk.get(f"{HERE}/messages")).status_code == 403
+
+
+async def test_a_reader_counts_nothing_of_people_who_opted_out(service: Running, http: httpx.AsyncClient) -> None:
+    looking = await reader(service)
+    before = (await looking.get(f"{HERE}/stats")).json()
+    assert (before["messages"], before["newest_id"]) == (2, "3")
+    await http.post("/v1/people/6/opt-out")
+    after = (await looking.get(f"{HERE}/stats")).json()
+    (left,) = (await looking.get(f"{HERE}/messages")).json()["messages"]
+    assert (after["messages"], after["newest_id"], after["newest_ts"]) == (1, "1", left["ts"])
+    assert (await http.get(f"{HERE}/stats")).json()["newest_id"] == "3", "back-fill goes on behind it"
+
+
+async def test_a_reader_learns_nothing_of_a_closed_channel(service: Running, http: httpx.AsyncClient) -> None:
+    looking = await reader(service)
+    await http.patch(f"/v1/settings/guilds/{GUILD}/channels/{CHANNEL}", json={"enabled": False})
+    stats = (await looking.get(f"{HERE}/stats")).json()
+    shown = ("messages", "pending", "oldest_ts", "newest_ts", "newest_id")
+    assert [stats[name] for name in shown] == [0, 0, None, None, None]
+
+
+async def test_ids_and_revisions_of_everything_are_for_who_may_write(service: Running, http: httpx.AsyncClient) -> None:
+    assert (await (await reader(service)).get(f"{HERE}/known")).status_code == 403
+    assert len((await http.get(f"{HERE}/known")).json()["messages"]) == 2

@@ -34,9 +34,9 @@ SAFE_DISPLAY = "channelmem.telling.quote"
 # What the rooms above memory may build on; the chat platform is not part of it.
 ADAPTERS = {
     "wire": {"summarising"},
-    "api": {"web", "wire", "memory", "llm", "policies", "reading"},
+    "api": {"connections", "web", "wire", "memory", "llm", "policies", "reading"},
     "client": {"wire", "policies", "recaps", "summarising", "telling", "attached"},
-    "mcp": {"memory", "overview", "reading", "tools"},
+    "mcp": {"connections", "memory", "overview", "reading", "tools"},
     "web": {"memory", "overview", "reading", "summarising", "telling"},
 }
 ABOVE_MEMORY = {

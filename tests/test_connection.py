@@ -11,7 +11,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import DamagedDataError, RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.connection import (
     answered,
@@ -19,6 +19,7 @@ from channelmem.store.connection import (
     connect,
     is_full,
     is_temporary,
+    reads,
     run_in_all,
     run_script,
 )
@@ -97,8 +98,39 @@ async def test_an_answer_that_may_come_later_is_one_error_of_ours(error: Excepti
 
 
 async def test_an_answer_that_stays_wrong_is_told_as_it_is() -> None:
-    with pytest.raises(redis_errors.ResponseError, match="not a valid float"):
-        await answered(_failing(PERMANENT[0]))
+    with pytest.raises(redis_errors.ResponseError, match="mentions OOM"):
+        await answered(_failing(PERMANENT[2]))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PERMANENT[0],
+        PERMANENT[1],
+        PERMANENT[3],
+        redis_errors.ResponseError("ERR user_script:7: attempt to compare nil with number script: 5f6c, on line 7."),
+        redis_errors.ResponseError("Existing key has wrong Redis type"),
+    ],
+    ids=repr,
+)
+async def test_what_redis_says_of_damaged_keys_is_one_error_that_waiting_does_not_cure(error: Exception) -> None:
+    with pytest.raises(DamagedDataError) as raised:
+        await answered(_failing(error))
+    assert not is_temporary(raised.value)
+    assert str(error) not in str(raised.value)
+
+
+async def test_a_stored_value_that_cannot_be_read_is_the_same_and_the_log_does_not_repeat_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @reads
+    async def parsed(raw: str) -> int:
+        return int(raw)
+
+    with pytest.raises(DamagedDataError):
+        await parsed("what Ann wrote")
+    assert "ValueError in" in caplog.text
+    assert "Ann" not in caplog.text
 
 
 def _failing(error: Exception) -> Awaitable[None]:

@@ -23,7 +23,7 @@ from serving import listening
 from channelmem import Memory, Message, Settings
 from channelmem.access import OpenDoor, Scope, new_token
 from channelmem.mcp.bounds import Bounds
-from channelmem.mcp.http import make_app
+from channelmem.mcp.http import Verifier, make_app
 from channelmem.ops.access import open_access
 
 OTHER_GUILD = GUILD + (1 << 22)
@@ -179,3 +179,34 @@ async def test_a_web_page_under_another_name_cannot_ask_an_open_server(memory: M
             assert len(await call(client, "list_channels")) == 2
     assert rebound.status_code == 421
     assert foreign.status_code == 403
+
+
+OPENING = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}  # fmt: skip
+
+
+async def test_one_token_cannot_take_all_sessions(
+    memory: Memory, settings: Settings, tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("channelmem.mcp.http.SESSIONS_OF_ONE", 2)
+    accepts = {"Accept": "application/json, text/event-stream"}
+    async with serving(memory, settings, Bounds()) as url, httpx.AsyncClient() as http:
+
+        async def opened(name: str) -> int:
+            headers = accepts | {"Authorization": f"Bearer {tokens[name]}"}
+            return (await http.post(url, headers=headers, json=OPENING)).status_code
+
+        assert [await opened("all") for _ in range(4)] == [200, 200, 503, 503]
+        assert await opened("one") == 200, "others still can"
+
+
+async def test_an_agent_has_no_scope_but_reading_and_writing(settings: Settings, tokens: dict[str, str]) -> None:
+    del tokens
+    async with open_access(settings) as door:
+        text, kept = new_token("everything", frozenset(Scope), None, now=time.time())
+        await door.add(kept)
+        known = await Verifier(door).verify_token(text)
+    assert known is not None
+    assert known.scopes == ["read", "write"]

@@ -101,3 +101,11 @@ async def test_a_redis_that_is_away_or_holds_something_else_is_unavailable(
             await spending.total(TODAY)
         own_server.start()
         assert await spending.total(TODAY) == 5
+
+
+async def test_giving_back_more_than_there_is_left_changes_nothing(spending: Spending) -> None:
+    await spending.reserve(TODAY, HERE, 500, CAP)
+    for _ in range(3):
+        await spending.settle(TODAY, HERE, -500)
+    assert await spending.by_channel(TODAY) == {HERE: 0}
+    assert await spending.total(TODAY) == 0

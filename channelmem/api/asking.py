@@ -9,7 +9,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Response
 
 from channelmem.access import Caller, Scope
-from channelmem.api.auth import Reader, check
+from channelmem.api.auth import Reader, believed, check, thread_of
 from channelmem.api.callers_history import Offered, offering
 from channelmem.api.problems import redis_away, responses
 from channelmem.api.service import Given, Service
@@ -42,7 +42,7 @@ router = APIRouter(prefix="/v1", tags=["questions"], responses=responses())
 async def ask(body: AskBody, caller: Reader, given: Given) -> Response:
     """Answers a question with quotes, or honestly says that there is nothing; never calls a language model."""
     async with _asked(body, caller, given) as offered:
-        answer = await _ask(body.value(), given)
+        answer = await _ask(believed(caller, given.memory.policies, body.value()), given)
     needs = {
         "needs_history": offered.needs_history,
         "needs_members": tuple(offered.needs_members),
@@ -56,7 +56,8 @@ async def ask(body: AskBody, caller: Reader, given: Given) -> Response:
 @router.post("/context")
 async def context(body: ContextBody, caller: Reader, given: Given) -> ContextShown:
     """What surrounds a question, as a block of text within the token budget, and as chat messages."""
-    question, memory = body.value(), given.memory
+    memory = given.memory
+    question = believed(caller, memory.policies, body.value())
     async with _asked(body, caller, given) as offered:
         answer = body.answer.value() if body.answer else await _ask(question, given)
         text = await memory.context(question, answer)
@@ -69,8 +70,9 @@ async def context(body: ContextBody, caller: Reader, given: Given) -> ContextSho
 @router.post("/look")
 async def look(body: LookBody, caller: Reader, given: Given) -> ContextShown:
     """What the tool `get_channel_context` returns to a language model."""
-    request, memory = body.request(), given.memory
-    question = request.question
+    memory, request = given.memory, body.request()
+    question = believed(caller, memory.policies, request.question)
+    request = replace(request, question=question)
     async with _asked(body, caller, given) as offered:
         text = await memory.look(request)
         shown = memory.shown(question.guild_id, question.channel_id, question.id)
@@ -80,7 +82,7 @@ async def look(body: LookBody, caller: Reader, given: Given) -> ContextShown:
 @router.post("/recap")
 async def recap(body: RecapBody, caller: Reader, given: Given) -> RecapShown:
     """What was said in a channel in a span of time, in a few parts with times and links."""
-    question = body.value()
+    question = believed(caller, given.memory.policies, body.value())
     policy = given.memory.policies.of_question(question)
     async with _asked(body, caller, given):
         told = (
@@ -93,8 +95,9 @@ async def recap(body: RecapBody, caller: Reader, given: Given) -> RecapShown:
 async def standing(body: StandingBody, caller: Reader, given: Given) -> StandingShown:
     """What of all that a language model was given is still visible and unchanged: writing an answer takes seconds."""
     check(caller, Scope.READ, body.guild_id)
+    thread = thread_of(caller, given.memory.policies, body.guild_id, body.thread_of)
     found = await given.memory.reading.standing(
-        body.guild_id, body.channel_id, (one.value() for one in body.origins), body.character, body.thread_of
+        body.guild_id, body.channel_id, (one.value() for one in body.origins), body.character, thread
     )
     return StandingShown(origins=_sources(found))
 

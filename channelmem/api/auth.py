@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, TypeVar
 
 from fastapi import Request, Security
 from fastapi.security import HTTPBearer
 
 from channelmem.access import Caller, Scope
 from channelmem.api.problems import ProblemError
+from channelmem.policies import Policies
+from channelmem.types import Message, Question
 from channelmem.wire.scalars import PathId
+
+Claiming = TypeVar("Claiming", Message, Question)
 
 _BEARER = HTTPBearer(auto_error=False, description="A token made by `channelmem token add NAME --scopes ...`.")
 """For the documentation; the gate has checked the token before."""
@@ -35,6 +40,19 @@ def check_unbound(caller: Caller) -> None:
         raise ProblemError(403, f"The token {caller.name!r} is bound to guilds; this concerns all of them.")
 
 
+def thread_of(caller: Caller, policies: Policies, guild_id: int, claimed: int) -> int:
+    """The channel of a thread, as far as the caller is believed. It decides which settings apply, so it counts from who
+    may change settings; from others it can only close something."""
+    may_say = Scope.ADMIN in caller.scopes or not policies.storing(guild_id, claimed).enabled
+    return claimed if may_say else 0
+
+
+def believed(caller: Caller, policies: Policies, value: Claiming) -> Claiming:
+    """The same for a message or question."""
+    told = thread_of(caller, policies, value.guild_id, value.thread_of) if value.thread_of else 0
+    return value if told == value.thread_of else replace(value, thread_of=told)
+
+
 async def _reader(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
     check(caller := caller_of(request), Scope.READ)
     return caller
@@ -50,8 +68,14 @@ async def _admin(request: Request, _: Annotated[object, Security(_BEARER)]) -> C
     return caller
 
 
+async def _exporter(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
+    check(caller := caller_of(request), Scope.EXPORT)
+    return caller
+
+
 Reader = Annotated[Caller, Security(_reader)]
 Writer = Annotated[Caller, Security(_writer)]
+Exporter = Annotated[Caller, Security(_exporter)]
 Admin = Annotated[Caller, Security(_admin)]
 
 

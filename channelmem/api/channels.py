@@ -69,15 +69,17 @@ async def delete_channel(guild_id: PathId, channel_id: PathId, caller: GuildWrit
 
 @router.get(f"{CHANNEL}/stats")
 async def stats(guild_id: PathId, channel_id: PathId, caller: GuildReader, given: Given) -> StatsShown:
-    """What a channel's memory holds."""
-    del caller
+    """What a channel's memory holds: for who may only read, as far as answers could show it."""
     status = await given.memory.status(guild_id, channel_id)
+    newest_id = await given.memory.last_seen(guild_id, channel_id)
+    if Scope.WRITE not in caller.scopes:
+        status, newest_id = await given.memory.reading.shown_of(guild_id, channel_id, status)
     return StatsShown(
         messages=status.messages,
         pending=status.pending,
         oldest_ts=status.oldest_ts,
         newest_ts=status.newest_ts,
-        newest_id=await given.memory.last_seen(guild_id, channel_id),
+        newest_id=newest_id,
         paused=status.paused,
         archive=status.archive,
     )
@@ -121,7 +123,7 @@ async def begin(guild_id: PathId, channel_id: PathId, body: BoundaryBody, caller
 async def known(
     guild_id: PathId,
     channel_id: PathId,
-    caller: GuildReader,
+    caller: GuildWriter,
     given: Given,
     newest: Annotated[int, Query(ge=1, le=MOST_KNOWN)] = 100,
 ) -> KnownShown:

@@ -1,7 +1,8 @@
 """What every request passes first. In: a raw request. Out: the same with an id and a caller, or a refusal.
 
-Runs before anything of a body is read, so that nobody without a token can make the service read and parse. Bodies are
-counted while they arrive, whatever their header says, and must arrive in time.
+Runs before anything of a body is read, so that nobody without a token can make the service read and parse; the log-in
+takes a few bytes, and has room of its own. Bodies are counted while they arrive, whatever their header says, and must
+arrive in time.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import re
 import secrets
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from channelmem.access import Caller, Doorkeeper, OpenDoor
+from channelmem.access import Caller, Doorkeeper, OpenDoor, is_from_our_site
 from channelmem.api.problems import ProblemError, mistake, redis_away, response_of
 from channelmem.errors import RedisUnavailableError
 
@@ -29,10 +31,18 @@ REQUEST_ID: Final = "X-Request-ID"
 BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 BODIES: Final = 16
-"""Bodies of the largest size that may be in hand at once."""
+"""Bodies of the largest size that may be in hand at once; one token or address may have three quarters of that."""
+LOGIN: Final = "/login"
+LOGIN_BYTES: Final = 4_096
+LOGIN_S: Final = 5.0
+LOGINS, LOGINS_OF_ONE = 64, 4
+"""Log-ins in hand at once, of all and of one address."""
 NO_CALLER: Final = "Send a token as 'Authorization: Bearer cm_...'; `channelmem token add NAME` makes one."
 UNKNOWN_CALLER: Final = "This token is unknown, revoked or expired; `channelmem token add NAME` makes a new one."
+ELSEWHERE: Final = "This request came from another site and was refused."
 GUARDED: Final = ("/v1/", "/metrics")
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 
 DRAIN_BYTES, DRAIN_S = 65_536, 1.0
 """How much of a refused request is still read: who is cut off while sending may never see why."""
@@ -47,10 +57,32 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
+class _Room:
+    """Bytes of all bodies in hand, and whose they are."""
+
+    most: int
+    most_of_one: int
+    held: Counter[str] = field(default_factory=Counter)
+
+    def take(self, owner: str, size: int) -> bool:
+        """False if that is too much."""
+        self.held[owner] += size
+        return self.held.total() <= self.most and self.held[owner] <= self.most_of_one
+
+    def give_back(self, owner: str, size: int) -> None:
+        self.held[owner] -= size
+        if not self.held[owner]:
+            del self.held[owner]
+
+
+@dataclass(slots=True)
 class _Body:
     """A request's body on its way."""
 
     receive: Receive
+    room: _Room
+    owner: str
+    most: int
     until: float
     size: int = 0
     is_read: bool = False
@@ -59,8 +91,8 @@ class _Body:
 class Gate:
     def __init__(self, app: ASGIApp, door: Doorkeeper, max_body: int, observe: Observe) -> None:
         self._app, self._door, self._max_body, self._observe = app, door, max_body, observe
-        self._held = 0
-        """Bytes of all bodies in hand."""
+        self._room = _Room(max_body * BODIES, max_body * BODIES * 3 // 4)
+        self._logins = _Room(LOGIN_BYTES * LOGINS, LOGIN_BYTES * LOGINS_OF_ONE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -92,7 +124,7 @@ class Gate:
         await self._pass_on(scope, receive, sending, request_id)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        started, body = False, _Body(receive, time.monotonic() + BODY_S)
+        started, body = False, self._body(scope, receive)
 
         async def sending(message: Message) -> None:
             nonlocal started
@@ -111,13 +143,22 @@ class Gate:
             if not started:
                 await response_of(mistake(), request_id)(scope, receive, sending)
         finally:
-            self._held -= body.size
+            body.room.give_back(body.owner, body.size)
+
+    def _body(self, scope: Scope, receive: Receive) -> _Body:
+        caller, address = scope["state"].get("caller"), scope["client"][0] if scope.get("client") else ""
+        if scope["path"] == LOGIN:
+            return _Body(receive, self._logins, address, LOGIN_BYTES, time.monotonic() + LOGIN_S)
+        owner = caller.token_id if caller else address
+        return _Body(receive, self._room, owner, self._max_body, time.monotonic() + BODY_S)
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller | None:
         if not scope["path"].startswith(GUARDED):
             return None
         if isinstance(self._door, OpenDoor):
             _check_host(headers.get("host", ""))
+            if scope["method"] not in SAFE and not is_from_our_site(headers):
+                raise ProblemError(403, ELSEWHERE)
         scheme, _, text = headers.get("authorization", "").partition(" ")
         if not isinstance(self._door, OpenDoor) and (scheme.lower() != "bearer" or not text.strip()):
             raise ProblemError(401, NO_CALLER)
@@ -133,11 +174,7 @@ class Gate:
     def _check_length(self, headers: Headers) -> None:
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._max_body:
-            raise ProblemError(413, self._too_large)
-
-    @property
-    def _too_large(self) -> str:
-        return f"A body may have up to {self._max_body:,} bytes; send it in several requests."
+            raise ProblemError(413, _too_large(self._max_body))
 
     async def _receive(self, body: _Body) -> Message:
         """Ends a request whose body grows too large or takes too long."""
@@ -150,13 +187,17 @@ class Gate:
             raise HTTPException(408, "The body took too long to arrive.", _HANG_UP) from None
         size = len(message.get("body", b""))
         body.size += size
-        self._held += size
         body.is_read = not message.get("more_body", False)
-        if body.size > self._max_body:
-            raise HTTPException(413, self._too_large, _HANG_UP)
-        if self._held > self._max_body * BODIES:
+        has_room = body.room.take(body.owner, size)
+        if body.size > body.most:
+            raise HTTPException(413, _too_large(body.most), _HANG_UP)
+        if not has_room:
             raise HTTPException(503, "Too many large requests at once; try again.", _HANG_UP | {"Retry-After": "1"})
         return message
+
+
+def _too_large(most: int) -> str:
+    return f"A body may have up to {most:,} bytes; send it in several requests."
 
 
 async def _drained(receive: Receive) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from channelmem.access import Scope
-from channelmem.api.auth import GuildReader, GuildWriter, Writer, check
+from channelmem.api.auth import GuildReader, GuildWriter, Writer, believed, check
 from channelmem.api.problems import ProblemError, responses
 from channelmem.api.service import Given
 from channelmem.reading import MOST, Cursor
@@ -44,7 +44,7 @@ async def remember(body: MessageBody | Batch, caller: Writer, given: Given) -> O
     bodies = body if isinstance(body, list) else [body]
     check(caller, Scope.WRITE, *{one.guild_id for one in bodies})
     await given.pressure.messages(len(bodies))
-    messages = [one.value() for one in bodies]
+    messages = [believed(caller, given.memory.policies, one.value()) for one in bodies]
     outcomes = await given.memory.remember_many(messages)
     for outcome in outcomes:
         given.metrics.messages.labels(outcome.value).inc()
@@ -55,7 +55,7 @@ async def remember(body: MessageBody | Batch, caller: Writer, given: Given) -> O
 async def attach(body: MessageBody, caller: Writer, given: Given) -> None:
     """Adds the pictures of link previews, which come after their message, to a stored one. This is not an edit."""
     check(caller, Scope.WRITE, body.guild_id)
-    await given.memory.media.attach(body.value())
+    await given.memory.media.attach(believed(caller, given.memory.policies, body.value()))
 
 
 @router.get(f"{CHANNEL}/messages")
@@ -91,7 +91,6 @@ async def edit(
     guild_id: PathId, channel_id: PathId, message_id: PathId, body: EditBody, caller: GuildWriter, given: Given
 ) -> Remembered:
     """Replaces text and vector. An older revision than the stored one changes nothing."""
-    del caller
     revision = time.time() if body.revision is None else body.revision
     if body.complete:
         known = Message(guild_id, channel_id, message_id, 0, "", "", 0.0)
@@ -101,7 +100,7 @@ async def edit(
             raise ProblemError(404, "There is no such message; send author_id, author and ts to store it.")
         author = await given.memory.reading.person(guild_id, channel_id, found.author_id)
         known = replace(found, aliases=author.aliases if author else ())
-    edited = body.applied(known, revision)
+    edited = believed(caller, given.memory.policies, body.applied(known, revision))
     return _remembered(edited, await given.memory.edit(edited))
 
 

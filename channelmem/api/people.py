@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from channelmem.access import Caller, Scope
-from channelmem.api.auth import Reader, Writer, check
+from channelmem.api.auth import Exporter, Reader, Writer, check
 from channelmem.api.problems import responses
 from channelmem.api.service import Given, Service
 from channelmem.errors import DecisionDelayedError
@@ -59,9 +59,9 @@ async def returning(author_id: PathId, caller: Reader, given: Given, guild_id: I
 
 
 @router.get("/export", response_class=StreamingResponse, responses=EXPORT)
-async def export(author_id: PathId, caller: Reader, given: Given, guild_id: InGuild = None) -> StreamingResponse:
-    """Everything stored of a person, as JSON lines."""
-    guilds = _guilds(caller, guild_id, Scope.READ)
+async def export(author_id: PathId, caller: Exporter, given: Given, guild_id: InGuild = None) -> StreamingResponse:
+    """Everything stored of a person, as JSON lines, also what answers hide; for a token with the export scope."""
+    guilds = _guilds(caller, guild_id, Scope.EXPORT)
     lines = _lines(given, author_id, None if guilds == [None] else frozenset(guilds))
     first = await anext(lines, b"")  # so that an unreachable Redis is still a proper error
     return StreamingResponse(_joined(first, lines), media_type=JSON_LINES)

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from channelmem.errors import (
     ChannelmemError,
+    DamagedDataError,
     DecisionDelayedError,
     RedisUnavailableError,
     SummariesBusyError,
@@ -116,6 +117,8 @@ async def _shown(request: Request, error: Exception) -> JSONResponse:
 async def _of_memory(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, DecisionDelayedError):
         return response_of(ProblemError(503, str(error), type_="urn:channelmem:delayed"), request_id_of(request))
+    if isinstance(error, DamagedDataError):
+        return response_of(ProblemError(503, f"{error}.", type_="urn:channelmem:damaged"), request_id_of(request))
     if isinstance(error, RedisUnavailableError):
         log.warning("Redis does not answer: %s", error)  # its sentence may name the server's address
         return response_of(redis_away(), request_id_of(request))

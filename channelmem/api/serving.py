@@ -13,8 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from datetime import UTC, datetime
 
-import uvicorn
-
+from channelmem import connections
 from channelmem.access import OpenDoor
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
@@ -31,7 +30,6 @@ DRAIN_S = 10
 """How long requests in progress may take after a stop signal."""
 KEEP_ALIVE_S = 30
 FLUSH_S = 5.0
-BACKLOG = 1024
 OPEN_BEYOND_LOOPBACK = "--no-auth works on loopback only: anybody who reaches {host} could read and change everything."
 NONE_BEYOND_LOOPBACK = (
     "There are no tokens, so the service does not listen on {host}. "
@@ -58,22 +56,15 @@ async def serve(settings: Settings, *, guarded: bool = True, beside: Beside | No
         if summariser is not None:
             summariser.attach(memory.spending)
         gc.freeze()  # what is loaded by now stays; walking it in search of garbage takes a tenth of a second
-        config = uvicorn.Config(
-            create_app(memory, tokens or OpenDoor(), settings),
-            access_log=False,
-            ws="none",
-            log_config=None,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=DRAIN_S,
-        )
+        app = create_app(memory, tokens or OpenDoor(), settings)
+        server = connections.server(app, timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=DRAIN_S)
         url = _url(sock)
         if beside is not None:
             await stack.enter_async_context(beside(memory, tokens, url))
         if tokens is not None and not await _has_any(tokens):
             log.warning(NONE_YET)
         log.info("Listening on %s (pages at /, API at /v1, its documentation at /docs)", url)
-        await uvicorn.Server(config).serve(sockets=[sock])
+        await server.serve(sockets=[sock])
         with suppress(RedisUnavailableError):
             await memory.flush(FLUSH_S)
 
@@ -107,7 +98,8 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(BACKLOG)
+        connections.drop_unread(sock)
+        sock.listen(connections.BACKLOG)
     except OSError as error:
         sock.close()
         raise ConfigError(
@@ -142,6 +134,7 @@ class _Lines(logging.Formatter):
 def configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(settings))
+    handler.addFilter(connections.Rarely())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)

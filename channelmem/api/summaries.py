@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from channelmem.access import Scope
-from channelmem.api.auth import GuildReader, GuildWriter, Reader, check
+from channelmem.api.auth import GuildReader, GuildWriter, Reader, believed, check
 from channelmem.api.messages import CHANNEL
 from channelmem.api.problems import ProblemError, responses
 from channelmem.api.service import Given
@@ -60,10 +60,9 @@ async def rebuild(guild_id: PathId, channel_id: PathId, caller: GuildWriter, giv
 @router.post(f"{CHANNEL}/summaries/absorb", responses=responses(409))
 async def absorb(guild_id: PathId, channel_id: PathId, body: AbsorbBody, caller: GuildWriter, given: Given) -> Absorbed:
     """Summarises messages that are too old to be stored, without storing them."""
-    del caller
     if any((one.guild_id, one.channel_id) != (guild_id, channel_id) for one in body.messages):
         raise ProblemError(422, "All messages must be of the channel in the path.")
-    messages = [one.value() for one in body.messages]
+    messages = [believed(caller, given.memory.policies, one.value()) for one in body.messages]
     left = await given.memory.summaries.absorb(guild_id, channel_id, messages, more=body.more)
     return Absorbed(left=len(left))
 
@@ -72,4 +71,5 @@ async def absorb(guild_id: PathId, channel_id: PathId, body: AbsorbBody, caller:
 async def breakdown(body: QuestionBody, caller: Reader, given: Given) -> BreakdownShown:
     """What POST /context would give a language model of the channel's past, in numbers."""
     check(caller, Scope.READ, body.guild_id)
-    return BreakdownShown.model_validate(await given.memory.summaries.breakdown(body.value()))
+    question = believed(caller, given.memory.policies, body.value())
+    return BreakdownShown.model_validate(await given.memory.summaries.breakdown(question))

@@ -27,15 +27,15 @@ from channelmem.settings import load_settings
 HELP = """Make, list and revoke access tokens of the service.
 
 A token has scopes: read (ask, search, look at what is stored), write
-(remember, edit, delete, forget) and admin (change settings). Bind it to
-guilds with --guild, so that bots that share a service can't see each
-other. What concerns all guilds (global settings, /metrics) needs a token
-that is not bound.
+(remember, edit, delete, forget), export (everything of a person, also what
+is hidden) and admin (change settings). Bind it to guilds with --guild, so
+that bots that share a service can't see each other. What concerns all
+guilds (global settings, /metrics) needs a token that is not bound.
 
 \b
 Examples:
   channelmem token add my-bot --scopes read,write --guild 811111111111111111
-  channelmem token add operator --scopes read,write,admin --expires 90d
+  channelmem token add operator --scopes read,write,export,admin --expires 90d
   channelmem token list
   channelmem token revoke my-bot
 """
@@ -48,7 +48,7 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(help="A name to recognise it by: letters, digits, dots and hyphens.")],
-    scopes: Annotated[str, typer.Option(help="Any of read, write and admin, separated by commas.")] = "read",
+    scopes: Annotated[str, typer.Option(help="Any of read, write, export and admin, separated by commas.")] = "read",
     guild: Annotated[
         list[int] | None, typer.Option(min=0, max=LARGEST, help="Bind it to this guild; may be repeated.")
     ] = None,
@@ -128,7 +128,7 @@ def _scopes(text: str) -> frozenset[Scope]:
     except ValueError:
         found = frozenset()
     if not found:
-        raise ChannelmemError("--scopes takes read, write and admin, separated by commas.")
+        raise ChannelmemError("--scopes takes read, write, export and admin, separated by commas.")
     return found
 
 

@@ -16,6 +16,7 @@ import httpx
 from channelmem.errors import (
     ChannelmemError,
     ConfigError,
+    DamagedDataError,
     DecisionDelayedError,
     RedisUnavailableError,
     RejectedError,
@@ -37,6 +38,7 @@ REFUSED = "The service refused CHANNELMEM_SERVICE_TOKEN: {detail}"
 KINDS: dict[str, type[ChannelmemError]] = {
     "urn:channelmem:delayed": DecisionDelayedError,
     "urn:channelmem:busy": SummariesBusyError,
+    "urn:channelmem:damaged": DamagedDataError,
     "urn:channelmem:redis-unavailable": RedisUnavailableError,
 }
 

@@ -93,7 +93,7 @@ class RemoteLevels:
     async def learn_threads(self, guild_id: int, parents: Mapping[str, str]) -> None:
         """The service learns of threads with their messages."""
         del guild_id
-        self.threads |= parents
+        self.threads = {**parents, **self.threads}
         self.on_change()
 
     def now(self) -> float:

@@ -10,8 +10,11 @@ from functools import partial
 from typing import Final
 
 from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
@@ -24,8 +27,12 @@ from channelmem.memory import Memory
 
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 256 * 1024
+AGENT: Final = frozenset({Scope.READ, Scope.WRITE})
+"""What an agent may have: no settings, and no exports of people."""
 MAX_SESSIONS: Final = 1_000
 """Of older clients, which begin with a handshake."""
+SESSIONS_OF_ONE: Final = 50
+"""Of one token."""
 
 
 class Verifier:
@@ -45,7 +52,7 @@ class Verifier:
         return AccessToken(
             token="",
             client_id=caller.token_id or caller.name,
-            scopes=sorted(caller.scopes),
+            scopes=sorted(caller.scopes & AGENT),
             claims={"name": caller.name, "guilds": guilds},
         )
 
@@ -61,13 +68,26 @@ def make_app(memory: Memory, bounds: Bounds, door: Doorkeeper, *, url: str, host
         server = MemoryServer(
             memory, partial(_bounds_of_request, bounds), write=bounds.write, token_verifier=Verifier(door), auth=auth
         )
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY_BYTES,
         max_sessions=MAX_SESSIONS,
         transport_security=_security(host),
         host=host,
     )
+    _bound_by_token(server.session_manager)
+    return app
+
+
+def _bound_by_token(manager: StreamableHTTPSessionManager) -> None:
+    """The SDK only knows a limit for all clients together, and has no public place for another one."""
+    admit, owners = manager._admit_session, manager._session_owners  # noqa: SLF001
+
+    def admitted(requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        open_ = sum(owner == requestor for owner in owners.values())
+        return None if requestor is not None and open_ >= SESSIONS_OF_ONE else admit(requestor)
+
+    manager._admit_session = admitted  # type: ignore[method-assign]  # noqa: SLF001
 
 
 def _bounds_of_request(bounds: Bounds) -> Bounds:

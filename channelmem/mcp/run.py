@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from dataclasses import dataclass
 from typing import Final
 
-import uvicorn
 from rich.console import Console
 
+from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor
 from channelmem.embedding.model import Progress
 from channelmem.errors import ConfigError
@@ -65,9 +65,9 @@ async def _over_http(bounds: Bounds, address: Address, bar: Bar, *, guarded: boo
         memory = await stack.enter_async_context(_opened(settings, bar))
         door = await _door(stack, settings) if guarded else OpenDoor()
         app = make_app(memory, bounds, door, url=address.url, host=address.host)
-        config = uvicorn.Config(app, host=address.host, port=address.port, log_level="warning", access_log=False)
+        server = connections.server(app, host=address.host, port=address.port, log_level="warning")
         Console(stderr=True).print(f"MCP over HTTP at {address.url}. Press Ctrl-C to stop.", highlight=False)
-        await uvicorn.Server(config).serve()
+        await server.serve()
 
 
 async def _door(stack: AsyncExitStack, settings: Settings) -> Doorkeeper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.types import Gap
 
 
@@ -24,6 +24,7 @@ class Bookmarks:
     async def close(self, guild_id: int, channel_id: int) -> None:
         await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
 
+    @reads
     async def open(self, guild_id: int) -> list[Gap]:
         rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
         return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)

@@ -26,6 +26,7 @@ from channelmem.store.completeness import Completeness, index_lost, serving
 from channelmem.store.connection import (
     UNREACHABLE,
     answered,
+    check_damage,
     command,
     is_full,
     pipelined,
@@ -212,6 +213,7 @@ class Buckets:
             if isinstance(reply, redis_errors.ResponseError) and index_lost(reply):
                 replies[at] = await self.run(name, buckets[at], arguments)
             elif isinstance(reply, Exception):
+                check_damage(reply)
                 raise reply
         return replies
 

@@ -40,6 +40,7 @@ class ChannelState:
         self._sweeper.wake()
         return removed
 
+    @reads
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
         """Guild and channel of everything that holds messages, in one guild or in all."""
         found: list[tuple[int, int]] = []
@@ -68,6 +69,7 @@ class ChannelState:
             found |= zip(places, await self._statuses(bucket, [room(*place) for place in places], limits), strict=True)
         return [found[place] for place in rooms]
 
+    @reads
     async def _statuses(self, bucket: int, names: Sequence[str], limits: Sequence[Limits]) -> list[ChannelStatus]:
         keys, now = self._buckets.keys(bucket), self._buckets.clock()
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
@@ -106,6 +108,7 @@ class ChannelState:
         known = [one for one in seen if one.last_ts >= since and one.person.id not in hidden]
         return sorted(known, key=lambda one: one.last_ts, reverse=True)
 
+    @reads
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
         """The id of the newest stored message: back-fill starts there."""
         order = self._buckets.guild_keys(guild_id).of("chan", room(guild_id, channel_id))

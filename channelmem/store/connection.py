@@ -7,7 +7,10 @@ Redis is full. `circuit.py` ends the waiting for a Redis that is silent.
 
 from __future__ import annotations
 
+import logging
 import re
+import struct
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial, wraps
 from importlib.metadata import version
@@ -19,7 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
-from channelmem.errors import ConfigError, RedisLoadingError, RedisUnavailableError
+from channelmem.errors import ConfigError, DamagedDataError, RedisLoadingError, RedisUnavailableError
 from channelmem.redis_urls import is_cluster
 from channelmem.secrets import MALFORMED_URL, check_redis_url
 from channelmem.settings import Settings
@@ -32,6 +35,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 CLIENT = "channelmem"
+
+log = logging.getLogger(__name__)
 
 UNREACHABLE = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.BusyLoadingError, OSError)
 """What redis-py raises while Redis cannot answer: gone, too slow, or still loading its data."""
@@ -55,6 +60,13 @@ _TEMPORARY_CODE = re.compile(
     r"|ttempted to access a non local key in a cluster node"
 )
 _FULL_CODE = re.compile(_BEFORE_CODE + r"OOM\b")
+# What a command or script meets in a key of a wrong type, or in a value that none of ours wrote.
+_DAMAGED = re.compile(
+    r"WRONGTYPE|wrong Redis type|not an integer|not a valid float|user_script:\d+: (?:attempt to|bad argument)"
+)
+_UNREADABLE = (ValueError, LookupError, TypeError, ArithmeticError, struct.error)
+"""What reading such a value raises here."""
+DAMAGED = "Redis holds something damaged where this is kept; the log says what"
 _UNWRITABLE_CODE = re.compile(_BEFORE_CODE + r"MISCONF\b")
 
 
@@ -96,9 +108,23 @@ async def answered(reply: Awaitable[T]) -> T:
     except UNREACHABLE as error:
         raise unavailable(error) from error
     except redis_errors.ResponseError as error:
+        check_damage(error)
         if not is_temporary(error):
             raise
         raise RedisUnavailableError(f"Redis rejects this for now: {error}") from error
+
+
+def check_damage(error: BaseException) -> None:
+    """Raises DamagedDataError if that is what Redis complains of."""
+    if isinstance(error, redis_errors.ResponseError) and (found := _DAMAGED.search(str(error))):
+        raise _damaged(found[0]) from error
+
+
+def _damaged(what: str) -> DamagedDataError:
+    """Logs where, but no value: it may be somebody's words."""
+    names = [frame.name for frame in traceback.extract_stack() if "channelmem" in frame.filename]
+    log.error("Redis holds something damaged (%s), met in: %s", what, " > ".join(names[-8:-1]))
+    return DamagedDataError(DAMAGED)
 
 
 def unavailable(error: BaseException) -> RedisUnavailableError:
@@ -109,8 +135,8 @@ def unavailable(error: BaseException) -> RedisUnavailableError:
 
 
 def reads(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """For what a question reads, and for work that is tried again: whatever Redis replies instead (a key of a wrong
-    type, a broken index) counts as Redis being unavailable, so that the question is answered without it."""
+    """For whatever is read: what Redis replies instead (a key of a wrong type, a broken index) and values that can't be
+    read count as Redis being unavailable, so that a question is answered without it."""
 
     @wraps(method)
     async def reading(*arguments: P.args, **options: P.kwargs) -> T:
@@ -120,6 +146,8 @@ def reads(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[
             raise unavailable(error) from error
         except redis_errors.RedisError as error:
             raise RedisUnavailableError(f"Redis rejects a read: {error}") from error
+        except _UNREADABLE as error:
+            raise _damaged(f"{type(error).__name__} in {method.__qualname__}") from error
 
     return reading
 
@@ -138,6 +166,7 @@ async def pipelined(redis: Redis, commands: Iterable[Sequence[Any]]) -> list[Any
     replies = await _pipelined(redis, commands)
     for reply in replies:
         if isinstance(reply, Exception):
+            check_damage(reply)
             raise reply
     return replies
 
@@ -167,6 +196,8 @@ async def _pipelined(redis: Redis, commands: Iterable[Sequence[Any]]) -> list[An
 
 def is_temporary(error: BaseException) -> bool:
     """Whether waiting may help: Redis is unreachable, or rejects every write for now (out of memory, a replica)."""
+    if isinstance(error, DamagedDataError):
+        return False
     return isinstance(error, (RedisUnavailableError, *_TEMPORARY)) or bool(_TEMPORARY_CODE.search(str(error)))
 
 

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 from channelmem.errors import DecisionDelayedError, RedisUnavailableError
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, is_full, is_unwritable
+from channelmem.store.connection import answered, is_full, is_unwritable, reads
 from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
 from channelmem.store.outbox import Result, Value
@@ -89,6 +89,7 @@ class Consent:
         wish = "" if guild_id is None else person(author_id, guild_id)
         return _left(await self._buckets.visit_all("returning", self._of(guild_id), [author_id, wish]))
 
+    @reads
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
@@ -116,6 +117,7 @@ class Consent:
         """The guild's bucket, or all of them."""
         return list(self._buckets.all) if guild_id is None else [self._buckets.bucket(guild_id)]
 
+    @reads
     async def _authored(self, bucket: int, author_id: int) -> list[tuple[float, bytes]]:
         """Times and names (`<room>:<id>`) of an author's messages, oldest first. An index that was lost and recreated
         knows only a part of them for a while, so this waits for it."""
@@ -140,6 +142,7 @@ class Consent:
             found += [(float(ts), key[skip:]) for key, ts in zip(page[::2], page[1::2], strict=True)]
         return found
 
+    @reads
     async def _load(self, bucket: int, names: list[list[bytes]]) -> list[tuple[Message, int]]:
         """Messages, and how many newer ones their channels hold."""
         keys, gone = self._buckets.keys(bucket), Withdrawn(self._buckets.waiting(), frozenset())

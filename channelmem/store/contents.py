@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from channelmem.durations import HOUR_S, MINUTE_S
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.store.keys import room
 from channelmem.types import Activity, Message, Stored
 
@@ -26,6 +26,7 @@ class Contents:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 
+    @reads
     async def states(self, messages: Sequence[Message]) -> list[Stored]:
         """In the same order; all of one guild."""
         if not messages:
@@ -42,6 +43,7 @@ class Contents:
             for message, embedded, ttl_ms in zip(messages, replies[::2], replies[1::2], strict=True)
         ]
 
+    @reads
     async def vectors(self, messages: Sequence[Message]) -> tuple[list[Message], NDArray[np.float32]]:
         """The messages that have a vector, and one row for each."""
         if not messages:
@@ -56,6 +58,7 @@ class Contents:
         packed = np.frombuffer(b"".join(blob for _, blob in known), np.float16)
         return [one for one, _ in known], packed.astype(np.float32).reshape(len(known), self._buckets.dims)
 
+    @reads
     async def activity(self, guild_id: int, channel_ids: Sequence[int]) -> list[Activity]:
         """How much was said in each of these channels, in one round trip."""
         keys, now = self._buckets.guild_keys(guild_id), self._buckets.clock()
@@ -71,6 +74,7 @@ class Contents:
             Activity(counts[at], tuple(counts[at + 1 : at + per_channel])) for at in range(0, len(counts), per_channel)
         ]
 
+    @reads
     async def size_bytes(self, guild_id: int, channel_id: int) -> int:
         """What a channel's messages take in Redis, without the index; estimated from some of them."""
         keys, place = self._buckets.guild_keys(guild_id), room(guild_id, channel_id)

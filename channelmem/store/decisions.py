@@ -50,7 +50,7 @@ class Decisions:
         if not messages:
             return []
         place = room(guild_id, channel_id)
-        channels = {f"off:{room(guild_id, one.thread_of or channel_id)}" for one in messages}
+        channels = {f"off:{room(guild_id, one.thread_of or channel_id)}" for one in messages} | {f"off:{place}"}
         recorded = await self._recorded(guild_id, place, {one.author_id for one in messages}, sorted(channels))
         if place in self._cleared:
             _add(recorded, place, [self._cleared[place]])
@@ -196,11 +196,12 @@ def _is_allowed(message: Message, recorded: Recorded) -> bool:
     people = _names(message.guild_id, message.author_id)
     if not recorded.hidden.isdisjoint(people):
         return False
+    own = room(message.guild_id, message.channel_id)
     channel = room(message.guild_id, message.thread_of or message.channel_id)
     moments = (message.ts, message.revision) if message.revision else (message.ts,)
     return not any(
         window.contains(moment)
-        for window in _of(recorded, (room(message.guild_id, message.channel_id), f"off:{channel}", *people))
+        for window in _of(recorded, (own, f"off:{own}", f"off:{channel}", *people))
         for moment in moments
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.store.documents import pack_limits, pack_origins
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.types import Origin
@@ -47,6 +47,7 @@ class Derived:
         arguments = [repr(self._buckets.clock()), pack_limits(policy.limits), guild_id, name, text, sources]
         return bool(await self._buckets.run("make", self._buckets.bucket(guild_id), arguments))
 
+    @reads
     async def text(self, kind: Made, guild_id: int, channel_id: int, id_: int) -> str | None:
         key = self._buckets.guild_keys(guild_id).of("made", _name(kind, guild_id, channel_id, id_))
         found: Any = await answered(self._buckets.redis.hget(key, "text"))
@@ -54,6 +55,7 @@ class Derived:
 
     # --- answers that people can still read on the platform ---
 
+    @reads
     async def to_redact(self) -> list[Place]:
         """Answers of the last day that quote what was deleted since, or somebody who asked to be forgotten."""
         oldest = self._buckets.clock() - REDACT_S

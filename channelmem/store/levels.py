@@ -70,19 +70,21 @@ class Levels:
         await self._reload(self._buckets.bucket(guild_id), place)
 
     async def learn_threads(self, guild_id: int, parents: Mapping[str, str]) -> None:
-        """Notes the channels of threads. Known here at once; other processes learn of them through Redis."""
-        new = {thread: parent for thread, parent in parents.items() if self.threads.get(thread) != parent}
+        """Notes the channels of threads, once and for all: no thread moves. Known here at once; other processes learn
+        of them through Redis."""
+        new = {thread: parent for thread, parent in parents.items() if thread not in self.threads}
         if not new:
             return
         self._know_threads(new)
         flat = [part for pair in new.items() for part in pair]
         try:
-            await self._buckets.run("thread", self._buckets.bucket(guild_id), flat)
+            noted = await self._buckets.run("thread", self._buckets.bucket(guild_id), flat)
         except RedisUnavailableError:
             for thread in new:  # to be told again with the next message
                 self.threads.pop(thread, None)
-        else:
-            self._know_threads(new)  # again: everything may have been read meanwhile, without them
+            self.on_change()
+        else:  # again: everything may have been read meanwhile, without them; or another process was first
+            self._know_threads(dict(zip(new, (parent.decode() for parent in noted), strict=True)))
 
     def _know_threads(self, new: Mapping[str, str]) -> None:
         self.threads |= new

@@ -10,7 +10,7 @@ from dataclasses import astuple
 from typing import Any
 
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.types import Load
 
 
@@ -31,6 +31,7 @@ class Loads:
     async def end(self, guild_id: int, channel_id: int) -> None:
         await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
 
+    @reads
     async def open(self, guild_id: int) -> list[Load]:
         rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
         return [Load(int(channel), *map(int, row.split())) for channel, row in sorted(rows.items())]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from channelmem.durations import DAY_S
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.store.documents import clean
 
 LIFETIME_S: Final = 30 * DAY_S
@@ -50,6 +50,7 @@ class Names:
             pipe.expire(key, round(LIFETIME_S))
             await answered(pipe.execute())
 
+    @reads
     async def of(self, guild_ids: Iterable[int]) -> dict[int, GuildNames]:
         """What is known of each of these guilds."""
         guilds = list(dict.fromkeys(guild_ids))

@@ -22,7 +22,7 @@ from channelmem.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.channel_state import ChannelState
-from channelmem.store.connection import answered
+from channelmem.store.connection import answered, reads
 from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived
@@ -182,6 +182,7 @@ class Store:
         arguments = (repr(self.buckets.clock()), limits, *name, attachment_id, text)
         return bool(await self.buckets.run("enrich", self.buckets.bucket(guild_id), arguments))
 
+    @reads
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
         """Revisions of the newest messages by id, even of people who opted out: they may opt in again."""
         arguments = (room(guild_id, channel_id), newest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from channelmem.policy import Policy
+from channelmem.store.connection import reads
 from channelmem.store.summaries import SummaryStore
 from channelmem.store.withdrawn import Withdrawn
 from channelmem.summarising.documents import from_document
@@ -18,6 +19,7 @@ class SummaryReader:
     def __init__(self, store: SummaryStore, window_s: float) -> None:
         self._store, self._window_s = store, window_s
 
+    @reads
     async def read(
         self, guild_id: int, channel_id: int, policy: Policy, since: float | None = None
     ) -> tuple[Summary, ...]:
@@ -30,6 +32,7 @@ class SummaryReader:
         documents = await self._store.since(guild_id, channel_id, start, policy)
         return _shown(map(from_document, documents), guild_id, channel_id, withdrawn)
 
+    @reads
     async def standing(self, guild_id: int, channel_id: int, ids: Iterable[str], policy: Policy) -> dict[str, Summary]:
         """These summaries as they are now, by id; without those that went."""
         withdrawn = self._store.withdrawn()

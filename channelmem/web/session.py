@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from channelmem.access import Caller, Doorkeeper, OpenDoor, Scope
+from channelmem.access import Caller, Doorkeeper, OpenDoor, Scope, is_from_our_site
 
 COOKIE: Final = "channelmem_token"
 LONGEST_TOKEN: Final = 200
@@ -79,9 +79,7 @@ async def visitor_of(request: Request, door: Doorkeeper) -> Visitor:
 
 def check_same_site(request: Request) -> None:
     """For everything that changes something: the request must come from a page of ours."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin", "")
-    if site not in {"same-origin", "none"} or (origin and urlsplit(origin).netloc != request.headers.get("host", "")):
+    if not is_from_our_site(request.headers):
         raise PageError(403, "This request came from another site and was refused.")
 
 

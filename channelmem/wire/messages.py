@@ -67,7 +67,9 @@ class MessageBody(Body):
     aliases: Annotated[tuple[Name, ...], Field(max_length=MAX_LIST)] = ()
     attachments: Annotated[tuple[AttachmentBody, ...], Field(max_length=MAX_LIST)] = ()
     thread_of: Id = Field(
-        0, description="The channel of the thread it was written in, whose settings apply; 0 if none."
+        0,
+        description="The channel of the thread it was written in, whose settings apply; 0 if none. It is noted once, "
+        "and counts from a token with the admin scope; from others it can only close something.",
     )
     age_restricted: Flag = Field(False, description="In a channel for adults only: its media are read only by setting.")
     derived_from: Annotated[tuple[OriginBody, ...], Field(max_length=MAX_BATCH)] = Field(

@@ -11,12 +11,14 @@ local TOMBSTONE_MS, WINDOW_S, DEBOUNCE_S = tonumber(ARGV[2]), tonumber(ARGV[3]),
 local rooms = {}
 local function open_room(channel)
   local channel_of = redis.call('HGET', THREADS, channel) or channel -- a thread follows its channel
-  local paused, off = unpack(redis.call('HMGET', POLICY, channel .. ':paused', channel_of .. ':off'))
+  local paused, own_off, off = unpack(
+    redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':off', channel_of .. ':off')
+  )
   -- The floor of a guild that was left applies even to channels that were unknown then.
   local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
   local room = {
     tag = tag(channel),
-    closed = paused or off,
+    closed = paused or own_off or off,
     channel = channel_of,
     floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
     listed = false, -- in the list of its guild

@@ -17,8 +17,10 @@ end
 
 local function is_closed(channel)
   local parent = redis.call('HGET', THREADS, channel) or channel
-  local paused, off = unpack(redis.call('HMGET', POLICY, channel .. ':paused', parent .. ':off'))
-  return paused or off
+  local paused, own, off = unpack(
+    redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':off', parent .. ':off')
+  )
+  return paused or own or off
 end
 
 local function text_in_message(channel, id, attachment)

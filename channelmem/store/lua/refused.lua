@@ -60,11 +60,12 @@ end
 local function read_windows_again() has_refused, windows_of = true, {} end
 
 -- Whether a message was said or edited while its author or channel refused to be stored: back-fill must not bring it.
--- `switch` is the room whose off switch applies: that of a thread's channel.
+-- `switch` is the room of a thread's channel, whose off switch applies besides its own.
 local function was_refused(m, switch)
   if not has_refused then return false end
   return in_window(m.channel, m)
     or in_window('off:' .. switch, m)
+    or switch ~= m.channel and in_window('off:' .. m.channel, m)
     or in_window(m.author, m)
     or in_window(m.guild .. ':' .. m.author, m)
 end

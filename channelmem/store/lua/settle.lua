@@ -5,7 +5,8 @@
 local page, room = SPEND .. ARGV[1], ARGV[2]
 local own = redis.call('HGET', page, room)
 if not own then return 0 end
-local change = string.format('%.0f', math.max(tonumber(ARGV[3]), -tonumber(own)))
+-- + 0, because minus zero would be written as '-0', which Redis takes for no number.
+local change = string.format('%.0f', math.max(tonumber(ARGV[3]), -tonumber(own)) + 0)
 redis.call('HINCRBY', page, room, change)
 redis.call('HINCRBY', page, '*', change)
 return 1
