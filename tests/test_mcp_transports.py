@@ -205,7 +205,7 @@ async def test_one_token_cannot_take_all_sessions(
 async def test_an_agent_has_no_scope_but_reading_and_writing(settings: Settings, tokens: dict[str, str]) -> None:
     del tokens
     async with open_access(settings) as door:
-        text, kept = new_token("everything", frozenset(Scope), None, now=time.time())
+        text, kept = new_token("everything", frozenset(Scope), None, now=wall_now())
         await door.add(kept)
         known = await Verifier(door).verify_token(text)
     assert known is not None
