@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import wave
+from typing import Any
 
 import av
 import numpy as np
@@ -34,13 +35,13 @@ def recording(container: str, codec: str, streams: int = 1, seconds: float = 1.0
     """A tone, in any format that FFmpeg writes."""
     out = io.BytesIO()
     with av.open(out, "w", format=container) as file:
-        made = [file.add_stream(codec, rate=48_000) for _ in range(streams)]
+        made: list[Any] = [file.add_stream(codec, rate=48_000) for _ in range(streams)]
         for stream in made:
-            stream.layout = "mono"  # type: ignore[union-attr]
+            stream.layout = "mono"
         for stream in made:
-            resampler = av.AudioResampler(format=stream.format, layout="mono", rate=48_000)  # type: ignore[union-attr]
+            resampler = av.AudioResampler(format=stream.format, layout="mono", rate=48_000)
             for frame in (*resampler.resample(_tone(seconds)), None):
-                file.mux(stream.encode(frame))  # type: ignore[union-attr]
+                file.mux(stream.encode(frame))
     return out.getvalue()
 
 

@@ -16,7 +16,7 @@ from media_server import picture
 from waiting import LIMIT_S, until_true
 
 from channelmem.media import decoder as limits
-from channelmem.media.decoder import BROKEN, MOST_WAITING, TOO_MANY, TOO_SLOW, Decoder
+from channelmem.media.decoder import BROKEN, MOST_WAITING, TOO_MANY, TOO_SLOW, Decoder, Reply
 from channelmem.media.image import checked
 from channelmem.media.problems import UnreadableError
 
@@ -160,6 +160,16 @@ async def test_a_reply_that_is_too_long_is_not_taken(decoder: Decoder, monkeypat
     assert str(await refused(decoder, SMALL)) == BROKEN
     monkeypatch.undo()
     assert await decoder.picture(SMALL)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ['{"size": -1}', '{"size": 1, "seconds": -60}', '{"size": 1, "seconds": NaN}', '{"size": 1, "media_type": "text/html"}',
+     '{"size": 1, "width": 100000}', '{"size": 1, "kind": "../../etc"}', '["size"]', "", "a traceback"],
+)  # fmt: skip
+def test_what_a_process_that_was_taken_over_says_is_checked(told: str) -> None:
+    with pytest.raises(ValueError, match="Reply"):
+        Reply.model_validate_json(told)
 
 
 async def test_it_ends_with_its_decoder(decoder: Decoder) -> None:

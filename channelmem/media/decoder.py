@@ -17,13 +17,15 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field
 
 from channelmem.media.problems import UnreadableError, lasting, passing
-from channelmem.media.readers import Picture, Recording
+from channelmem.media.readers import LONGEST_SIDE, Picture, Recording
 
 PICTURE_CPU_S: Final = 10.0
-"""40 million pixels take 3 s on one core."""
+"""40 million pixels take 1.5 s."""
 SOUND_CPU_S: Final = 10.0
 SOUND_SPEED: Final = 30.0
 """Seconds of sound that are decoded in a second, at least."""
@@ -31,7 +33,7 @@ PATIENCE: Final = 3.0
 """How much longer than its processor time a file may take while other programs run."""
 MOST_WAITING: Final = 16
 MOST_PICTURE: Final = 4_000_000
-MOST_PIXELS: Final = 3 * 1024 * 1024
+MOST_PIXELS: Final = 3 * LONGEST_SIDE * LONGEST_SIDE
 """Bytes."""
 SOUND_BYTES_PER_S: Final = 32_000
 KEPT: Final = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "TZ", "VIRTUAL_ENV")
@@ -47,11 +49,29 @@ TOO_MANY: Final = "there is too much to read at once"
 log = logging.getLogger(__name__)
 
 
+class Reply(BaseModel):
+    """What the process says about a file. It may have been taken over by one, so nothing is believed that can't be."""
+
+    size: int = Field(ge=0)
+    why: str = Field("", max_length=100)
+    lasting: bool = False
+    media_type: Literal["image/png", "image/jpeg", "image/webp", "image/gif", "image/x-rgb"] = "image/png"
+    width: int = Field(1, ge=1, le=LONGEST_SIDE)
+    height: int = Field(1, ge=1, le=LONGEST_SIDE)
+    seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+    kind: Literal["ogg", "flac", "mp4", "webm", "wav", "mp3"] = "ogg"
+
+
 class Decoder:
     def __init__(self) -> None:
         self._lane = asyncio.Lock()
         self._waiting = 0
         self._process: Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that decodes, if there is one."""
+        return self._process.pid if self._process is not None else None
 
     async def picture(self, content: bytes) -> Picture:
         """Small enough for a model, and with nothing in it but itself."""
@@ -64,7 +84,7 @@ class Decoder:
     async def measure(self, content: bytes, max_s: float) -> Recording:
         """How long it is, by decoding it."""
         told, _ = await self._asked("measure", content, 0, max_s)
-        return Recording(float(told["seconds"]), str(told["kind"]))
+        return Recording(told.seconds, told.kind)
 
     async def sound(self, content: bytes, max_s: float) -> bytes:
         """One channel of 16-bit samples at 16 kHz."""
@@ -77,9 +97,9 @@ class Decoder:
 
     async def _drawn(self, job: str, content: bytes, most: int) -> Picture:
         told, made = await self._asked(job, content, most)
-        return Picture(made, str(told["media_type"]), int(told["width"]), int(told["height"]))
+        return Picture(made, told.media_type, told.width, told.height)
 
-    async def _asked(self, job: str, content: bytes, most: int, max_s: float = 0.0) -> tuple[dict[str, Any], bytes]:
+    async def _asked(self, job: str, content: bytes, most: int, max_s: float = 0.0) -> tuple[Reply, bytes]:
         """`most` bytes are taken of its reply."""
         if self._waiting > MOST_WAITING:
             raise passing(TOO_MANY)
@@ -91,11 +111,11 @@ class Decoder:
                 told, made = await self._exchange(asked, content, most)
         finally:
             self._waiting -= 1
-        if why := told.get("why"):
-            raise UnreadableError(str(why), lasting=bool(told["lasting"]))
+        if told.why:
+            raise UnreadableError(told.why, lasting=told.lasting)
         return told, made
 
-    async def _exchange(self, asked: dict[str, Any], content: bytes, most: int) -> tuple[dict[str, Any], bytes]:
+    async def _exchange(self, asked: dict[str, Any], content: bytes, most: int) -> tuple[Reply, bytes]:
         """Whatever goes wrong, the next file gets another process."""
         process = await self._running()
         fine = False
@@ -105,7 +125,7 @@ class Decoder:
             fine = True
         except TimeoutError:
             raise passing(TOO_SLOW) from None
-        except (asyncio.IncompleteReadError, OSError, ValueError, LookupError):
+        except (asyncio.IncompleteReadError, OSError, ValueError):
             raise self._fault(await self._end()) from None
         finally:
             if not fine:
@@ -121,10 +141,7 @@ class Decoder:
     async def _running(self) -> Process:
         if self._process is None or self._process.returncode is not None:
             await self._end()
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "channelmem.media.confined"),
-                stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_environment(),
-            )  # fmt: skip
+            self._process = await _started()
         return self._process
 
     async def _end(self) -> int | None:
@@ -140,17 +157,26 @@ class Decoder:
         return code
 
 
-async def _exchanged(
-    process: Process, asked: dict[str, Any], content: bytes, most: int
-) -> tuple[dict[str, Any], bytes]:
+async def _started() -> Process:
+    command = (sys.executable, "-P", "-m", "channelmem.media.confined")
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_environment()
+        )
+    except OSError as error:
+        log.warning("The process that decodes can't be started: %s", error)
+        raise passing(TOO_MANY) from None
+
+
+async def _exchanged(process: Process, asked: dict[str, Any], content: bytes, most: int) -> tuple[Reply, bytes]:
     if process.stdin is None or process.stdout is None:
         raise ValueError("no pipes")
     process.stdin.write(json.dumps(asked).encode() + b"\n" + content)
     await process.stdin.drain()
-    told = json.loads(await process.stdout.readline() or "null")
-    if not isinstance(told, dict) or not 0 <= told["size"] <= most:
-        raise ValueError("not a reply")
-    return told, await process.stdout.readexactly(told["size"])
+    told = Reply.model_validate_json(await process.stdout.readline())
+    if told.size > most:
+        raise ValueError("a reply that is too long")
+    return told, await process.stdout.readexactly(told.size)
 
 
 def _environment() -> dict[str, str]:
