@@ -13,6 +13,7 @@ import io
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,18 @@ from scripts.fake_embedder import FakeEmbedder
 
 VOICE = Path(__file__).resolve().parent.parent / "tests" / "data" / "voice.ogg"
 LONGEST_S = 3_600.0
-REPEATS = 10  # the times of another process are told in hundredths of a second
+QUICK = 20  # so often, because the times of another process are told in hundredths of a second
 READING, CONTEXT = "processor seconds per file", "processor milliseconds per context"
 PICTURES = 10
 NOW = 1_800_000_000.0
 LINES = ("Traceback (most recent call last):", "ImportError: libssl.so.1.1: cannot open", "shared object file")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    what: str
+    run: Callable[[], Awaitable[object]]
+    times: int = 1
 
 
 async def bench(options: argparse.Namespace, bar: Progress) -> measure.Report:
@@ -42,11 +50,11 @@ async def bench(options: argparse.Namespace, bar: Progress) -> measure.Report:
     async with _decoder() as decoder:
         work = await _work(decoder, options.voice.read_bytes())
         doing = bar.add_task("reading", total=options.rounds * (len(work) + 1))
-        for what, run in work.items():
-            await run()  # loads what the first one loads
-            times = [await _took(run, decoder) for _ in range(options.rounds)]
+        for one in work:
+            await one.run()  # loads what the first one loads
+            times = [await _took(one, decoder) for _ in range(options.rounds)]
             bar.advance(doing, options.rounds)
-            report.add(READING, what=what, median=measure.spread(times).p50, worst=max(times))
+            report.add(READING, what=one.what, median=measure.spread(times).p50, worst=max(times))
     with measure.bench_settings() as settings:
         async with Memory.open(settings, clock=lambda: NOW, embedder=FakeEmbedder()) as memory:
             for what, channel_id in (("without pictures", 1), (f"with {PICTURES} known pictures", 2)):
@@ -71,7 +79,7 @@ async def _contexts(memory: Memory, channel_id: int, rounds: int) -> list[float]
     return times
 
 
-async def _work(decoder: Decoder, speech: bytes) -> dict[str, Callable[[], Awaitable[object]]]:
+async def _work(decoder: Decoder, speech: bytes) -> list[Work]:
     screenshot, photo, small = _screenshot(), _photo((4000, 3000)), _photo((800, 600))
     ocr, whisper = _engine("ocr", "ocr"), _engine("whisper", "voice")
     seconds = f"{(await decoder.measure(speech, LONGEST_S)).seconds:.0f} s"
@@ -82,13 +90,13 @@ async def _work(decoder: Decoder, speech: bytes) -> dict[str, Callable[[], Await
     async def words() -> object:
         return await asyncio.to_thread(whisper.read, await decoder.sound(speech, LONGEST_S))
 
-    return {
-        "check a picture of 0.5 megapixels, sent as it is": lambda: decoder.picture(small),
-        "check and scale a photo of 12 megapixels": lambda: decoder.picture(photo),
-        f"measure speech, {seconds}": lambda: decoder.measure(speech, LONGEST_S),
-        "text in a screenshot (OCR)": text,
-        f"speech, {seconds} (Whisper tiny.en)": words,
-    }
+    return [
+        Work("check a picture of 0.5 megapixels, sent as it is", lambda: decoder.picture(small), QUICK),
+        Work("check and scale a photo of 12 megapixels", lambda: decoder.picture(photo)),
+        Work(f"measure speech, {seconds}", lambda: decoder.measure(speech, LONGEST_S), QUICK),
+        Work("text in a screenshot (OCR)", text),
+        Work(f"speech, {seconds} (Whisper tiny.en)", words),
+    ]
 
 
 def _engine(name: str, extra: str) -> Any:
@@ -104,11 +112,11 @@ async def _decoder() -> AsyncIterator[Decoder]:
         await decoder.close()
 
 
-async def _took(run: Callable[[], Awaitable[object]], decoder: Decoder) -> float:
+async def _took(work: Work, decoder: Decoder) -> float:
     started = _processor_s(decoder)
-    for _ in range(REPEATS):
-        await run()
-    return (_processor_s(decoder) - started) / REPEATS
+    for _ in range(work.times):
+        await work.run()
+    return (_processor_s(decoder) - started) / work.times
 
 
 def _processor_s(decoder: Decoder) -> float:
