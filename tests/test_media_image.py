@@ -14,8 +14,9 @@ from media_server import picture
 from PIL import Image, ImageChops
 from PIL.PngImagePlugin import PngInfo
 
-from channelmem.media.image import LONGEST_SIDE, MOST_PIXELS, MOST_SCANS, MOST_SENT, SCAN, Picture, checked
+from channelmem.media.image import MOST_PIXELS, MOST_SCANS, MOST_SENT, SCAN, checked
 from channelmem.media.problems import UnreadableError
+from channelmem.media.readers import LONGEST_SIDE, Picture
 
 
 def opened(one: Picture) -> Any:
