@@ -14,11 +14,12 @@ PINS := pyproject.toml constraints.txt
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat bot serve test test-all test-cluster check audit format bench bench-scale eval torture \
+.PHONY: help install demo chat bot serve coverage test test-fast test-process test-all test-cluster check audit \
+	format bench bench-scale eval torture \
 	lock up down clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
 install: $(READY)  ## make the virtual environment with everything (a second call does nothing)
 
@@ -59,11 +60,22 @@ bot: $(BOT)  ## start the Discord bot (needs DISCORD_TOKEN)
 serve: $(SERVICE)  ## the memory over HTTP, with a demo channel and a token for it
 	$(BIN)/channelmem serve --demo
 
-test: $(READY)  ## all tests but the slow ones
-	$(BIN)/python -m pytest -n auto
+# In parallel, what no other process can disturb. `--dist worksteal` keeps the tests of a file together, and with them
+# their browser and service.
+PARALLEL := $(BIN)/python -m pytest -n auto --dist worksteal
 
-test-all: $(READY)  ## with soak and scale runs, and store, privacy, ingest and search once more on a Redis Cluster
-	$(BIN)/python -m pytest -m ''
+test: $(READY)  ## all tests but those of processes and the slow ones
+	$(PARALLEL) -m 'not process and not slow'
+
+test-fast: $(READY)  ## the tests that need no Redis, in less than a minute
+	$(PARALLEL) -m 'not redis and not process and not slow'
+
+test-process: $(READY)  ## the tests that start, stop or kill processes or measure a rate, one by one
+	$(BIN)/python -m scripts.process_tests
+
+test-all: $(READY)  ## all tests, with soak and scale runs, random examples, and a Redis Cluster
+	$(PARALLEL) -m 'not process' --hypothesis-profile=random
+	$(BIN)/python -m scripts.process_tests -m process --hypothesis-profile=random
 	$(MAKE) test-cluster
 
 CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
@@ -77,12 +89,16 @@ CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
 	api_asking api_messages api_names api_people api_settings api_tenants cli_settings cli_summaries \
 	bot_e2e bot_media bot_redacting bot_summaries_e2e))
 test-cluster: $(READY)  ## the tests of store, privacy, ingest, search and what stands on them, on a Redis Cluster
-	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m pytest -n 2 $(CLUSTER_TESTS)
+	CHANNELMEM_TEST_CLUSTER=1 $(PARALLEL) -m 'not process and not slow' $(CLUSTER_TESTS)
+	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m scripts.process_tests $(CLUSTER_TESTS)
 
 check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+coverage: $(READY)  ## which lines `make test` runs (htmlcov/index.html)
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-report=html
 
 audit: $(READY)  ## look up the locked releases in the database of vulnerabilities
 	$(BIN)/python -m scripts.audit

@@ -1,8 +1,8 @@
 """Fixtures on real Redis, never a fake: a container where a Docker engine answers, else the embedded server.
 
 One server per run (all xdist workers join it) and a key prefix of its own for every test. `own_server` is for
-tests that kill, restart or flush. `fake_embedder` is deterministic and quick, `embedder` is the real model.
-A run fails if one of its processes outlives it.
+tests that kill, restart or flush; process_guard.py gives them the marker `process`. `fake_embedder` is deterministic
+and quick, `embedder` is the real model. A run fails if one of its processes outlives it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from typing import Any
 
 import docker  # type: ignore[import-untyped]
 import platformdirs
+import process_guard
 import pytest
 import redis as sync_redis
+from clock import begin_test, pause, to_real_time
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -36,7 +38,7 @@ from channelmem.ingest.worker import Worker
 from channelmem.redis_urls import node_urls
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
-from channelmem.server.supervisor import ask
+from channelmem.server.supervisor import ask, loaded
 from channelmem.settings import Settings
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
@@ -48,9 +50,11 @@ from scripts.cluster import Cluster
 from scripts.cluster import start as start_cluster
 from scripts.fake_embedder import FakeEmbedder as FakeEmbedder  # noqa: PLC0414  (for tests, which import it from here)
 
-# How long an example takes says something about the machine, nothing about the code.
-hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.load_profile("any machine")
+# How long an example takes says something about the machine, nothing about the code. The same examples in every run, so
+# that nothing fails by chance; `--hypothesis-profile=random` draws others.
+hypothesis_settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.register_profile("same", hypothesis_settings.get_profile("random"), derandomize=True, database=None)
+hypothesis_settings.load_profile("same")
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
 GUILD = 811_111_102_199_889_920
@@ -60,11 +64,19 @@ NOW = 1_800_000_000.0
 
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
+LEFT_BEHIND_STATUS = 6
+"""Not the status of failed tests: running those again would not help."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(process_guard)
     if not hasattr(config, "workerinput"):  # xdist workers inherit the id of their controller
         begin_run()
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures
+def pytest_runtest_setup() -> None:
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)  # after xdist has ended its workers
@@ -73,7 +85,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         # The shared server stops a moment after its last lease.
         session.config.stash[LEFT_BEHIND] = leftovers(wait_s=20)
         if session.config.stash[LEFT_BEHIND]:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            session.exitstatus = LEFT_BEHIND_STATUS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -177,6 +189,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
+def real_time() -> None:
+    """For tests that hold our clock against that of Redis, which `scripts.flake_hunt` cannot move."""
+    to_real_time()
+
+
+@pytest.fixture
 async def store(redis: Redis, settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> AsyncIterator[Store]:
     """A store without a worker: messages stay pending until something embeds them."""
     opened = await open_store(redis, settings, clock)
@@ -256,7 +274,7 @@ class OwnServer:
             while (process := self._process) is not None and process.poll() is None:
                 if "LOADING" in ask(self.port, "own", "PING"):
                     return
-                time.sleep(0.02)
+                pause()
         raise RuntimeError("no server program runs here")
 
     def _launch(self, command: list[str]) -> None:
@@ -290,7 +308,7 @@ class OwnServer:
     def _command(self, candidate: Candidate) -> list[str]:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
         durable = ["--requirepass", "own", "--appendonly", "yes", "--appendfsync", "always"]
-        modules = [part for module in candidate.modules for part in ("--loadmodule", str(module))]
+        modules = [part for module in candidate.modules for part in ("--loadmodule", *loaded(module))]
         return [str(candidate.binary), *options, *durable, *modules]
 
     def _answers(self) -> bool:
@@ -298,7 +316,7 @@ class OwnServer:
         while (process := self._process) is not None and process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
-            time.sleep(0.02)
+            pause()
         return False
 
 
@@ -331,7 +349,7 @@ def _await_ping(url: str) -> None:
             client.ping()
         except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
             assert time.monotonic() < deadline, "the container's Redis did not answer"
-            time.sleep(0.1)
+            pause()
         else:
             return
 

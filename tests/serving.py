@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import cast
 
 import httpx
 import uvicorn
+from clock import wall_now
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
@@ -41,7 +41,7 @@ class Running:
 
     async def token(self, name: str = "test", scopes: Iterable[Scope] = EVERYTHING, *guild_ids: int) -> str:
         bound = frozenset(guild_ids) or None
-        text, kept = new_token(name, frozenset(scopes), bound, now=time.time())
+        text, kept = new_token(name, frozenset(scopes), bound, now=wall_now())
         await self.tokens.add(kept)
         return text
 
@@ -84,7 +84,7 @@ async def serving(
     settings: Settings,
     embedder: Embedder,
     *,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_now,
     door: Doorkeeper | None = None,
     port: int = 0,
 ) -> AsyncIterator[Running]:

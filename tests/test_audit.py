@@ -39,6 +39,7 @@ def fake(skipped: list[str], torn: list[str], extra: str = "") -> str:
     return FAKE.format(skipped=skipped, torn=torn, extra=extra)
 
 
+@pytest.mark.process
 def test_a_vulnerable_release_is_named_with_its_fix(pip_audit: Path) -> None:
     pip_audit.write_text(fake(["rare"], ["torn"]))
     report = audit.audit(LOCK)
@@ -46,6 +47,7 @@ def test_a_vulnerable_release_is_named_with_its_fix(pip_audit: Path) -> None:
     assert audit.verdict(report) == "Known vulnerabilities:\ntorn 2.0: CVE-1, fixed in 2.1"
 
 
+@pytest.mark.process
 def test_releases_that_were_not_looked_up_do_not_count_as_safe(pip_audit: Path) -> None:
     pip_audit.write_text(fake(["rare"], []))
     assert audit.verdict(audit.audit(LOCK)) == "No known vulnerability in 2 locked releases; not in the database: rare."
@@ -53,12 +55,14 @@ def test_releases_that_were_not_looked_up_do_not_count_as_safe(pip_audit: Path) 
     assert audit.verdict(audit.audit(LOCK)).startswith("Not audited: the package index")
 
 
+@pytest.mark.process
 def test_a_database_that_cannot_be_reached_is_one_line(pip_audit: Path) -> None:
     pip_audit.write_text("import sys; sys.exit('ERROR: no route to host')")
     report = audit.audit(LOCK)
     assert (audit.verdict(report), report.vulnerable) == ("Not audited: ERROR: no route to host.", [])
 
 
+@pytest.mark.process
 def test_a_database_that_hangs_is_left_in_time(pip_audit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "LIMIT_S", 0.5)
     pip_audit.write_text(fake([], [], "time.sleep(300)"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running, unhurried
@@ -190,6 +190,7 @@ async def test_marks_of_the_prompt_do_not_reach_the_channel(talking: Scene, mode
     assert said == "You said it is spirals of turtles."
 
 
+@pytest.mark.process
 async def test_python_m_bot_with_a_model_configured_by_environment(
     scene: Scene, settings: Settings, model: LlmServer, tmp_path: Path
 ) -> None:
@@ -217,6 +218,7 @@ async def test_python_m_bot_with_a_model_configured_by_environment(
     assert "sk-secret-of-the-operator" in model.requests[0].key
 
 
+@pytest.mark.process
 async def test_a_model_that_cannot_be_had_stops_the_start_with_a_sentence(
     scene: Scene, settings: Settings, tmp_path: Path
 ) -> None:
@@ -259,7 +261,7 @@ FACT = "we decided: the demo is on Thursday at 15:00 in room Bristol"
 
 def ten_hours(scene: Scene) -> list[Message]:
     """300 messages, back-dated, with one fact in the first of them."""
-    first = time.time() - 10 * 3_600
+    first = wall_now() - 10 * 3_600
     texts = [FACT, *(f"parcel {number} left dock {number % 13}" for number in range(1, 300))]
     place, people = (scene.guild.id, scene.general.id), ((scene.mark.id, "Mark"), (scene.ann.id, "Ann"))
     return [

@@ -38,6 +38,7 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.process
 def test_the_compose_file_follows_the_compose_specification() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run(
@@ -89,6 +90,7 @@ def test_the_image_installs_no_torch() -> None:
     assert "torch==" not in DOCKERFILE
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_prepared_model_runs_without_what_prepared_it(precision: str) -> None:
     prepare(Settings(_env_file=None, embedding_precision=precision))
@@ -143,6 +145,7 @@ async def health_check(port: int, folder: Path, command: str = "bot") -> int:
     return await done.wait()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("discord", "redis", "status"), [(True, True, 0), (True, False, 0), (False, True, 1), (False, False, 1)]
 )
@@ -154,6 +157,7 @@ async def test_the_container_is_healthy_while_the_bot_says_so(
     assert await health_check(port, tmp_path) == status
 
 
+@pytest.mark.process
 async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_not_switched_off(
     tmp_path: Path,
 ) -> None:
@@ -161,6 +165,7 @@ async def test_the_container_is_unhealthy_when_nothing_listens_and_the_port_is_n
     assert await health_check(0, tmp_path) == 0
 
 
+@pytest.mark.process
 async def test_a_container_that_runs_a_worker_is_not_asked_for_the_bots_port(tmp_path: Path) -> None:
     assert await health_check(1, tmp_path, "worker") == 0
 

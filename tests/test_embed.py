@@ -195,6 +195,7 @@ async def begun(recorder: Recorder) -> None:
     assert await asyncio.to_thread(recorder.started.acquire, timeout=30)
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 async def test_fp32_gives_the_vectors_of_sentence_transformers(
     onnx: Embedder, reference: dict[str, np.ndarray]
@@ -218,6 +219,7 @@ async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity
     assert str(reference["identity"]) == onnx.identity
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_models_of_other_shapes_are_exported_or_refused_with_the_way_out(tmp_path: Path) -> None:
     """cls pooling, no token types, prompts, another length limit; a Dense layer cannot be exported."""
@@ -500,6 +502,7 @@ async def test_closing_twice_is_harmless_and_closed_is_closed() -> None:
     assert embedder._asking == 0
 
 
+@pytest.mark.process
 def test_a_warm_start_imports_no_torch() -> None:
     prepare(Settings(_env_file=None))
     done = subprocess.run([sys.executable, "-c", HOT_START], capture_output=True, text=True, check=True)

@@ -36,6 +36,7 @@ def without(missing: tuple[str, ...], *arguments: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("missing", BOT_PACKAGES)
 def test_the_bot_without_one_of_its_packages_is_one_sentence(missing: str) -> None:
     done = without((missing,), "bot")
@@ -44,6 +45,7 @@ def test_the_bot_without_one_of_its_packages_is_one_sentence(missing: str) -> No
     assert " ".join(done.stderr.split()) == f"channelmem: {expected}"
 
 
+@pytest.mark.process
 def test_the_bots_own_module_says_the_same() -> None:
     code = "import sys, runpy; sys.modules['discord'] = None; runpy.run_module('bot', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
@@ -51,6 +53,7 @@ def test_the_bots_own_module_says_the_same() -> None:
     assert done.stderr.strip().startswith("The Discord bot needs discord, which is not installed: pip install")
 
 
+@pytest.mark.process
 def test_every_help_works_without_any_extra() -> None:
     done = without(EXTRA_PACKAGES, "--help")
     assert done.returncode == 0, done.stderr
@@ -68,6 +71,7 @@ print(_can_read(Settings(_env_file=None)), _can_read(Settings(_env_file=None, ll
 """
 
 
+@pytest.mark.process
 def test_without_the_extras_for_media_there_is_nothing_to_read_with() -> None:
     code = MEMORY.format(missing=MEDIA_PACKAGES)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
@@ -102,6 +106,7 @@ async def test_a_vision_model_that_was_chosen_names_the_missing_extra_at_the_sta
             pass
 
 
+@pytest.mark.process
 def test_a_route_is_explained_without_any_extra() -> None:
     done = without(EXTRA_PACKAGES, "route", "what did Ann just say?", "--json")
     assert done.returncode == 0, done.stderr

@@ -255,6 +255,7 @@ def test_a_hub_model_is_not_downloaded_where_nothing_can_export_it(
         prepare(Settings(_env_file=None, embedding_model="some/model", cache_dir=tmp_path))
 
 
+@pytest.mark.process
 def test_a_first_start_needs_no_torch(warm: Model, tmp_path: Path) -> None:
     environment = os.environ | {"CHANNELMEM_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", FIRST_START, str(tmp_path / "vectors.npy")]
@@ -288,6 +289,7 @@ def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:
     assert stages == []
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_two_starts_on_a_corrupt_cache_make_one_whole_export(own_cache: Settings) -> None:
     """Both processes find the entry cut off; one of them makes it again, and both end with it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD, FakeEmbedder
 from redis.asyncio import Redis
 
@@ -24,7 +24,7 @@ def said(number: int, **changes: Any) -> Message:
         "channel_id": CHANNEL,
         "author_id": 5,
         "author": "Ann",
-        "ts": time.time() - 600 + number,
+        "ts": wall_now() - 600 + number,
         "content": f"message {number} about turtles",
     }
     return Message(id=number, **given | changes)
@@ -135,7 +135,7 @@ async def test_a_channel_without_vectors_has_none(memory: Memory) -> None:
 
 
 async def test_activity_counts_the_last_minute_and_every_hour_of_the_last_day(memory: Memory) -> None:
-    now = time.time()
+    now = wall_now()
     ages = (5, 30, 200, 3_700, 7_300, 86_500)
     await memory.remember_many([said(at, ts=now - age) for at, age in enumerate(ages, 1)])
     counted = await memory.overview.activity(await memory.overview.channels())
@@ -156,7 +156,7 @@ async def test_the_size_grows_with_the_messages(memory: Memory) -> None:
 
 
 async def test_a_summary_is_made_of_what_was_said_since(memory: Memory) -> None:
-    now = time.time()
+    now = wall_now()
     await memory.remember_many(
         [
             said(1, ts=now - 7_200, content="the budget was approved by Carol"),
@@ -173,7 +173,7 @@ async def test_a_summary_is_made_of_what_was_said_since(memory: Memory) -> None:
 
 
 async def test_a_summary_takes_what_is_no_longer_stored_from_stored_summaries(memory: Memory) -> None:
-    now = time.time()
+    now = wall_now()
     earlier = [said(1, ts=now - 9 * 86_400, content="the budget was approved by Carol in March")]
     await memory.summaries.absorb(GUILD, CHANNEL, earlier)
     await memory.remember(said(2, ts=now - 60, content="the release is on Friday at nine"))

@@ -71,6 +71,7 @@ def test_the_package_exports_these_names_and_no_other() -> None:
         assert getattr(channelmem, name) is not None
 
 
+@pytest.mark.process
 def test_the_command_line_tells_its_version() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "channelmem", "--version"], capture_output=True, text=True, check=True, timeout=60
@@ -79,6 +80,7 @@ def test_the_command_line_tells_its_version() -> None:
     assert version("channelmem") == PROJECT["version"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "code",
     [

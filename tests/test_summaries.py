@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from stored import documents
 from waiting import until
 
-from channelmem.cascade.levels import Place
+from channelmem.cascade.levels import GRACE_S, Place
 from channelmem.errors import SummariesBusyError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -115,17 +115,18 @@ async def test_attachments_are_counted(memory: Memory) -> None:
 @pytest.mark.parametrize("setting", ["summaries", "archive", "enabled"])
 async def test_where_they_are_not_wanted_there_are_none(morning: Memory, place: Place, setting: str) -> None:
     await morning.policies.set(place, setting, value=False)
-    await morning.policies.trimmed()
+    await morning.policies.fitted()
     assert await morning.summaries.of(GUILD, CHANNEL) == ()
     await morning.remember(said(5, "the lift is broken", 0.8 * HOUR))
     assert await morning.summaries.update(GUILD, CHANNEL) == 0
 
 
-async def test_switching_the_archive_off_removes_them_for_good(
-    morning: Memory, redis: Redis, settings: Settings
+async def test_switching_the_archive_off_removes_them_once_that_cannot_be_undone(
+    morning: Memory, redis: Redis, settings: Settings, clock: Clock
 ) -> None:
     await morning.policies.set(Place.channel(GUILD, CHANNEL), "archive", value=False)
-    await morning.policies.trimmed()
+    clock.now += GRACE_S
+    await morning.policies.fit_overdue()
     assert not [key async for key in redis.scan_iter(f"{settings.key_prefix}:*summar*:*")]
 
 

@@ -54,6 +54,11 @@ def confirm_reset(address: Address) -> discord.ui.View:
     return _layout(_button("Yes, reset", address.custom_id(Action.CONFIRM), Style.danger), *_back(address))
 
 
+def confirm_loss(address: Address, setting: Setting, value: str) -> discord.ui.View:
+    agree = address.custom_id(Action.AGREE, setting.name, value.lower())
+    return _layout(_button("Yes, hide them", agree, Style.danger), *_back(address))
+
+
 def form(address: Address, setting: Setting, current: str) -> discord.ui.Modal:
     """For a value that is typed; the one that is set is filled in."""
     modal = discord.ui.Modal(

@@ -11,16 +11,13 @@ local TOMBSTONE_MS, WINDOW_S, DEBOUNCE_S = tonumber(ARGV[2]), tonumber(ARGV[3]),
 local rooms = {}
 local function open_room(channel)
   local channel_of = redis.call('HGET', THREADS, channel) or channel -- a thread follows its channel
-  local paused, own_archive, off = unpack(
-    redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':archive', channel_of .. ':off')
-  )
+  local paused, off = unpack(redis.call('HMGET', POLICY, channel .. ':paused', channel_of .. ':off'))
   -- The floor of a guild that was left applies even to channels that were unknown then.
   local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
   local room = {
     tag = tag(channel),
     closed = paused or off,
     channel = channel_of,
-    own_archive = own_archive,
     floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
     listed = false, -- in the list of its guild
     people = {}, -- author -> { ts, value }: the last time they spoke, written once at the end
@@ -34,8 +31,7 @@ local function room_of(channel, limits)
   local room = rooms[channel] or open_room(channel)
   if room.limits ~= limits then
     room.limits = limits
-    room.archive = has_archive(room.own_archive, limits)
-    room.life_s = room.archive and limits.archive_s or limits.buffer_s
+    room.life_s = limits.life_s
     room.tidy = false -- true once nothing is left that has outlived the channel's lifetime
   end
   return room
@@ -110,7 +106,7 @@ local function prune(m, room)
     ids = redis.call('ZRANGEBYSCORE', order, '-inf', string.format('(%.17g', NOW - room.life_s), 'LIMIT', 0, DIRECT)
     room.tidy = #ids < DIRECT
   end
-  if not room.archive then
+  if not room.limits.kept then
     local over = redis.call('ZCARD', order) - room.limits.n
     if over > #ids then ids = redis.call('ZRANGE', order, 0, over - 1) end
     for _, id in ipairs(ids) do itself = itself or id == m.id end
@@ -274,7 +270,7 @@ end
 for channel, room in pairs(rooms) do
   write_people(channel, room)
   if room.listed then prolong(channel, room.life_s) end
-  if room.due and room.archive then redis.call('ZADD', DUE, 'LT', room.due, channel) end
+  if room.due and room.limits.archive then redis.call('ZADD', DUE, 'LT', room.due, channel) end
 end
 -- Channels whose messages have all expired leave the list gradually: whenever a channel joins, a few are checked.
 for guild in pairs(grown) do
