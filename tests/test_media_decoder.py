@@ -39,6 +39,10 @@ def process(decoder: Decoder) -> psutil.Process:
     return psutil.Process(decoder._process.pid)
 
 
+def oom_score(child: psutil.Process) -> int:
+    return int(Path(f"/proc/{child.pid}/oom_score_adj").read_text())
+
+
 async def refused(decoder: Decoder, content: bytes) -> UnreadableError:
     with pytest.raises(UnreadableError) as caught:
         await decoder.picture(content)
@@ -75,6 +79,7 @@ async def test_it_has_no_secrets_and_may_open_nothing(decoder: Decoder, monkeypa
     assert child.num_fds() == 3
     assert child.rlimit(psutil.RLIMIT_NOFILE) == (3, 3)
     assert child.rlimit(psutil.RLIMIT_FSIZE) == (0, 0)
+    assert oom_score(child) == 1000, "the first to go"
     assert child.rlimit(psutil.RLIMIT_AS)[0] < 2_000_000_000
 
 

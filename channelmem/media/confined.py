@@ -14,6 +14,7 @@ import signal
 import sys
 import wave
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Final
 
 import psutil
@@ -68,6 +69,8 @@ def _confine() -> None:
     _warm_up()
     if sys.platform == "win32":
         return
+    with suppress(OSError):  # where memory runs out, the system ends this process and not the bot
+        Path("/proc/self/oom_score_adj").write_text("1000")
     address_space = psutil.Process().memory_info().vms  # psutil reads files
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_FSIZE, 0)
