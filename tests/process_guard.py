@@ -32,7 +32,7 @@ class _Watch:
 
 
 def _only_asks(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Signal 0 asks whether a process is there; clients of model providers ask `uname` once what machine they are on."""
+    """Signal 0 asks whether a process is there; clients of model providers ask `uname` what machine this is."""
     if event == "subprocess.Popen":
         return bool(arguments[0] == "uname")
     return event in {"os.kill", "os.killpg"} and arguments[1] == 0

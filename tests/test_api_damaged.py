@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from clock import wall_now
 from redis.asyncio import Redis
 from serving import Running
 from test_api_tenants import (

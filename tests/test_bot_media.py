@@ -28,6 +28,8 @@ from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
+pytestmark = pytest.mark.process  # files are decoded in a process of their own
+
 pytest_plugins = ["loopback.fixtures"]
 
 WHAT = "what's in this picture?"

@@ -316,6 +316,8 @@ def test_too_long_a_summary_ends_with_a_sentence() -> None:
     assert len(told) <= MINUTES_CHARS
     assert told.endswith("The oven comes tomorrow.")
     assert tidy("x" * 2000) == "x" * 280
+    assert tidy("[the oven](https://evil.example) comes") == "the oven] (https://evil.example) comes"
+    assert len(tidy("The oven comes tomorrow. " * 100_000)) <= MINUTES_CHARS
     assert len(tidy("\u200b" * 10 + "y" * 600)) <= MINUTES_CHARS
 
 
