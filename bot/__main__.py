@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from channelmem.errors import ConfigError
-from channelmem.extras import load
+from channelmem.extras import BOT, load
 
 
 def main() -> int:
     try:
-        start = load("bot.start", "discord", "The Discord bot")
+        start = load(f"{BOT}.start", "discord", "The Discord bot")
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -15,25 +15,6 @@ import structlog
 import yarl
 from discord.ext import commands
 
-from bot.asking.cog import Asking
-from bot.asking.own_answers import OwnAnswers
-from bot.asking.traces import Traces
-from bot.backfill.cog import Backfill
-from bot.backfill.session_gaps import SessionGaps
-from bot.contexts.cog import Contexts
-from bot.dashboards.cog import Dashboards
-from bot.errors import LOGIN_MISSING, ErrorReportingTree
-from bot.help.cog import Help
-from bot.history.discord_history import DiscordHistory
-from bot.listening.cog import Listening
-from bot.naming.cog import Naming
-from bot.ops.metrics import Metrics
-from bot.ops.status_server import StatusServer
-from bot.past.cog import PastCommands
-from bot.privacy.channel_cog import ChannelPrivacy
-from bot.privacy.cog import Privacy
-from bot.redacting.cog import Redacting
-from bot.summaries.cog import SummaryCommands
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.extras import load
 from channelmem.llm.characters import known_characters
@@ -41,6 +22,26 @@ from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+
+from .asking.cog import Asking
+from .asking.own_answers import OwnAnswers
+from .asking.traces import Traces
+from .backfill.cog import Backfill
+from .backfill.session_gaps import SessionGaps
+from .contexts.cog import Contexts
+from .dashboards.cog import Dashboards
+from .errors import LOGIN_MISSING, ErrorReportingTree
+from .help.cog import Help
+from .history.discord_history import DiscordHistory
+from .listening.cog import Listening
+from .naming.cog import Naming
+from .ops.metrics import Metrics
+from .ops.status_server import StatusServer
+from .past.cog import PastCommands
+from .privacy.channel_cog import ChannelPrivacy
+from .privacy.cog import Privacy
+from .redacting.cog import Redacting
+from .summaries.cog import SummaryCommands
 
 DRAIN_S = 5.0
 

@@ -10,12 +10,13 @@ from typing import Protocol
 
 import discord
 
-from bot.history.discord_history import DiscordHistory
-from bot.messages.channels import Fetcher
-from bot.ops.metrics import Metrics
 from channelmem.llm.characters import Character
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+
+from .history.discord_history import DiscordHistory
+from .messages.channels import Fetcher
+from .ops.metrics import Metrics
 
 
 class BotContext(Fetcher, Protocol):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from bot.client import run
-from bot.errors import STARTUP_ERRORS, startup_sentence
-from bot.ops.log_setup import configure_logging
 from channelmem.settings import hide, load_settings
 from channelmem.terminal import visible
+
+from .client import run
+from .errors import STARTUP_ERRORS, startup_sentence
+from .ops.log_setup import configure_logging
 
 
 def main() -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from channelmem.errors import ChannelmemError, ConfigError
 
-OURS = {"channelmem", "bot"}
+# The wheel carries the folder bot/ as channelmem_bot: `bot` is a name that other people use.
+BOT = "channelmem_bot" if Path(__file__).parents[1].joinpath("channelmem_bot").is_dir() else "bot"
+OURS = {"channelmem", BOT}
 
 
 def load(module: str, extra: str, purpose: str, problem: type[ChannelmemError] = ConfigError) -> ModuleType:
@@ -18,6 +21,9 @@ def load(module: str, extra: str, purpose: str, problem: type[ChannelmemError] =
         missing = (error.name or "").partition(".")[0]
         if missing in OURS:
             raise  # a mistake of ours; no installation helps
-        raise problem(
-            f"{purpose} needs {missing}, which is not installed: pip install 'channelmem[{extra}]'"
-        ) from error
+        raise problem(f"{purpose} needs {missing}, which is not installed: {how_to_install(extra)}") from error
+
+
+def how_to_install(extra: str) -> str:
+    """The one place that knows where channelmem comes from. No package index has it yet."""
+    return f"run pip install '.[{extra}]' in a clone of channelmem"

@@ -24,7 +24,7 @@ from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
-from channelmem.opening import Clock, opened, summarising
+from channelmem.opening import Clock, beside, opened, summarising
 from channelmem.overview import Overview
 from channelmem.policies import Policies
 from channelmem.policy import Policy, within_reach
@@ -111,7 +111,11 @@ class Memory:
         parts = opened(settings or load_settings(), clock, embedder, progress, patient=patient)
         async with parts as (store, model):
             memory = cls(store, model, history=history, summariser=summariser)
-            async with memory.media, summarising(memory.summaries.worker, store.buckets.settings):
+            async with (
+                memory.media,
+                summarising(memory.summaries.worker, store.buckets.settings),
+                beside(memory.policies.keep_fitted()),
+            ):
                 yield memory
 
     # --- the two flows ---
@@ -269,8 +273,8 @@ class Memory:
         return await self._store.consent.returning(author_id, guild_id)
 
     def export(self, author_id: int) -> AsyncIterator[Message]:
-        """Everything stored of a person."""
-        return self._store.consent.export(author_id)
+        """Everything stored of a person, but for what a switched-off archive still holds."""
+        return self._store.consent.export(author_id, self.policies.storing)
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
         await self._store.channels.pause(guild_id, channel_id)

@@ -18,9 +18,9 @@ from cachetools import LRUCache
 
 from channelmem.cascade import declared
 from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Boundary, Change, Level, Overrides, Place
+from channelmem.cascade.levels import GRACE_S, Boundary, Change, Level, Loss, Overrides, Place
 from channelmem.cascade.resolve import Effective, resolve
-from channelmem.cascade.values import Auto, Value
+from channelmem.cascade.values import Auto, Json, Value
 from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policy import Policy
 from channelmem.settings import Settings
@@ -30,6 +30,8 @@ from channelmem.types import Message, Question
 
 CACHED = 20_000
 ARCHIVE = "archive"
+LOOK_S = 5.0
+"""How often archives are looked for that can't be switched on again any more."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,9 @@ class Policies:
         self._cache: LRUCache[tuple[int, int, str, int], Policy] = LRUCache(CACHED)
         self._storing: LRUCache[tuple[int, int, int], Policy] = LRUCache(CACHED)
         self._values: LRUCache[str, Mapping[str, Value]] = LRUCache(CACHED)
-        self._trimming: set[asyncio.Task[None]] = set()
+        self._fitting: set[asyncio.Task[bool]] = set()
+        self._fitted: dict[str, float] = {}
+        """Place -> the change of its archive that messages were last brought in line with."""
         self.version = 0
         """Grows with every change, in this process."""
         self._levels.on_change = self._forget_cached
@@ -69,8 +73,22 @@ class Policies:
             policy = self._default
             for one in self.effective(*key).values():
                 policy = one.setting.apply(policy, one.value)
+            if not policy.limits.archive:
+                undo_until = self._undo_until(guild_id, self.channel_of(guild_id, channel_id, thread_of))
+                policy = replace(policy, limits=policy.limits._replace(undo_until=undo_until))
             self._cache[key] = policy
         return policy
+
+    def _undo_until(self, guild_id: int, channel_id: int) -> float:
+        """Until when an archive that is off can be switched on again as it was; 0 if nobody switched it."""
+        places = Place.everywhere(), Place.channel(guild_id, channel_id)
+        switched = max(self._archive_changed(name_of(place)) for place in places)
+        return switched + GRACE_S if switched else 0.0
+
+    def _archive_changed(self, name: str) -> float:
+        at = self._levels.documents.get(name, {}).get("at")
+        changed = at.get(ARCHIVE) if isinstance(at, dict) else None
+        return float(changed) if isinstance(changed, int | float) else 0.0
 
     def of_question(self, question: Question) -> Policy:
         return self.of(question.guild_id, question.channel_id, question.character, question.thread_of)
@@ -113,7 +131,7 @@ class Policies:
 
     def overrides(self, place: Place) -> Mapping[str, Value]:
         """What is set at a place, as this process knows it."""
-        name = _name(place)
+        name = name_of(place)
         values = self._values.get(name)
         if values is None:
             values = self._read_values(self._levels.documents.get(name, {}))
@@ -161,7 +179,7 @@ class Policies:
 
     async def read(self, place: Place) -> Overrides:
         """What is set at a place and who changed it, fresh from Redis; may raise RedisUnavailableError."""
-        document = await self._levels.read(place.guild_id, _name(place))
+        document = await self._levels.read(place.guild_id, name_of(place))
         noted = document.get("changes")
         changes = (self._read_change(one) for one in noted) if isinstance(noted, list) else ()
         return Overrides(self._read_values(document), tuple(filter(None, changes)))
@@ -182,6 +200,9 @@ class Policies:
             raise UnknownSettingError(f"There is no setting {name!r} at the {place.level} level.")
         return "" if isinstance(value, Auto) else json.dumps(setting.to_json(value))
 
+    def json_of(self, name: str, value: Value | Auto) -> Json | None:
+        return None if isinstance(value, Auto) else self._by_name[name].to_json(value)
+
     async def reset(self, place: Place, *, by: int = 0) -> tuple[Change, ...]:
         """Clears everything that is set at a place."""
         return await self._write(place, None, by)
@@ -190,27 +211,59 @@ class Policies:
         if values is not None and not values:
             return ()
         room_ = room(place.guild_id, place.channel_id) if place.level is Level.CHANNEL else ""
-        changed = await self._levels.change(_name(place), place.guild_id, room_, by, values)
+        changed = await self._levels.change(name_of(place), place.guild_id, room_, by, values)
         if any(name == ARCHIVE for name, _, _ in changed):
-            task = asyncio.create_task(self._trim(place), name="channelmem trimming archives")
-            self._trimming.add(task)
-            task.add_done_callback(self._trimming.discard)
+            task = asyncio.create_task(self._fit(place), name="channelmem fitting lifetimes")
+            self._fitting.add(task)
+            task.add_done_callback(self._fitting.discard)
         known = [one for one in changed if one[0] in self._by_name]
         return tuple(self._change(self._levels.now(), by, name, _parsed(old), _parsed(new)) for name, old, new in known)
 
-    async def trimmed(self) -> None:
-        """Waits until archives that were switched off are marked for removal."""
-        await asyncio.gather(*self._trimming)
+    async def fitted(self) -> None:
+        """Waits until lifetimes follow what was changed here."""
+        await asyncio.gather(*self._fitting)
 
-    async def _trim(self, place: Place) -> None:
-        """Where the archive is off now, what the buffer does not hold is removed; it is invisible already."""
+    async def keep_fitted(self) -> None:
+        """Removes what switched-off archives held once that can't be undone, whichever process switched them."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.fit_overdue()
+
+    async def fit_overdue(self) -> None:
+        now, longest_s = self._levels.now(), self._settings.longest_s
+        for name in list(self._levels.documents):
+            changed = self._archive_changed(name)
+            overdue = changed + GRACE_S <= now < changed + longest_s  # what is older has expired by itself
+            if overdue and self._fitted.get(name) != changed and await self._fit(_place(name)):
+                self._fitted[name] = changed
+
+    async def _fit(self, place: Place) -> bool:
+        """Brings the lifetimes of messages in line with their policies; False if Redis can't be reached."""
         try:
-            for guild_id, channel_id in await self._channels.rooms(place.guild_id):
-                policy = self.storing(guild_id, channel_id)
-                if not policy.limits.archive:
-                    await self._channels.set_archive(guild_id, channel_id, None, policy)
+            for guild_id, channel_id in await self._rooms(place):
+                await self._channels.fit(guild_id, channel_id, self.storing(guild_id, channel_id))
         except RedisUnavailableError as error:
-            log.warning("Archives that were switched off are not removed yet, and expire instead: %s", error)
+            log.warning("Lifetimes of messages do not follow a changed setting yet: %s", error)
+            return False
+        return True
+
+    async def _rooms(self, place: Place) -> list[tuple[int, int]]:
+        """Channels and threads that hold messages and follow what is set at a place."""
+        rooms = await self._channels.rooms(place.guild_id)
+        return [one for one in rooms if place.channel_id in (0, self.channel_of(*one))]
+
+    async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
+        """What setting these values would take away (None: clearing everything at the place)."""
+        if ARCHIVE not in (self.overrides(place) if values is None else values):
+            return Loss(0, 0, 0, 0.0)
+        then = _Supposed(self, place, values)
+        rooms = await self._rooms(place)
+        losing = [one for one in rooms if self.storing(*one).limits.archive and not then.storing(*one).limits.archive]
+        before = await self._channels.statuses(losing, self.storing)
+        after = await self._channels.statuses(losing, then.storing)
+        lost = [old.messages - new.messages for old, new in zip(before, after, strict=True)]
+        limits = self._default.limits
+        return Loss(sum(lost), sum(map(bool, lost)), limits.max_messages, limits.buffer_s)
 
     def documents(self, reaches: Callable[[int], bool]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         """Everything that is set in these guilds and for all, and their threads, without who changed it: for a copy."""
@@ -280,12 +333,32 @@ class Policies:
             return None
 
 
-def _name(place: Place) -> str:
+class _Supposed(Policies):
+    """Policies as they would be if a place had other values (None: none at all). Only to be asked."""
+
+    def __init__(self, policies: Policies, place: Place, values: Mapping[str, Value | Auto] | None) -> None:
+        self.__dict__ |= policies.__dict__
+        self._cache, self._storing = LRUCache(CACHED), LRUCache(CACHED)
+        self._now, self._at = policies, name_of(place)
+        both = {} if values is None else {**policies.overrides(place), **values}
+        self._then = {name: value for name, value in both.items() if not isinstance(value, Auto)}
+
+    def overrides(self, place: Place) -> Mapping[str, Value]:
+        return self._then if name_of(place) == self._at else self._now.overrides(place)
+
+
+def name_of(place: Place) -> str:
     if place.level is Level.CHANNEL:
         return f"channel:{room(place.guild_id, place.channel_id)}"
     if place.level is Level.CHARACTER:
         return f"character:{place.guild_id}:{place.character}"
     return "global"
+
+
+def _place(name: str) -> Place:
+    """Of a document that has a say in what is stored."""
+    level, _, room_ = name.partition(":")
+    return Place.channel(*guild_and_channel(room_.encode())) if level == Level.CHANNEL else Place.everywhere()
 
 
 def _guild_of(name: str) -> int | None:

@@ -25,11 +25,17 @@ class Limits(NamedTuple):
     archive: bool
     summary_s: float
     """How long a summary lives: counted from its first message, and only where there is an archive."""
+    undo_until: float = 0.0
+    """An archive that was switched off stays in Redis until then, hidden, so that it can be switched on again."""
 
     @property
     def lifetime_s(self) -> float:
-        """How long a message's document lives."""
+        """How long a message is shown."""
         return self.archive_s if self.archive else self.buffer_s
+
+    def shows(self, age_s: float, newer: int) -> bool:
+        """Whether a message of this age is shown, with so many newer ones in its channel."""
+        return age_s <= self.lifetime_s and (self.archive or newer < self.max_messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from channelmem.redis_urls import is_cluster, node_urls
 
 MALFORMED_URL = (
     "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://, "
-    "redis+cluster://:password@host:6379,host:6379) and percent-encode special characters in the password."
+    "redis+cluster://:password@host:6379,host:6379) and percent-encode special characters in the password "
+    "(for docker compose, set REDIS_PASSWORD to letters and digits only)."
 )
 MASK = "********"
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -449,9 +450,18 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # (pydantic checks them)
     except ValidationError as error:
-        raise ConfigError("; ".join(_complaint(problem) for problem in error.errors())) from error
+        raise ConfigError(_complaints(error.errors())) from error
     except UnicodeDecodeError:
         raise ConfigError(".env is not valid UTF-8; save it in that encoding") from None
+
+
+def _complaints(problems: Iterable[ErrorDetails]) -> str:
+    """One sentence for each variable that is wrong, without what is only a consequence of another one."""
+    causes: dict[int | str, str] = {}
+    for one in problems:
+        if one["type"] != "default_factory_not_called":
+            causes.setdefault(one["loc"][0], _complaint(one))
+    return "; ".join(cause.removesuffix(".") for cause in causes.values())
 
 
 def _complaint(problem: ErrorDetails) -> str:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 LAST_TS = 250_246_627_200.0
-"""The year 9900 begins: later times are milliseconds mistaken for seconds. Calendars end with 9999, and a question
-may ask for "next year"."""
+"""The year 9900 begins: later times are milliseconds mistaken for seconds. Calendars end with 9999, and a question may
+ask for "next year"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ import redis
 
 from channelmem.errors import ChannelmemError, ServerError
 from channelmem.server.find import Candidate, candidates
-from channelmem.server.supervisor import ask, quoted, taken, write_private
+from channelmem.server.supervisor import ask, loaded, quoted, taken, write_private
 
 PORTS = range(12_000, 22_000)
 """Below those that the kernel gives to outgoing connections, as is the port of the cluster's bus."""
@@ -187,7 +187,7 @@ def _config(cluster: Cluster, node: Node, folder: Path) -> Iterable[str]:
         "maxmemory-policy noeviction",
         "hash-max-listpack-value 1024",
     )
-    yield from (f"loadmodule {quoted(module)}" for module in cluster.modules)
+    yield from (" ".join(["loadmodule", quoted(path), *rest]) for path, *rest in map(loaded, cluster.modules))
 
 
 def start(folder: Path, *, masters: int = 3, replicas: int = 1) -> Cluster:

@@ -32,7 +32,8 @@ def env_example() -> str:
     lines = ["# Copy this file to .env and uncomment what you want to change; every line shows the default.", ""]
     for name, field in Settings.model_fields.items():
         lines += [f"# {field.description}", f"#{variable(name)}={default(name, field)}"]
-    lines += ["# Password for the Redis that `make up` (docker compose) starts; required there, unused otherwise."]
+    lines += ["# Password for the Redis that docker compose (`make up`) starts; required there, unused otherwise."]
+    lines += ["# Letters and digits only, for example from `openssl rand -hex 24`."]
     lines += ["#REDIS_PASSWORD="]
     return "\n".join(lines) + "\n"
 

@@ -34,7 +34,7 @@ from scripts.eval_routing import read as read_rows
 from scripts.scenes import routing_rows
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
-HELD_OUT = ("routing_final.jsonl", "routing_unread.jsonl")
+HELD_OUT = ("routing_general_heldout.jsonl", "routing_plain_heldout.jsonl")
 WEIGHTS = Path(about.__file__).with_name("about.npz")
 STRENGTH = 1.0
 """The inverse strength of regularisation; 0.3 and 3 are within half a point on every left-out file."""

@@ -1,8 +1,8 @@
-"""Fixtures on real Redis, never a fake: a container where a Docker engine answers, else the embedded server.
+"""Fixtures on real Redis, never a fake: a container where a Docker engine can start one, else the embedded server.
 
 One server per run (all xdist workers join it) and a key prefix of its own for every test. `own_server` is for
-tests that kill, restart or flush. `fake_embedder` is deterministic and quick, `embedder` is the real model.
-A run fails if one of its processes outlives it.
+tests that kill, restart or flush; process_guard.py gives them the marker `process`. `fake_embedder` is deterministic
+and quick, `embedder` is the real model. A run fails if one of its processes outlives it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import docker  # type: ignore[import-untyped]
 import platformdirs
+import process_guard
 import pytest
 import redis as sync_redis
-from docker.errors import DockerException  # type: ignore[import-untyped]
+from clock import begin_test, pause, to_real_time
+from containers import redis_in_a_container
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from processes import begin_run, end_group, leftovers, quiet_port
 from pydantic import SecretStr
 from redis.asyncio import Redis
-from testcontainers.core.container import DockerContainer
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
 from channelmem.redis_urls import node_urls
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
-from channelmem.server.supervisor import ask
+from channelmem.server.supervisor import ask, loaded
 from channelmem.settings import Settings
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import connect
@@ -48,9 +48,13 @@ from scripts.cluster import Cluster
 from scripts.cluster import start as start_cluster
 from scripts.fake_embedder import FakeEmbedder as FakeEmbedder  # noqa: PLC0414  (for tests, which import it from here)
 
-# How long an example takes says something about the machine, nothing about the code.
-hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.load_profile("any machine")
+# How long an example takes says something about the machine, nothing about the code. The same examples in every run, so
+# that nothing fails by chance; `--hypothesis-profile=random` draws others, and more.
+hypothesis_settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.register_profile(
+    "same", hypothesis_settings.get_profile("random"), derandomize=True, database=None, max_examples=30
+)
+hypothesis_settings.load_profile("same")
 
 CACHE_DIR = platformdirs.user_cache_path("channelmem")
 GUILD = 811_111_102_199_889_920
@@ -60,11 +64,19 @@ NOW = 1_800_000_000.0
 
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
+LEFT_BEHIND_STATUS = 6
+"""Not the status of failed tests: running those again would not help."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(process_guard)
     if not hasattr(config, "workerinput"):  # xdist workers inherit the id of their controller
         begin_run()
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures
+def pytest_runtest_setup() -> None:
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)  # after xdist has ended its workers
@@ -73,7 +85,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         # The shared server stops a moment after its last lease.
         session.config.stash[LEFT_BEHIND] = leftovers(wait_s=20)
         if session.config.stash[LEFT_BEHIND]:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            session.exitstatus = LEFT_BEHIND_STATUS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -106,13 +118,11 @@ def redis_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     if os.environ.get("CHANNELMEM_TEST_CLUSTER"):
         yield request.getfixturevalue("cluster").url
         return
-    if _docker_answers():
-        with DockerContainer("redis/redis-stack-server:7.4.0-v1").with_exposed_ports(6379) as container:
-            url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
-            _await_ping(url)
+    with redis_in_a_container() as url:
+        if url is not None:
             search_to_the_end(url)
             yield url
-        return
+            return
     # The parent is shared by all xdist workers, so they join one server.
     base = tmp_path_factory.getbasetemp()
     root = base.parent if base.name.startswith("popen-") else base
@@ -135,8 +145,9 @@ def settings(redis_url: str, tmp_path: Path) -> Iterator[Settings]:
 
 
 def make_settings(url: str, data_dir: Path, **changes: object) -> Settings:
-    """Settings that no environment or .env of the developer can change."""
-    values: dict[str, object] = {"data_dir": data_dir, "cache_dir": CACHE_DIR, "redis_timeout_s": 60.0, **changes}
+    """Settings that no environment or .env of the developer can change, and patience with a machine that is busy."""
+    patient: dict[str, object] = {"redis_timeout_s": 60.0, "pending_wait_ms": 60_000.0}
+    values = {"data_dir": data_dir, "cache_dir": CACHE_DIR, **patient, **changes}
     return Settings(_env_file=None, redis_url=SecretStr(url), **values)  # type: ignore[arg-type]
 
 
@@ -174,6 +185,12 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def real_time() -> None:
+    """For tests that hold our clock against that of Redis, which `scripts.flake_hunt` cannot move."""
+    to_real_time()
 
 
 @pytest.fixture
@@ -256,7 +273,7 @@ class OwnServer:
             while (process := self._process) is not None and process.poll() is None:
                 if "LOADING" in ask(self.port, "own", "PING"):
                     return
-                time.sleep(0.02)
+                pause()
         raise RuntimeError("no server program runs here")
 
     def _launch(self, command: list[str]) -> None:
@@ -290,7 +307,7 @@ class OwnServer:
     def _command(self, candidate: Candidate) -> list[str]:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
         durable = ["--requirepass", "own", "--appendonly", "yes", "--appendfsync", "always"]
-        modules = [part for module in candidate.modules for part in ("--loadmodule", str(module))]
+        modules = [part for module in candidate.modules for part in ("--loadmodule", *loaded(module))]
         return [str(candidate.binary), *options, *durable, *modules]
 
     def _answers(self) -> bool:
@@ -298,7 +315,7 @@ class OwnServer:
         while (process := self._process) is not None and process.poll() is None and time.monotonic() < deadline:
             if "PONG" in ask(self.port, "own", "PING"):
                 return True
-            time.sleep(0.02)
+            pause()
         return False
 
 
@@ -312,28 +329,6 @@ def own_server(tmp_path: Path) -> Iterator[OwnServer]:
         yield server
     finally:
         server.close()
-
-
-def _docker_answers() -> bool:
-    try:
-        client = docker.from_env(timeout=2)
-    except DockerException:
-        return False
-    client.close()
-    return True
-
-
-def _await_ping(url: str) -> None:
-    deadline = time.monotonic() + 30
-    client = sync_redis.Redis.from_url(url)
-    while True:
-        try:
-            client.ping()
-        except (sync_redis.ConnectionError, sync_redis.BusyLoadingError):
-            assert time.monotonic() < deadline, "the container's Redis did not answer"
-            time.sleep(0.1)
-        else:
-            return
 
 
 def _remove(url: str, prefix: str) -> None:

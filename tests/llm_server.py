@@ -129,6 +129,8 @@ class LlmServer:
         self.replies: list[Reply] = [say("Hello.")]
         self.requests: list[Request] = []
         self.url = ""
+        self.sent = 0
+        """Events that were streamed."""
 
     def will(self, *replies: Reply) -> None:
         self.replies = list(replies)
@@ -151,21 +153,23 @@ class LlmServer:
             error = {"type": "error", "error": {"type": "some_error", "message": f"no: {request.key}"}}
             return web.json_response(error, status=reply.status, headers=reply.headers)
         if streamed:
-            return await _stream(http, reply, _anthropic_events if request.is_anthropic else _openai_events)
+            return await self._stream(http, reply, _anthropic_events if request.is_anthropic else _openai_events)
         if reply.breaks:
             _cut(http)
         return web.json_response(_anthropic(reply) if request.is_anthropic else _openai(reply))
 
-
-async def _stream(http: web.Request, reply: Reply, events: Callable[[Reply], Iterator[bytes]]) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-    await response.prepare(http)
-    for event in events(reply):
-        await response.write(event)
-        await asyncio.sleep(0)
-    if reply.breaks:
-        _cut(http)
-    return response
+    async def _stream(
+        self, http: web.Request, reply: Reply, events: Callable[[Reply], Iterator[bytes]]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(http)
+        for event in events(reply):
+            await response.write(event)
+            self.sent += 1
+            await asyncio.sleep(0)
+        if reply.breaks:
+            _cut(http)
+        return response
 
 
 def _cut(request: web.Request) -> None:

@@ -105,6 +105,8 @@ class VoiceServer:
     def __init__(self) -> None:
         self.text: object = "on my way"
         self.status = 200
+        self.breaks = False
+        """The connection is cut instead of an answer."""
         self.heard: list[tuple[bytes, str, str]] = []
         """Content, type and model of each recording."""
         self.keys: list[str] = []
@@ -115,6 +117,8 @@ class VoiceServer:
         file = form["file"]
         self.heard.append((file.file.read(), file.content_type, form["model"]))
         self.keys.append(request.headers.get("Authorization", ""))
+        if self.breaks and request.transport is not None:
+            request.transport.abort()
         if self.status != 200:
             return web.json_response({"error": {"message": "secret words"}}, status=self.status)
         return web.json_response({"text": self.text})

@@ -8,22 +8,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from clock import pause
 from processes import quiet_port, started
 
 from channelmem.server.find import candidates
 from channelmem.server.supervisor import ask
 
 PASSWORD = "plain"
-TRIES = 3
-"""Another process may take a port between choosing and using it."""
 
 
 @contextlib.contextmanager
 def plain_server(folder: Path, *, cluster: bool = False) -> Iterator[str]:
     """Yields its URL. The first installed server program that runs here, started without the search module."""
     log = folder / "plain.log"
-    for candidate in [one for one in candidates() for _ in range(TRIES)]:
-        port = quiet_port()
+    port = quiet_port()
+    for candidate in candidates():
         command = [str(candidate.binary), str(_config(folder, port, cluster=cluster))]
         with log.open("a") as out, started(command, stdout=out, stderr=out) as process:
             if _answers(process, port):
@@ -35,7 +34,7 @@ def plain_server(folder: Path, *, cluster: bool = False) -> Iterator[str]:
 def _config(folder: Path, port: int, *, cluster: bool) -> Path:
     lines = ["bind 127.0.0.1", f"port {port}", f"requirepass {PASSWORD}", 'save ""', f'dir "{folder}"']
     if cluster:
-        lines += ["cluster-enabled yes", f"cluster-config-file nodes-{port}.conf"]
+        lines += ["cluster-enabled yes", f"cluster-config-file nodes-{port}.conf", f"cluster-port {quiet_port()}"]
     config = folder / "plain.conf"
     config.write_text("\n".join(lines) + "\n")
     return config
@@ -46,5 +45,5 @@ def _answers(process: subprocess.Popen[str], port: int) -> bool:
     while process.poll() is None and time.monotonic() < deadline:
         if ask(port, PASSWORD, "PING").startswith("+PONG"):
             return True
-        time.sleep(0.02)
+        pause()
     return False

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
+import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,12 +20,9 @@ from typing import Any
 
 import psutil
 
-from channelmem.server.supervisor import taken
-
 RUN_ID = "TEST_RUN_ID"
-PORTS = range(12_000, 22_000)
-"""Below the range (from 32,768) from which the kernel takes ports for outgoing connections, as is the port of a cluster
-bus, which is 10,000 higher."""
+ROOT = Path(__file__).resolve().parents[1]
+_reserved: list[socket.socket] = []
 
 
 @contextlib.contextmanager
@@ -57,11 +55,25 @@ def run(
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def python_path() -> str:
+    """With which a child in another folder imports this repository, besides what this process was given."""
+    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
+
 def quiet_port() -> int:
-    """A free port that no outgoing connection takes while a test's server is down."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    ours = PORTS[worker % 16 :: 16]  # so that no two workers choose the same one at the same time
-    return next(port for port in random.sample(ours, len(ours)) if not taken(port))
+    """A port that nobody else is given while this process lives: it stays bound, but nothing listens on it.
+
+    A server that names the port and sets SO_REUSEADDR, as all of ours do, may listen on it, stop, and listen again.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    port = int(holder.getsockname()[1])
+    if sys.platform == "linux":  # elsewhere no second socket may have the port
+        _reserved.append(holder)
+    else:
+        holder.close()
+    return port
 
 
 # --- what a run left behind ---

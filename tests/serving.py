@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,15 +10,17 @@ from types import SimpleNamespace
 from typing import cast
 
 import httpx
+from clock import wall_now
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
 from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
 from channelmem.api.serving import listening as bound
-from channelmem.cascade.declared import SETTINGS
+from channelmem.cascade.declared import SETTINGS, Setting
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
 from channelmem.ops.access import open_access
@@ -41,7 +42,7 @@ class Running:
 
     async def token(self, name: str = "test", scopes: Iterable[Scope] = EVERYTHING, *guild_ids: int) -> str:
         bound = frozenset(guild_ids) or None
-        text, kept = new_token(name, frozenset(scopes), bound, now=time.time())
+        text, kept = new_token(name, frozenset(scopes), bound, now=wall_now())
         await self.tokens.add(kept)
         return text
 
@@ -60,6 +61,17 @@ def described() -> dict[str, object]:
     """The OpenAPI document, without a running service."""
     nothing = cast("Memory", SimpleNamespace(policies=SimpleNamespace(declared=SETTINGS)))
     return create_app(nothing, OpenDoor(), Settings(_env_file=None)).openapi()
+
+
+_routes: dict[tuple[Setting, ...], list[BaseRoute]] = {}
+
+
+def app_of(memory: Memory, door: Doorkeeper, settings: Settings) -> FastAPI:
+    """The service's app, with the routes of the first test's: FastAPI resolves them at their first request, which would
+    take most of each test. Routes know their app by the request only."""
+    app = create_app(memory, door, settings)
+    app.router.routes = _routes.setdefault(tuple(memory.policies.declared), app.router.routes)
+    return app
 
 
 @asynccontextmanager
@@ -83,13 +95,13 @@ async def serving(
     settings: Settings,
     embedder: Embedder,
     *,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_now,
     door: Doorkeeper | None = None,
     port: int = 0,
 ) -> AsyncIterator[Running]:
     memories = Memory.open(settings, clock=clock, history=CallersHistory(), embedder=embedder, patient=True)
     async with memories as memory, open_access(settings, patient=True) as tokens:
-        app = create_app(memory, door or tokens, settings)
+        app = app_of(memory, door or tokens, settings)
         async with listening(app, port) as url:
             running = Running(app, memory, tokens, url)
             try:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from clock import pause
 from processes import started
 
 LIMIT_S = 300.0
@@ -51,7 +52,7 @@ class Terminal:
         deadline = time.monotonic() + LIMIT_S
         while Path(f"/proc/{self._process.pid}/syscall").read_text().split()[0] not in WAITS:
             assert time.monotonic() < deadline, "the prompt never waited for a key"
-            time.sleep(0.01)
+            pause()
         self.type(CTRL_C)
 
     def end(self) -> tuple[int, str]:

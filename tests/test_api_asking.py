@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD
 from serving import Running
 from test_api_messages import HERE, said
@@ -61,7 +61,7 @@ async def test_history_that_is_sent_answers_once_and_is_never_stored(http: httpx
     asked = question("what did people say about llamas?")
     first = (await http.post("/v1/ask", json=asked)).json()
     assert first["needs_history"]
-    past = said(50, "llamas spit", author_id="8", author="Dora", ts=time.time() - 300)
+    past = said(50, "llamas spit", author_id="8", author="Dora", ts=wall_now() - 300)
     answer = (await http.post("/v1/ask", json=asked | {"history": [past], "members": []})).json()
     assert "llamas spit" in answer["text"]
     assert answer["hits"][0]["source"] == "history"
@@ -158,7 +158,7 @@ async def test_search_filters_by_query_speakers_window_and_channels(http: httpx.
     assert await ids() == ["3", "2", "1"]
     assert await ids(speakers=["6"]) == ["2"]
     assert await ids(mode="first", limit=1) == ["1"]
-    assert await ids(window={"start": time.time() + 5}) == []
+    assert await ids(window={"start": wall_now() + 5}) == []
     both = await ids(query="turtles", channels=[str(CHANNEL), str(CHANNEL + 1)])
     assert set(both) >= {"1", "4"}
     recap = (await http.post("/v1/search", json=here | {"mode": "recap"})).json()

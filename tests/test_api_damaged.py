@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
 import pytest
+from clock import wall_now
 from redis.asyncio import Redis
 from serving import Running
 from test_api_tenants import (
@@ -34,7 +34,7 @@ async def filled(service: Running) -> httpx.AsyncClient:
     """A service that has written every kind of key that it can."""
     http = await service.operator()
     here = f"/v1/guilds/{OURS}/channels/{CHANNEL}"
-    said, ts = PLACE | TOLD | {"content": "the vault code is 4711 and the turtles are slow"}, time.time() - 7_200
+    said, ts = PLACE | TOLD | {"content": "the vault code is 4711 and the turtles are slow"}, wall_now() - 7_200
     await http.post("/v1/messages", json=[said | {"id": str(number), "ts": ts + number} for number in range(9)])
     await http.post("/v1/messages", json=[PLACE | TOLD])
     await http.post("/v1/flush", json={})
@@ -44,7 +44,7 @@ async def filled(service: Running) -> httpx.AsyncClient:
     await http.post(f"{here}/load", json={"start_id": "1", "done_id": "1", "end_id": "9"})
     await http.post("/v1/spending/reserve", json=PLACE | {"day": 20_000, "micros": 900, "cap_micros": 1_000_000})
     await http.patch(f"/v1/settings/guilds/{OURS}/channels/{CHANNEL}", json={"max_images": 2})
-    await http.put(f"{here}/boundary", json={"at": time.time() - 9_000})
+    await http.put(f"{here}/boundary", json={"at": wall_now() - 9_000})
     await http.post(f"/v1/people/{AUTHOR + 1}/opt-out")
     await http.put(f"{here}/pause")
     await http.delete(f"{here}/pause")
@@ -66,7 +66,7 @@ async def junk(redis: Redis, key: bytes, kind: bytes) -> None:
         await redis.hset(key, mapping=dict.fromkeys(names, b"\xff junk"))
         await redis.hset(key, b"\xff junk", b"\xff junk")
     elif kind == b"zset":
-        await redis.zadd(key, {b"\xff junk": time.time()})
+        await redis.zadd(key, {b"\xff junk": wall_now()})
     elif kind == b"set":
         await redis.sadd(key, b"\xff junk")
     elif kind == b"string":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD, FakeEmbedder
 from serving import Running, serving
 from test_api_messages import HERE, said
@@ -59,13 +59,13 @@ async def test_without_a_token_or_with_a_wrong_one_nobody_gets_in(service: Runni
 
 
 async def test_a_revoked_or_expired_token_ends(service: Running) -> None:
-    text, kept = new_token("short", frozenset(Scope), None, now=time.time())
+    text, kept = new_token("short", frozenset(Scope), None, now=wall_now())
     await service.tokens.add(kept)
     caller = service.caller(text)
     assert (await caller.post("/v1/ask", json=ASK)).status_code == 200
-    await service.tokens.add(replace(kept, expires_at=time.time() - 1))
+    await service.tokens.add(replace(kept, expires_at=wall_now() - 1))
     assert (await caller.post("/v1/ask", json=ASK)).status_code == 401
-    await service.tokens.add(replace(kept, expires_at=time.time() + 100))
+    await service.tokens.add(replace(kept, expires_at=wall_now() + 100))
     assert (await caller.post("/v1/ask", json=ASK)).status_code == 200
     await service.tokens.remove(kept.id)
     assert (await caller.post("/v1/ask", json=ASK)).status_code == 401

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
+from clock import wall_now
 from conftest import CHANNEL, GUILD
 
 pytest_plugins = ["serving_fixtures"]
@@ -21,7 +21,7 @@ def said(number: int, text: str = "turtles are slow", **changes: Any) -> dict[st
         "author_id": "5",
         "author": "Ann",
         "content": text,
-        "ts": time.time() - 60 + number / 1000,
+        "ts": wall_now() - 60 + number / 1000,
     }
     return plain | changes
 
@@ -32,7 +32,7 @@ async def texts(http: httpx.AsyncClient) -> list[str]:
 
 async def test_a_message_is_accepted_and_visible_at_once_with_its_ids_as_strings(http: httpx.AsyncClient) -> None:
     big = 2**62 + 1
-    done = await http.post("/v1/messages", json=said(big, ts=time.time()))
+    done = await http.post("/v1/messages", json=said(big, ts=wall_now()))
     assert done.status_code == 202
     (outcome,) = done.json()["outcomes"]
     assert outcome == {"guild_id": str(GUILD), "channel_id": str(CHANNEL), "id": str(big), "outcome": "stored"}
@@ -43,10 +43,10 @@ async def test_a_message_is_accepted_and_visible_at_once_with_its_ids_as_strings
 
 async def test_ids_may_be_numbers_and_time_may_be_absent(http: httpx.AsyncClient) -> None:
     body = {"guild_id": GUILD, "channel_id": CHANNEL, "id": 1, "author_id": 5, "author": "Ann", "content": "hello"}
-    before = time.time()
+    before = wall_now()
     assert (await http.post("/v1/messages", json=body)).json()["outcomes"][0]["outcome"] == "stored"
     (found,) = (await http.get(f"{HERE}/messages")).json()["messages"]
-    assert before <= found["ts"] <= time.time()
+    assert before <= found["ts"] <= wall_now()
 
 
 async def test_many_messages_have_an_outcome_each_in_order(http: httpx.AsyncClient) -> None:
@@ -68,7 +68,7 @@ async def test_more_than_a_thousand_messages_are_refused_and_none_is_stored(http
 
 
 async def test_a_channel_is_read_page_by_page_newest_first(http: httpx.AsyncClient) -> None:
-    now = time.time()
+    now = wall_now()
     same = [said(n, f"number {n}", ts=now - 30) for n in range(1, 8)]  # all of the same moment
     await http.post("/v1/messages", json=[*same, said(8, "number 8", ts=now - 20), said(9, "number 9", ts=now - 40)])
     found, cursor = list[str](), ""
@@ -89,7 +89,7 @@ async def test_a_cursor_that_is_none_is_refused_politely(http: httpx.AsyncClient
 
 async def test_an_edit_replaces_the_text_and_an_older_one_changes_nothing(http: httpx.AsyncClient) -> None:
     await http.post("/v1/messages", json=said(1))
-    now = time.time()
+    now = wall_now()
     done = await http.patch(f"{HERE}/messages/1", json={"content": "hares are fast", "revision": now})
     assert (done.status_code, done.json()["outcome"]) == (200, "stored")
     await http.patch(f"{HERE}/messages/1", json={"content": "snails", "revision": now - 5})
@@ -107,7 +107,7 @@ async def test_an_edit_leaves_the_authors_other_names_known(http: httpx.AsyncCli
 async def test_an_edit_of_an_unknown_message_needs_all_of_it(http: httpx.AsyncClient) -> None:
     missing = await http.patch(f"{HERE}/messages/1", json={"content": "hares are fast"})
     assert missing.status_code == 404
-    whole = {"content": "hares are fast", "author_id": "5", "author": "Ann", "ts": time.time()}
+    whole = {"content": "hares are fast", "author_id": "5", "author": "Ann", "ts": wall_now()}
     assert (await http.patch(f"{HERE}/messages/1", json=whole)).json()["outcome"] == "stored"
     assert await texts(http) == ["hares are fast"]
 
@@ -148,7 +148,7 @@ async def test_stats_tell_what_a_channel_holds_and_whether_it_is_paused(http: ht
 async def test_a_cleared_channel_is_empty_and_goes_on(http: httpx.AsyncClient) -> None:
     await http.post("/v1/messages", json=said(1))
     assert (await http.post(f"{HERE}/clear", json={})).json() == {"removed": 1}
-    assert (await http.post("/v1/messages", json=said(2, ts=time.time() + 1))).json()["outcomes"][0][
+    assert (await http.post("/v1/messages", json=said(2, ts=wall_now() + 1))).json()["outcomes"][0][
         "outcome"
     ] == "stored"
 

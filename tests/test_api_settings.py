@@ -6,10 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import CHANNEL, GUILD, FakeEmbedder
+from clock import wall_now
+from conftest import CHANNEL, GUILD, FakeEmbedder, message
 from serving import EVERYTHING, Running, listening, serving
 
 from channelmem import Settings
+from channelmem.access import Scope
 from channelmem.api.app import create_app
 from channelmem.cascade.declared import SETTINGS, Combine, Setting
 from channelmem.cascade.values import Number
@@ -121,3 +123,20 @@ async def test_one_more_declared_setting_needs_no_new_code(settings: Settings, f
             assert row(await http.patch(HERE, json={"pace": 4}), "pace")["own"] == 4
             described = (await http.get("/openapi.json")).json()["components"]["schemas"]["ChannelSettings"]
             assert described["properties"]["pace"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 5}
+
+
+async def test_a_preview_says_what_a_change_would_take_away_and_changes_nothing(
+    service: Running, http: httpx.AsyncClient
+) -> None:
+    await service.memory.remember(message(1, ts=wall_now() - 7200))
+    for method, body in (("PATCH", {"archive": False}), ("PUT", {"archive": False})):
+        previewed = await http.request(method, HERE, json=body, params={"preview": "true"})
+        assert previewed.json()["loss"] == {
+            "messages": 1, "channels": 1, "newest": 50, "kept_s": 1800.0, "undo_s": 3600.0,
+        }  # fmt: skip
+        assert (previewed.json()["changes"], row(previewed, "archive")["own"]) == ([], None)
+    changed = await http.patch(HERE, json={"archive": False})
+    assert (changed.json()["loss"]["messages"], row(changed, "archive")["own"]) == (1, False)
+    assert (await http.patch(HERE, json={"archive": True})).json()["loss"] is None
+    reader = service.caller(await service.token("reader", (Scope.READ,)))
+    assert (await reader.patch(HERE, json={"archive": False}, params={"preview": "true"})).status_code == 403

@@ -6,11 +6,11 @@ A new endpoint needs no new test. A new kind of body needs an entry in BODIES, o
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, cast
 
 import httpx
 import pytest
+from clock import wall_now
 from conftest import GUILD
 from serving import EVERYTHING, Running, described
 
@@ -27,7 +27,7 @@ TOLD = {"id": str(MESSAGE), "author_id": str(AUTHOR), "author": "Ann", "content"
 BODIES: dict[str, Any] = {
     "body": [PLACE | TOLD],  # of POST /messages: one or many
     "MessageBody": PLACE | TOLD,
-    "EditBody": {"content": "overwritten", "author_id": str(AUTHOR), "author": "Ann", "ts": time.time()},
+    "EditBody": {"content": "overwritten", "author_id": str(AUTHOR), "author": "Ann", "ts": wall_now()},
     "DeleteBody": {"ids": [str(MESSAGE)]},
     "EnrichBody": {"text": "overwritten"},
     "AskBody": ASK,
@@ -38,10 +38,10 @@ BODIES: dict[str, Any] = {
     "ClearBody": {},
     "AbsorbBody": {"messages": [PLACE | TOLD]},
     "QuestionBody": ASK,
-    "BoundaryBody": {"at": time.time()},
+    "BoundaryBody": {"at": wall_now()},
     "GapBody": {"oldest_id": "1"},
     "NamesBody": {"guild": "overwritten", "channels": [{"id": str(CHANNEL), "name": "overwritten"}]},
-    "RecapBody": ASK | {"start": time.time() - 86_400, "end": time.time()},
+    "RecapBody": ASK | {"start": wall_now() - 86_400, "end": wall_now()},
     "LoadBody": {"start_id": "1", "done_id": "5", "end_id": "9"},
     "SpendBody": PLACE | {"day": 20_000, "micros": -500, "cap_micros": 1_000_000},
     "FlushBody": {"timeout_s": 0.0},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD
 from serving import EVERYTHING, Running
 
@@ -26,7 +26,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "ask": ASK,
     "context": ASK,
     "look": ASK | {"query": "vault"},
-    "recap": ASK | {"start": time.time() - 86_400, "end": time.time()},
+    "recap": ASK | {"start": wall_now() - 86_400, "end": wall_now()},
     "breakdown": ASK,
     "standing": CLAIM | {"origins": ORIGINS},
 }
@@ -34,7 +34,7 @@ SETTINGS = f"/v1/settings/guilds/{GUILD}/channels/{CHANNEL}"
 
 
 def message(id_: int, text: str = SECRET, **changes: Any) -> Message:
-    return replace(Message(GUILD, CHANNEL, id_, 5, "Ann", text, time.time() - 60 + id_), **changes)
+    return replace(Message(GUILD, CHANNEL, id_, 5, "Ann", text, wall_now() - 60 + id_), **changes)
 
 
 async def nothing_shown(http: httpx.AsyncClient, path: str) -> bool:
@@ -73,7 +73,7 @@ async def test_a_closed_channel_stays_closed_when_it_becomes_a_thread_and_opens_
     assert await memory.remember(message(4, thread_of=OPEN)) is Outcome.IGNORED
     assert (await http.patch(SETTINGS, json={"enabled": True})).is_success
     assert memory.policies.of(GUILD, CHANNEL).enabled
-    assert await memory.remember(message(int(time.time()), ts=time.time() + 1)) is Outcome.STORED
+    assert await memory.remember(message(int(wall_now()), ts=wall_now() + 1)) is Outcome.STORED
 
 
 async def test_who_may_only_write_cannot_make_a_channel_follow_another(service: Running) -> None:
@@ -124,4 +124,4 @@ async def test_redis_refuses_both_for_a_closed_thread_and_for_a_closed_channel(s
         await memory.policies.set(at, "enabled", False)
         assert await memory._store.add([message(10 + place % 7)], [policy]) == [Outcome.IGNORED]
         await memory.policies.reset(at)
-    assert await memory._store.add([message(30, ts=time.time() + 1)], [policy]) == [Outcome.STORED]
+    assert await memory._store.add([message(30, ts=wall_now() + 1)], [policy]) == [Outcome.STORED]

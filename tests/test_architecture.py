@@ -4,6 +4,7 @@ and what shows them to people speak to Redis."""
 import ast
 import graphlib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,16 +67,27 @@ WINDOWS = {
 SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
 
 
+@cache
 def modules(folder: str) -> dict[str, Path]:
     base = ROOT / folder
     return {str(path.relative_to(base)): path for path in sorted(base.rglob("*.py"))}
 
 
+def source(node: ast.ImportFrom, path: Path) -> str:
+    """The module that `from ... import` names, also if it is named from where the file is."""
+    if not node.level:
+        return node.module or ""
+    package = path.relative_to(ROOT).parts[: -node.level]
+    return ".".join([*package, *filter(None, [node.module])])
+
+
+@cache
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            module = source(node, path)
+            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return names
@@ -172,9 +184,10 @@ def module_imports(path: Path, known: Iterable[str]) -> set[str]:
         node = blocks.pop()
         if isinstance(node, ast.If | ast.Try):
             blocks += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            full = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {one if one in known else node.module for one in full}
+        elif isinstance(node, ast.ImportFrom):
+            module = source(node, path)
+            full = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {one if one in known else module for one in full}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found & set(known)
@@ -194,3 +207,10 @@ def test_features_of_the_bot_know_their_context_and_not_the_client() -> None:
     for name, path in modules("bot").items():
         if "/" in name:
             assert "bot.client" not in imported(path), name
+
+
+def test_the_bot_names_its_own_modules_from_where_they_are_since_the_wheel_calls_it_otherwise() -> None:
+    for name, path in modules("bot").items():
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        assert not [node.module for node in nodes if not node.level and source(node, path).split(".")[0] == "bot"], name
+    assert "bot.client" in imported(ROOT / "bot" / "start.py")

@@ -39,6 +39,7 @@ def run(name: str, url: str, *arguments: str) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.process
 def test_knn_is_measured_for_every_index_and_filter_beside_a_ping(redis_url: str, tmp_path: Path) -> None:
     picture = tmp_path / "knn.png"
     sizes = ("--sizes", "100", "1000", "--rounds", "5", "--recall-queries", "20", "--plot", str(picture))
@@ -55,6 +56,7 @@ def test_knn_is_measured_for_every_index_and_filter_beside_a_ping(redis_url: str
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.process
 def test_a_growing_store_is_measured_with_removals_and_a_restart_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     picture, folder = tmp_path / "scale.png", ("--dir", str(tmp_path / "scale"), "--rounds", "2")
     first = run("bench_scale", "", "--sizes", "1000", *folder, "--no-removals", "--no-restart")
@@ -69,6 +71,7 @@ def test_a_growing_store_is_measured_with_removals_and_a_restart_and_goes_on_whe
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.process
 def test_ingest_is_measured_against_the_embedder_and_with_workers(redis_url: str) -> None:
     arguments = ("--rounds", "1", "--burst", "16", "--workers", "1", "--stored", "0", "100")
     report = run("bench_ingest", redis_url, *arguments)
@@ -78,6 +81,7 @@ def test_ingest_is_measured_against_the_embedder_and_with_workers(redis_url: str
     assert len(report["ratios"]) == 2
 
 
+@pytest.mark.process
 def test_every_way_of_using_the_cores_is_timed(redis_url: str) -> None:
     (rows,) = run("bench_layouts", redis_url, "--rounds", "2")["tables"].values()
     assert len(rows) == 4
@@ -99,6 +103,7 @@ def test_the_peers_are_measured_and_all_find_the_answer(redis_url: str) -> None:
     assert len(report["ratios"]) == 12
 
 
+@pytest.mark.process
 def test_waiting_for_a_stopped_redis_is_measured_on_a_server_of_its_own(redis_url: str) -> None:
     (rows,) = run("bench_stopped", redis_url, "--rounds", "1")["tables"].values()
     took = {row["what"]: row["median"] for row in rows}
@@ -107,12 +112,14 @@ def test_waiting_for_a_stopped_redis_is_measured_on_a_server_of_its_own(redis_ur
     assert BACK in took
 
 
+@pytest.mark.process
 def test_reading_media_is_timed(redis_url: str) -> None:
     tables = run("bench_media", redis_url, "--rounds", "1")["tables"]
-    assert {name: len(rows) for name, rows in tables.items()} == {READING: 4, CONTEXT: 2}
+    assert {name: len(rows) for name, rows in tables.items()} == {READING: 5, CONTEXT: 2}
     assert all(0 <= row["median"] <= row["worst"] for rows in tables.values() for row in rows)
 
 
+@pytest.mark.process
 def test_resolving_and_changing_settings_is_timed(redis_url: str) -> None:
     tables = run("bench_settings", redis_url, "--channels", "20", "--rounds", "2")["tables"]
     assert {row["what"] for rows in tables.values() for row in rows} == {
@@ -121,6 +128,7 @@ def test_resolving_and_changing_settings_is_timed(redis_url: str) -> None:
     assert all(0 < row["median"] <= row["worst"] for rows in tables.values() for row in rows)
 
 
+@pytest.mark.process
 def test_summaries_are_timed_and_their_round_trips_counted(redis_url: str) -> None:
     tables = run("bench_summaries", redis_url, "--days", "2", "--a-day", "60", "--rounds", "2")["tables"]
     asked = {row["what"]: row for row in tables["per question"]}
@@ -159,6 +167,7 @@ def test_vectors_of_the_cloud_are_unit_and_have_near_neighbours() -> None:
     assert np.median(near) < 0.1
 
 
+@pytest.mark.process
 def test_the_service_is_measured_against_memory_and_the_embedder_with_two_tenants(redis_url: str) -> None:
     arguments = ("--rounds", "3", "--batches", "1", "--askers", "4", "--seconds", "1")
     report = run("bench_service", redis_url, *arguments)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, LlmServer, call, llm_server, say, status
 from loopback.bots import BotProcess, running, unhurried
@@ -17,12 +17,14 @@ from loopback.server import PATIENCE_S
 from prometheus_client import generate_latest
 from waiting import until
 
+from bot.asking.split import MOST_MESSAGES
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
 from bot.redacting.cog import REMOVED
 from channelmem.cascade.levels import Place
 from channelmem.cascade.values import OFF
 from channelmem.llm.opening import open_responder
+from channelmem.llm.responder import CUT
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Message
@@ -76,6 +78,23 @@ async def test_the_models_words_reach_the_channel(talking: Scene, model: LlmServ
     assert TURTLES in sent.user
     assert sent.user.endswith(f"<question>\n{QUESTION}\n</question>")
     assert len(talking.server.sent(talking.general)) == 1
+
+
+async def test_a_model_that_writes_without_end_makes_four_messages_at_most(talking: Scene, model: LlmServer) -> None:
+    model.will(say("You said it's turtles. " * 5_000))
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    await talking.server.say(talking.general, talking.mark, f"{talking.server.world.bot.mention} {QUESTION}")
+    await talking.server.until(lambda: any(CUT in one["content"] for one in talking.server.sent(talking.general)))
+    assert len(talking.server.sent(talking.general)) <= MOST_MESSAGES
+
+
+async def test_a_models_link_shows_where_it_leads(talking: Scene, model: LlmServer) -> None:
+    model.will(
+        say("You said it's \u202eturtles all the way down, recursive spirals: [the rules](https://evil.example)")
+    )
+    await talking.server.say(talking.general, talking.mark, TURTLES)
+    said = await answer(talking, QUESTION, "evil.example")
+    assert said == "You said it's turtles all the way down, recursive spirals: [the rules] (https://evil.example)"
 
 
 async def test_what_the_model_costs_is_counted_for_the_channel(talking: Scene, model: LlmServer, bot: Bot) -> None:
@@ -171,6 +190,7 @@ async def test_marks_of_the_prompt_do_not_reach_the_channel(talking: Scene, mode
     assert said == "You said it is spirals of turtles."
 
 
+@pytest.mark.process
 async def test_python_m_bot_with_a_model_configured_by_environment(
     scene: Scene, settings: Settings, model: LlmServer, tmp_path: Path
 ) -> None:
@@ -198,6 +218,7 @@ async def test_python_m_bot_with_a_model_configured_by_environment(
     assert "sk-secret-of-the-operator" in model.requests[0].key
 
 
+@pytest.mark.process
 async def test_a_model_that_cannot_be_had_stops_the_start_with_a_sentence(
     scene: Scene, settings: Settings, tmp_path: Path
 ) -> None:
@@ -240,7 +261,7 @@ FACT = "we decided: the demo is on Thursday at 15:00 in room Bristol"
 
 def ten_hours(scene: Scene) -> list[Message]:
     """300 messages, back-dated, with one fact in the first of them."""
-    first = time.time() - 10 * 3_600
+    first = wall_now() - 10 * 3_600
     texts = [FACT, *(f"parcel {number} left dock {number % 13}" for number in range(1, 300))]
     place, people = (scene.guild.id, scene.general.id), ((scene.mark.id, "Mark"), (scene.ann.id, "Ann"))
     return [

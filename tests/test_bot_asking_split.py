@@ -8,11 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.asking.split import LIMIT, split
+from bot.asking.split import CUT, LIMIT, MOST_MESSAGES, messages_of, split
 
 
 def test_a_short_answer_stays_whole() -> None:
     assert split("  You said so.\n") == ["You said so."]
+
+
+@pytest.mark.parametrize("text", ["word " * 20_000, "x" * 1_000_000, "```py\n" + "line = 1\n" * 20_000, "[" * 100_000])
+def test_an_answer_without_end_is_four_messages_that_say_so(text: str) -> None:
+    made = messages_of(text)
+    assert len(made) == MOST_MESSAGES
+    assert all(0 < len(one) <= LIMIT for one in made)
+    assert [one.endswith(CUT) for one in made] == [False, False, False, True]
+    assert all(one.count("```") % 2 == 0 for one in made)
+
+
+def test_four_messages_are_not_too_long() -> None:
+    text = "x" * (4 * (LIMIT - 4))
+    assert "".join(messages_of(text)) == text
 
 
 def test_an_empty_answer_makes_no_message() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder, OwnServer, make_settings
 from loopback import Json, payloads
 from loopback.bots import backfilled, running, unhurried
@@ -64,7 +64,7 @@ def stored(scene: Scene, message: Json) -> Message:
 
 def rewrite(message: Json, text: str, ago_s: float = 5) -> None:
     """An edit that nobody hears of."""
-    message |= {"content": text, "edited_timestamp": payloads.iso(time.time() - ago_s)}
+    message |= {"content": text, "edited_timestamp": payloads.iso(wall_now() - ago_s)}
 
 
 def erase(scene: Scene, *messages: Json) -> None:
@@ -201,8 +201,8 @@ async def test_commands_bots_and_webhooks_on_the_page_are_neither_stored_nor_in_
     await memory.remember(stored(scene, said))
     world, robot = scene.server.world, scene.server.world.add_user("robot", bot=True)
     rewrite(wrote(scene, "!play something", ago_s=40), "!stop")
-    rewrite(world.post(scene.general, robot, "playing", at=time.time() - 39), "stopped")
-    hook = world.post(scene.general, scene.mark, "build 7 passed", at=time.time() - 38)
+    rewrite(world.post(scene.general, robot, "playing", at=wall_now() - 39), "stopped")
+    hook = world.post(scene.general, scene.mark, "build 7 passed", at=wall_now() - 38)
     hook["webhook_id"] = str(world.snowflake())
     async with start(scene, quick, memory):
         await backfilled()

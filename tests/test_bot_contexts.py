@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from llm_server import LlmServer, llm_server, say
 from loopback import PUBLIC_THREAD, Channel, Interaction, Json, Upload, User
@@ -94,7 +94,7 @@ class Table:
         return self.model.requests[before].user
 
     async def told(self, text: str, *, ago_h: float = 0.0, by: User | None = None) -> Json:
-        at = time.time() - ago_h * HOUR if ago_h else None
+        at = wall_now() - ago_h * HOUR if ago_h else None
         return await self.scene.server.say(self.scene.general, by or self.scene.mark, text, at=at)
 
 

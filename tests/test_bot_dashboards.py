@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import OwnServer, make_settings
 from dashboards import LINES, Desk, buttons, looks, make_desk
 from llm_server import LlmServer, llm_server
@@ -87,7 +87,7 @@ async def test_a_channel_that_is_off_gives_the_model_the_question_alone(desk: De
 async def test_a_duration_is_typed_and_off_means_no_limit(desk: Desk, scene: Scene) -> None:
     board = await desk.open(scene.mark, "channel settings")
     for ago_h, text in ((20, LINES[0]), (3, LINES[1]), (1, LINES[2])):
-        await scene.server.say(scene.general, scene.ann, text, at=time.time() - ago_h * 3600)
+        await scene.server.say(scene.general, scene.ann, text, at=wall_now() - ago_h * 3600)
     assert await desk.type(board, scene.mark, "Max Age", "2h 30m") == "✅ Max Age updated: Auto → 2h 30m"
     assert await desk.ambient() == LINES[2:3]
     again = await desk.form(board, scene.mark, "Max Age")
@@ -328,3 +328,25 @@ async def test_a_click_is_acknowledged_before_redis_is_read(
         own_server.thaw()
         await scene.server.until(lambda: "Back" in buttons(board))
         await scene.server.shown(waiting[0])
+
+
+async def test_what_takes_messages_away_asks_first(desk: Desk, scene: Scene) -> None:
+    await scene.server.say(scene.general, scene.ann, "the old plan", at=wall_now() - 7200)
+    board = await desk.open(scene.mark, "channel settings")
+
+    async def wanted(choice: str) -> None:
+        await desk.configure(board, scene.mark)
+        await scene.server.choose(board, scene.mark, "Archive")
+        await scene.server.until(lambda: "Archive" in board["content"])
+        await scene.server.choose(board, scene.mark, choice)
+
+    await wanted("Off")
+    await scene.server.until(lambda: "Yes, hide them" in buttons(board))
+    assert board["content"].startswith("⚠️ Archive Off hides 1 message, all but the newest 50 of the last 30m.")
+    await desk.click(board, scene.mark, "Back")
+    assert "Archive: Auto (default: On)" in looks(board)
+    await wanted("Off")
+    await scene.server.until(lambda: "Yes, hide them" in buttons(board))
+    await desk.click(board, scene.mark, "Yes, hide them")
+    assert board["content"] == "✅ Archive updated: Auto → Off"
+    assert await desk.switch(board, scene.mark, "Archive", "Auto") == "✅ Archive updated: Off → Auto"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 
 import pytest
+from clock import wall_now
 from loopback import Json
 from loopback.bots import backfilled, running, unhurried
 from loopback.payloads import Member
@@ -201,7 +201,7 @@ async def test_after_a_clear_by_a_clock_that_is_ahead_messages_are_still_remembe
     scene: Scene, eager: Settings
 ) -> None:
     history = DiscordHistory(eager)
-    ahead = Memory.open(eager, history=history, clock=lambda: time.time() + 3600)
+    ahead = Memory.open(eager, history=history, clock=lambda: wall_now() + 3600)
     async with ahead as memory, running(scene.server, eager, memory, history):
         await scene.server.say(scene.general, scene.mark, "first turtle")
         clear = await scene.server.slash(scene.general, scene.server.world.owner, "memory-channel clear")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
+from clock import wall_now
 from loopback.payloads import Member
 from loopback.recorder import Recorder
 from loopback.scene import Scene
@@ -35,11 +35,11 @@ def question(scene: Scene, channel_id: int | None = None) -> Question:
     return Question(
         guild_id=scene.guild.id,
         channel_id=channel_id or scene.general.id,
-        id=scene.server.world.snowflake(time.time() + 60),
+        id=scene.server.world.snowflake(wall_now() + 60),
         asker_id=scene.mark.id,
         asker="Mark",
         text="what was said?",
-        ts=time.time(),
+        ts=wall_now(),
     )
 
 
@@ -145,7 +145,7 @@ async def test_an_older_revision_does_not_replace_a_newer_one(scene: Scene, reco
     said = scene.server.wrote(scene.general, scene.mark, "the password is swordfish", ago_s=10)
     assert await fetched(scene, recording) == ["the password is swordfish"]
     place = (scene.guild.id, scene.general.id, int(said["id"]), scene.mark.id, "Mark")
-    now = time.time()
+    now = wall_now()
     recording.history.update(Message(*place, "good morning", now - 10, revision=now))
     recording.history.update(Message(*place, "swordfish, I said", now - 10, revision=now - 5))
     assert await fetched(scene, recording) == ["good morning"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from llm_server import LlmServer, llm_server, say
 from loopback import Channel, Json, Upload
@@ -27,6 +27,8 @@ from channelmem.cascade.levels import Place
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+
+pytestmark = pytest.mark.process  # files are decoded in a process of their own
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -138,9 +140,9 @@ async def test_ambient_pictures_are_described_for_the_model_as_the_channel_allow
 async def test_an_expired_link_is_signed_anew_by_discord(scene: Scene, bot: Bot) -> None:
     one = file(scene, picture())
     fresh = one["url"]
-    shown = await post(scene, one | {"url": f"{fresh}?ex={int(time.time()) - 10:x}&is=1&hm=2"})
+    shown = await post(scene, one | {"url": f"{fresh}?ex={int(wall_now()) - 10:x}&is=1&hm=2"})
     await until(lambda: is_stored(bot, scene))
-    shown["attachments"][0]["url"] = f"{fresh}?ex={int(time.time()) + 86_400:x}&is=1&hm=3"
+    shown["attachments"][0]["url"] = f"{fresh}?ex={int(wall_now()) + 86_400:x}&is=1&hm=3"
     assert GREY in await scene.server.ask(scene.general, scene.mark, WHAT, reply_to=shown)
     assert len(scene.server.calls("GET", f"/messages/{shown['id']}$")) == 1
     assert [path[-4:] for path in scene.server.rest.downloaded] == ["hm=3"]

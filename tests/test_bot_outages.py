@@ -15,12 +15,14 @@ from loopback import Loopback
 from loopback.bots import BotProcess, running, unhurried
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
+from processes import quiet_port
 
 from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
 from bot.history.discord_history import DISCORD_DOWN, DiscordHistory
 from channelmem.memory import Memory
-from channelmem.server.loopback import free_port
 from channelmem.settings import Settings
+
+pytestmark = pytest.mark.process
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -215,7 +217,7 @@ async def test_sigterm_finishes_the_answer_that_is_under_way(scene: Scene, proce
 
 
 async def test_metrics_and_health_are_served_on_the_port(scene: Scene, settings: Settings, tmp_path: Path) -> None:
-    port = free_port()
+    port = quiet_port()
     async with BotProcess(scene.server, environment(settings, CHANNELMEM_METRICS_PORT=str(port))) as process:
         await process.start(tmp_path)
         await scene.server.ready()
@@ -264,7 +266,7 @@ async def test_a_missing_intent_is_named_with_the_switch_to_flip(
 
 
 async def test_an_unreachable_discord_is_one_sentence(server: Loopback, settings: Settings, tmp_path: Path) -> None:
-    nowhere = f"http://127.0.0.1:{free_port()}/api/v10"
+    nowhere = f"http://127.0.0.1:{quiet_port()}/api/v10"
     async with BotProcess(server, environment(settings, DISCORD_API_BASE=nowhere)) as process:
         await process.start(tmp_path)
         code, log = await process.finished()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
 import pytest
+from clock import wall_now
 from loopback.bots import running
 from loopback.payloads import Channel
 from loopback.recorder import Recorder
@@ -69,7 +69,7 @@ async def test_what_is_stored_already_is_not_stored_again(scene: Scene, recorder
     known = scene.server.wrote(scene.general, scene.mark, "known", ago_s=DAY_S)
     scene.server.wrote(scene.general, scene.mark, "new", ago_s=DAY_S - 60)
     id_ = int(known["id"])
-    recorder.messages[id_] = Message(scene.guild.id, scene.general.id, id_, 1, "Mark", "known", time.time() - DAY_S)
+    recorder.messages[id_] = Message(scene.guild.id, scene.general.id, id_, 1, "Mark", "known", wall_now() - DAY_S)
     async with start(scene, recorder):
         await load(scene, 7)
         await loaded(scene, recorder)

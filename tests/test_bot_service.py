@@ -112,6 +112,7 @@ async def test_dashboards_and_the_model_do_the_same(
     await test(desk, scene)
 
 
+@pytest.mark.process
 async def test_a_bot_and_its_service_as_processes_and_the_service_restarts(
     scene: Scene, settings: Settings, tmp_path: Path
 ) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import AsyncIterator
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from loopback.bots import running, unhurried
 from loopback.interactions import Interaction
@@ -42,7 +42,7 @@ async def bot(scene: Scene, settings: Settings, fake_embedder: FakeEmbedder) -> 
 
 async def ten_hours(scene: Scene, memory: Memory) -> list[Message]:
     """Back-dated talk, ten hours of it up to half an hour ago."""
-    chance, now = random.Random(1), time.time()  # noqa: S311  (no secret)
+    chance, now = random.Random(1), wall_now()  # noqa: S311  (no secret)
     messages = [
         Message(
             scene.guild.id,
@@ -140,7 +140,7 @@ async def test_an_export_may_be_of_a_part(scene: Scene, bot: Bot) -> None:
 
 async def test_what_was_deleted_is_in_no_export_and_in_no_summary(scene: Scene, bot: Bot) -> None:
     messages = await ten_hours(scene, bot.memory)
-    gone = next(one for one in messages if one.ts < time.time() - 5 * HOUR_S)
+    gone = next(one for one in messages if one.ts < wall_now() - 5 * HOUR_S)
     await bot.memory.delete(scene.guild.id, scene.general.id, [gone.id])
     words = gone.content.split(" parts")[0]
     [data] = (await run(scene, "history export")).files.values()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
+from clock import wall_now
 from conftest import FakeEmbedder
 from llm_server import LlmServer, Reply, llm_server, say, status
 from loopback.bots import running, unhurried
@@ -90,7 +90,7 @@ async def summarised_until(bot: Bot, scene: Scene, reached: float) -> None:
 
     async def covered() -> bool:
         found = await bot.memory.summaries.of(scene.guild.id, scene.general.id)
-        return bool(found) and found[0].start <= reached and max(one.end for one in found) >= time.time() - HOUR_S
+        return bool(found) and found[0].start <= reached and max(one.end for one in found) >= wall_now() - HOUR_S
 
     await until(covered)
 
@@ -105,7 +105,7 @@ async def asked(scene: Scene, model: LlmServer, text: str = "what should we do n
 async def test_the_morning_is_in_the_prompt_of_the_evening(scene: Scene, start: Start, model: LlmServer) -> None:
     talk(scene, 300, 10.0, FACTS)
     async with start() as bot:
-        await summarised_until(bot, scene, time.time() - 10 * HOUR_S)
+        await summarised_until(bot, scene, wall_now() - 10 * HOUR_S)
         prompt = await asked(scene, model)
     context = prompt.partition("<channel_context>")[2].partition("</channel_context>")[0]
     assert len(context) <= 10_000 + 2
@@ -117,7 +117,7 @@ async def test_the_morning_is_in_the_prompt_of_the_evening(scene: Scene, start: 
 async def test_a_recap_in_the_models_words_rests_on_the_summaries(scene: Scene, start: Start, model: LlmServer) -> None:
     talk(scene, 300, 10.0, FACTS)
     async with start(llm_grounded=True, llm_stream=False) as bot:
-        await summarised_until(bot, scene, time.time() - 10 * HOUR_S)
+        await summarised_until(bot, scene, wall_now() - 10 * HOUR_S)
         model.will(say("You decided to order 45 folding chairs from Petersen."))
         said = await scene.server.ask(scene.general, scene.mark, "summarise the last 11 hours")
     assert said == "You decided to order 45 folding chairs from Petersen."
@@ -144,7 +144,7 @@ async def _count(bot: Bot, scene: Scene, least: int) -> bool:
 async def test_a_busy_channel_stays_within_the_limit(scene: Scene, start: Start, model: LlmServer) -> None:
     talk(scene, 800, 4.0, {3.9: FACTS[9.8], 2.0: FACTS[8.4]})
     async with start() as bot:
-        await summarised_until(bot, scene, time.time() - 4 * HOUR_S)
+        await summarised_until(bot, scene, wall_now() - 4 * HOUR_S)
         prompt = await asked(scene, model)
     context = prompt.partition("<channel_context>")[2].partition("</channel_context>")[0]
     assert len(context) <= 10_000 + 2
@@ -155,7 +155,7 @@ async def test_a_busy_channel_stays_within_the_limit(scene: Scene, start: Start,
 async def test_pictures_are_counted(scene: Scene, start: Start, model: LlmServer) -> None:
     image = {"filename": "a.png", "size": 5, "content_type": "image/png", "url": "https://cdn.example/a.png"}
     files = [{**image, "id": str(n), "proxy_url": image["url"]} for n in range(1, 4)]
-    at = time.time() - 3 * HOUR_S
+    at = wall_now() - 3 * HOUR_S
     scene.server.world.post(scene.general, scene.ann, "the new hall", extra={"attachments": files}, at=at)
     talk(scene, 60, 2.0, {})  # enough to push it out of what is shown as it was said
     async with start() as bot:
@@ -177,11 +177,12 @@ async def test_a_model_writes_the_summaries_if_it_is_asked_to(scene: Scene, star
     model.will(say(MINUTES))
     talk(scene, 60, 3.0, {})
     async with start(summarised=True) as bot:
-        await summarised_until(bot, scene, time.time() - 2 * HOUR_S)
+        await summarised_until(bot, scene, wall_now() - 2 * HOUR_S)
         found = await bot.memory.summaries.of(scene.guild.id, scene.general.id)
         assert any(one.text == MINUTES for one in found)
-        spent = await bot.memory.spending.usd_today()
-        assert spent[scene.general.id] > 0
+        today, place = int(wall_now() // DAY_S), (scene.guild.id, scene.general.id)
+        spent = [await bot.memory.spending.by_channel(day) for day in (today - 1, today)]  # midnight may have passed
+        assert any(one.get(place, 0) > 0 for one in spent)
     assert any("<conversation>" in one.user for one in model.requests)
 
 
@@ -192,7 +193,7 @@ async def test_a_model_that_is_no_help_costs_no_summary(
     model.will(reply)
     talk(scene, 60, 3.0, {2.5: FACTS[7.1]})
     async with start(summarised=True, llm_timeout_s=1.0) as bot:
-        await summarised_until(bot, scene, time.time() - 2 * HOUR_S)
+        await summarised_until(bot, scene, wall_now() - 2 * HOUR_S)
         found = await bot.memory.summaries.of(scene.guild.id, scene.general.id)
         assert {one.model for one in found} == {MODEL}
         assert any(FACTS[7.1] in one.text for one in found)

@@ -10,6 +10,7 @@ from conftest import CHANNEL, GUILD, NOW, Clock, message, open_store
 from redis.asyncio import Redis
 from stored import ARCHIVE, documents, ids
 
+from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.keys import room
 from channelmem.store.search import Search
@@ -36,16 +37,23 @@ async def test_a_paused_channel_takes_nothing_and_drops_what_is_edited(store: St
     assert await store.add([message(3)]) == [Outcome.STORED]
 
 
+def without_archive(store: Store, undo_until: float = 0.0) -> Policy:
+    default = store.buckets.policy
+    return replace(default, limits=default.limits._replace(archive=False, undo_until=undo_until))
+
+
 async def test_switching_a_channels_archive_off_leaves_only_the_buffer(
     store: Store, search: Search, redis: Redis, settings: Settings
 ) -> None:
     old = [message(number, ts=NOW - 10_000 + number) for number in range(1, 31)]
     await store.add(old + [message(number) for number in range(40, 110)])
-    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=False) == 50
+    off = without_archive(store)
+    assert await store.channels.fit(GUILD, CHANNEL, off) == 50
     await store.swept()
     assert await documents(redis, settings) == 50
     assert await ids(search, ARCHIVE) == list(range(109, 59, -1))
-    assert not (await store.channels.status(GUILD, CHANNEL)).archive
+    status = await store.channels.status(GUILD, CHANNEL, off)
+    assert (status.archive, status.messages) == (False, 50)
     left = await redis.pttl(store.buckets.keys(0).message(GUILD, CHANNEL, 100))
     assert left <= (30 + 1) * 60 * 1000
 
@@ -55,24 +63,27 @@ async def test_switching_a_channels_archive_on_again_keeps_what_the_buffer_held(
 ) -> None:
     keys = store.buckets.keys(0)
     await store.add([message(number, ts=NOW + number) for number in range(1, 11)])
-    await store.channels.set_archive(GUILD, CHANNEL, wanted=False)
-    clock.now = NOW + 30 * 60 + 5  # Redis may have let the first four expire by now
-    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=True) == 4
-    assert (await store.channels.status(GUILD, CHANNEL)).messages == 6
-    assert await ids(search, ARCHIVE) == [10, 9, 8, 7, 6, 5]
-    assert min([await redis.pttl(keys.message(GUILD, CHANNEL, number)) for number in range(5, 11)]) > 6 * 86_400_000
-    longest = max([await redis.pexpiretime(keys.message(GUILD, CHANNEL, number)) for number in range(5, 11)])
+    await store.channels.fit(GUILD, CHANNEL, without_archive(store))
+    clock.now = NOW + 60
+    assert await store.channels.fit(GUILD, CHANNEL, store.buckets.policy) == 0
+    assert await ids(search, ARCHIVE) == list(range(10, 0, -1))
+    assert min([await redis.pttl(keys.message(GUILD, CHANNEL, number)) for number in range(1, 11)]) > 6 * 86_400_000
+    longest = max([await redis.pexpiretime(keys.message(GUILD, CHANNEL, number)) for number in range(1, 11)])
     assert await redis.pexpiretime(keys.of("chan", room(GUILD, CHANNEL))) >= longest
-    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=None) == 0
 
 
-async def test_a_channels_archive_can_be_on_where_the_default_is_off(small: Store) -> None:
-    await small.channels.set_archive(GUILD, CHANNEL, wanted=True)
-    await small.add([message(number) for number in range(1, 11)])
-    assert len(await ids(Search(small.buckets), ARCHIVE)) == 10
-    await small.channels.set_archive(GUILD, CHANNEL, wanted=None)
-    await small.swept()
-    assert len(await ids(Search(small.buckets), ARCHIVE)) == 5
+async def test_while_it_can_be_undone_a_channel_without_an_archive_loses_nothing(
+    store: Store, redis: Redis, settings: Settings, clock: Clock
+) -> None:
+    off = without_archive(store, undo_until=NOW + 3600)
+    await store.add([message(number, ts=NOW - 10_000 + number) for number in range(1, 31)])
+    assert await store.channels.fit(GUILD, CHANNEL, off) == 0
+    await store.add([message(number) for number in range(40, 110)], [off] * 70)
+    assert await documents(redis, settings) == 100
+    assert await redis.pttl(store.buckets.keys(0).message(GUILD, CHANNEL, 100)) > 6 * 86_400_000
+    assert (await store.channels.status(GUILD, CHANNEL, off)).messages == 50, "but only the buffer shows"
+    clock.now = NOW + 3601
+    assert await store.channels.fit(GUILD, CHANNEL, off) == 100
 
 
 async def test_status_says_what_a_channel_holds(store: Store, clock: Clock) -> None:
@@ -117,11 +128,7 @@ async def test_status_and_roster_follow_the_policy_of_the_channel(store: Store) 
     assert [one.person.id for one in await store.channels.roster(GUILD, CHANNEL)] == [5, 6]
 
 
-async def test_a_channel_without_a_switch_has_the_archive_that_its_policy_says(store: Store) -> None:
-    default = store.buckets.policy
-    off = replace(default, limits=default.limits._replace(archive=False))
+async def test_a_channel_has_the_archive_that_its_policy_says(store: Store) -> None:
+    off = without_archive(store)
     assert not (await store.channels.status(GUILD, CHANNEL, off)).archive
-    await store.channels.set_archive(GUILD, CHANNEL, wanted=True, policy=off)
-    assert (await store.channels.status(GUILD, CHANNEL, off)).archive
-    await store.add([message(number, ts=NOW - 7200 + number) for number in range(1, 4)], [off] * 3)
-    assert await store.channels.set_archive(GUILD, CHANNEL, wanted=None, policy=off) == 3
+    assert (await store.channels.status(GUILD, CHANNEL)).archive

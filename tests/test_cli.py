@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from clock import pause
 from processes import run as run_process
 from processes import started
 from rich.console import Console
@@ -57,6 +58,7 @@ def test_no_command_offers_a_completion_that_would_not_work(command: str) -> Non
         assert CliRunner().invoke(app, [command, option, "bash"]).exit_code == 2
 
 
+@pytest.mark.process
 def test_a_wrong_setting_is_one_sentence_and_exit_status_1() -> None:
     done = run("config", CHANNELMEM_MAX_MESSAGES="many")
     assert done.returncode == 1
@@ -64,6 +66,7 @@ def test_a_wrong_setting_is_one_sentence_and_exit_status_1() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_the_demo_answers_the_questions_of_the_mission_without_torch(redis_url: str) -> None:
     # The embedder was exported by an earlier test or is now; the second run must not need torch.
     code = (
@@ -89,6 +92,7 @@ def test_the_demo_answers_the_questions_of_the_mission_without_torch(redis_url: 
     assert set(turtles["ms"]) == {"route", "embed", "search", "total"}
 
 
+@pytest.mark.process
 def test_the_demo_leaves_no_channel_behind(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"demo-{tmp_path.name}"}
     assert run("demo", "--fast", **env).returncode == 0
@@ -104,6 +108,7 @@ def test_the_demo_proposes_commands_that_work_as_they_stand() -> None:
     assert proposed.index("redis start") < proposed.index("redis url"), "without a server there is no URL"
 
 
+@pytest.mark.process
 def test_chat_keeps_its_history_between_runs_and_explains_itself(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"chat-{tmp_path.name}"}
     first = run("chat", stdin="mark: the bridge opens in may\n/quit\n", **env)
@@ -113,6 +118,7 @@ def test_chat_keeps_its_history_between_runs_and_explains_itself(redis_url: str,
     assert "route" in second.stdout
 
 
+@pytest.mark.process
 def test_inspect_shows_the_buffer_and_what_lies_near(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"inspect-{tmp_path.name}"}
     run("chat", stdin="mark: the bridge opens in may\nann: bridges are long\n", **env)
@@ -128,6 +134,7 @@ def test_inspect_shows_the_buffer_and_what_lies_near(redis_url: str, tmp_path: P
     assert "Traceback" not in unknown.stderr
 
 
+@pytest.mark.process
 def test_inspect_of_an_unknown_channel_is_no_error_but_of_an_unknown_message_is(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"unknown-{tmp_path.name}"}
     for said in ("", "mark: the bridge opens in may\n"):  # on a Redis that holds nothing yet, and on one that does
@@ -150,6 +157,7 @@ def test_inspect_near_a_message_needs_a_channel() -> None:
     assert "--near needs a channel" in done.output
 
 
+@pytest.mark.process
 def test_the_bot_without_a_token_says_where_to_get_one(redis_url: str) -> None:
     done = run("bot", REDIS_URL=redis_url, DISCORD_TOKEN="")
     assert done.returncode == 1
@@ -157,6 +165,7 @@ def test_the_bot_without_a_token_says_where_to_get_one(redis_url: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_pasted_link_is_said_by_whoever_speaks(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"link-{tmp_path.name}"}
     run("chat", stdin="mark: look\nhttps://example.com/a\nann: https://example.com/b\nnice\n12:30 lunch?\n", **env)
@@ -171,6 +180,7 @@ def test_a_pasted_link_is_said_by_whoever_speaks(redis_url: str, tmp_path: Path)
     ]
 
 
+@pytest.mark.process
 def test_only_the_bots_whole_name_is_a_question(redis_url: str, tmp_path: Path) -> None:
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"bottle-{tmp_path.name}"}
     asked = run("chat", stdin="mark: @bottle is mine\n@BOT, what did I just say?\n", **env)
@@ -183,9 +193,10 @@ def await_reading_stdin(pid: int) -> None:
     reads = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
     while Path(f"/proc/{pid}/syscall").read_text().split()[:2] != [reads, "0x0"]:
         assert time.monotonic() < deadline, "the prompt never read"
-        time.sleep(0.01)
+        pause()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/syscall").exists(), reason="needs /proc to see what the prompt waits for")
 def test_ctrl_c_ends_the_chat_without_waiting_for_a_line(redis_url: str, tmp_path: Path) -> None:
     env = {**os.environ, **PATIENT, "REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"interrupt-{tmp_path.name}"}
@@ -203,6 +214,7 @@ def test_ctrl_c_ends_the_chat_without_waiting_for_a_line(redis_url: str, tmp_pat
         assert chat.wait(LIMIT_S) == 0
 
 
+@pytest.mark.process
 def test_a_terminal_that_knows_ascii_alone_is_no_traceback(redis_url: str, tmp_path: Path) -> None:
     env = {
         "REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"ascii-{tmp_path.name}", "PYTHONIOENCODING": "ascii"

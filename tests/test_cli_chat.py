@@ -76,6 +76,7 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.process
 def test_the_bot_knows_what_it_just_said_and_what_it_said_that_of(env: Env) -> None:
     lines = (
         "mark: the password is swordfish",
@@ -120,6 +121,7 @@ def test_a_line_without_the_bots_whole_name_is_said_to_everybody(line: str) -> N
     assert asked(line) is None
 
 
+@pytest.mark.process
 def test_people_ask_in_the_middle_of_a_line_and_speak_in_all_others(env: Env) -> None:
     done = piped(
         env,
@@ -135,12 +137,14 @@ def test_people_ask_in_the_middle_of_a_line_and_speak_in_all_others(env: Env) ->
     assert stored(env) == [("Bob", "the ferry leaves at nine"), ("Ann", "mail me@bot.example")]
 
 
+@pytest.mark.process
 def test_the_chat_teaches_how_to_ask(env: Env) -> None:
     shown = flat(piped(env, "/help", "/why").stdout)
     assert shown.count("Write @bot anywhere in a line to ask") == 2
     assert "Nothing asked yet; write @bot in a line to ask." in shown
 
 
+@pytest.mark.process
 def test_a_very_long_line_is_cut_and_says_so(env: Env) -> None:
     done = piped(env, "Bob: " + "x" * 1_000_000, "Ann: @bot what did Bob say? " + ", " * 500_000)
     assert done.returncode == 0, done.stderr
@@ -155,6 +159,7 @@ def test_text_for_a_terminal_keeps_lines_and_tabs_but_no_controls() -> None:
     assert visible("a\x1b[2Jb\x9b31mc\td\ne\x07\x7f\u202ef\r") == "a[2Jb31mc\td\nef"
 
 
+@pytest.mark.process
 def test_escape_sequences_in_peoples_words_and_names_do_not_reach_the_terminal(env: Env) -> None:
     red = "\x1b[31m"
     done = piped(env, f"Bo{red}b: the ferry {red}leaves\x07 [red]at[/] nine :wave:", "@bot what did I say?", "/why")
@@ -165,6 +170,7 @@ def test_escape_sequences_in_peoples_words_and_names_do_not_reach_the_terminal(e
     assert "[red]at[/] nine :wave:" in flat(done.stdout)
 
 
+@pytest.mark.process
 def test_a_pipe_loads_neither_line_editing_nor_language_models(env: Env) -> None:
     code = (
         "import sys\nfrom channelmem.cli import main\n"
@@ -181,6 +187,7 @@ def test_a_pipe_loads_neither_line_editing_nor_language_models(env: Env) -> None
 # --- editing lines ---
 
 
+@pytest.mark.process
 def test_a_line_is_edited_before_it_is_said(env: Env) -> None:
     with at_terminal(env) as chat:
         chat.type(f"Bob: the fery{LEFT}r{ENTER}{ENTER}")
@@ -193,6 +200,7 @@ def test_a_line_is_edited_before_it_is_said(env: Env) -> None:
     assert stored(env) == [("Bob", "the ferry")]
 
 
+@pytest.mark.process
 def test_up_recalls_lines_of_earlier_runs_from_a_private_file(env: Env) -> None:
     with at_terminal(env) as chat:
         chat.type(f"Bob: the ferry{ENTER}")
@@ -215,6 +223,7 @@ def test_up_recalls_lines_of_earlier_runs_from_a_private_file(env: Env) -> None:
     assert kept.read_text() == "", "what is forgotten is not kept on disk"
 
 
+@pytest.mark.process
 def test_without_a_history_nothing_is_recalled_from_or_kept_on_disk(env: Env) -> None:
     settings = Settings(_env_file=None, data_dir=Path(env["CHANNELMEM_DATA_DIR"]))
     with at_terminal(env, "--no-history") as chat:
@@ -229,6 +238,7 @@ def test_without_a_history_nothing_is_recalled_from_or_kept_on_disk(env: Env) ->
     assert not (settings.data_dir / FILE).exists()
 
 
+@pytest.mark.process
 def test_a_history_that_cannot_be_kept_is_one_sentence_and_the_chat_goes_on(env: Env) -> None:
     (Path(env["CHANNELMEM_DATA_DIR"]) / FILE).mkdir(parents=True)
     with terminal(sys.executable, CODE, "chat", env=env) as chat:
@@ -242,6 +252,7 @@ def test_a_history_that_cannot_be_kept_is_one_sentence_and_the_chat_goes_on(env:
     assert "Can't" not in shown
 
 
+@pytest.mark.process
 def test_pasted_lines_are_said_one_by_one(env: Env) -> None:
     with at_terminal(env) as chat:
         chat.type(f"\x1b[200~Bob: the ferry\nAnn: at nine\n\x1b[201~{ENTER}")
@@ -251,6 +262,7 @@ def test_pasted_lines_are_said_one_by_one(env: Env) -> None:
     assert stored(env) == [("Bob", "the ferry"), ("Ann", "at nine")]
 
 
+@pytest.mark.process
 @needs_proc
 def test_ctrl_c_drops_a_half_typed_line_and_on_an_empty_one_ends_the_chat(env: Env) -> None:
     with at_terminal(env) as chat:
@@ -319,6 +331,7 @@ def test_a_history_that_others_could_read_becomes_private_and_damaged_lines_are_
 # --- a language model ---
 
 
+@pytest.mark.process
 async def test_the_model_words_the_answer_and_no_escape_sequence_of_it_passes(env: Env, model: LlmServer) -> None:
     model.will(say("Bob says:\n\x1b[2Jthe ferry, at nine."))
     done = await asyncio.to_thread(piped, env, "Bob: the ferry leaves at nine", "Ann: hey @bot what did Bob say?")
@@ -332,6 +345,7 @@ async def test_the_model_words_the_answer_and_no_escape_sequence_of_it_passes(en
     assert request.user.endswith("<question>\nhey what did Bob say?\n</question>")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -351,6 +365,7 @@ async def test_without_the_models_words_the_answer_quotes_and_says_why(
     assert "sk-very-secret" not in done.stdout + done.stderr
 
 
+@pytest.mark.process
 async def test_an_invention_is_replaced_by_quotes_and_marks_do_not_pass(env: Env, model: LlmServer) -> None:
     model.will(say("You adopted kittens in Oslo."), say("<answer>The ferry, at nine.</answer>"))
     lines = ("Bob: the ferry leaves at nine", "@bot what did I say?", "@bot what did I say?")
@@ -362,15 +377,17 @@ async def test_an_invention_is_replaced_by_quotes_and_marks_do_not_pass(env: Env
     assert "bot The ferry, at nine. (recalled" in shown
 
 
+@pytest.mark.process
 def test_a_model_without_its_packages_is_one_sentence(env: Env) -> None:
     env["CHANNELMEM_LLM_MODEL"] = "openai:gpt-5-mini"
     done = piped(env, "Bob: hello", code=f"import sys; sys.modules['pydantic_ai'] = None; {CODE}")
     assert done.returncode == 1
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("channelmem: CHANNELMEM_LLM_MODEL ")
-    assert sentence.endswith("pip install 'channelmem[llm]'")
+    assert sentence.endswith("run pip install '.[llm]' in a clone of channelmem")
 
 
+@pytest.mark.process
 async def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(env: Env, model: LlmServer) -> None:
     model.will(say("Too late.", gate=asyncio.Event()), say("In time."))
     with at_terminal(env) as chat:

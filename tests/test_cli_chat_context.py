@@ -14,7 +14,7 @@ from test_cli_chat import Env, at_terminal, env, flat, model, piped
 from channelmem.context_window.reach import FUTURE, TOO_MUCH, UNREADABLE
 from channelmem.context_window.window import BEGUN, CANCELLED, NOTHING_STORED
 
-pytestmark = pytest.mark.timeout(3 * LIMIT_S)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LIMIT_S)]
 __all__ = ["env", "model"]  # fixtures
 
 

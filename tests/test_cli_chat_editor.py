@@ -11,6 +11,8 @@ import pytest
 
 from channelmem.cli.chat_editor import FAILED, NOT_SAVED, EditorError, edited
 
+pytestmark = pytest.mark.process
+
 
 def use(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     start = "import pathlib, sys; path = pathlib.Path(sys.argv[-1]); "

@@ -17,6 +17,8 @@ from channelmem.cli import redis as cli_redis
 from channelmem.server import lease as server
 from channelmem.settings import Settings
 
+pytestmark = pytest.mark.process
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 import httpx
 import pytest
 from conftest import CACHE_DIR, CHANNEL, GUILD
-from processes import run, started
+from processes import python_path, run, started
 
 from channelmem import Settings
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.process
+
 ANYWHERE = "0.0.0.0"  # noqa: S104  (refused)
 ASK = {"guild_id": GUILD, "channel_id": CHANNEL, "text": "what did Ann say about turtles?"}
 
@@ -33,7 +34,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
         "CHANNELMEM_DATA_DIR": str(settings.data_dir),
         "CHANNELMEM_CACHE_DIR": str(CACHE_DIR),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(),
     }
 
 
@@ -46,7 +47,7 @@ def service(environment: dict[str, str], cwd: Path, *options: str) -> Iterator[t
     """A running `channelmem serve` and its URL."""
     process = [sys.executable, "-m", "channelmem", "serve", "--port", "0", *options]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CHANNELMEM_", "REDIS_"))}
-    environment = kept | {"PYTHONPATH": str(ROOT)} | environment
+    environment = kept | {"PYTHONPATH": python_path()} | environment
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(process, env=environment, cwd=cwd, text=True, **pipes) as running:
         assert running.stderr is not None

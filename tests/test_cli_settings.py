@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from conftest import CHANNEL, GUILD
+from conftest import CHANNEL, GUILD, NOW, Clock, message
 from typer.testing import CliRunner, Result
 
 from channelmem.cascade import declared
@@ -15,6 +17,7 @@ from channelmem.cascade.values import Number
 from channelmem.cli import app
 from channelmem.errors import ChannelmemError
 from channelmem.settings import Settings
+from channelmem.store.store import Store
 
 HERE = ("--guild", str(GUILD), "--channel", str(CHANNEL))
 PIRATE = ("--guild", str(GUILD), "--character", "Pirate")
@@ -125,3 +128,18 @@ def test_a_mistake_is_one_sentence_that_names_the_fix(arguments: tuple[str, ...]
     error = run(*arguments).exception
     assert isinstance(error, ChannelmemError)
     assert sentence in str(error)
+
+
+async def test_what_takes_messages_away_asks_first(store: Store, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    monkeypatch.setattr("channelmem.ops.policies.time", SimpleNamespace(time=clock))
+    await store.add([message(1, ts=NOW - 7200)])
+
+    async def set_(*arguments: str, answer: str = "") -> Result:
+        return await asyncio.to_thread(run, "set", "archive", *arguments, *HERE, answer=answer)
+
+    refused = await set_("off", answer="n\n")
+    assert refused.exit_code == 1
+    assert "hides 1 message, all but the newest 50 of the last 30m. They are removed in an hour" in refused.output
+    assert (await set_("off", "--yes")).stdout == "Archive: Auto -> Off\n"
+    assert (await set_("on")).stdout == "Archive: Off -> On\n"
+    assert (await set_("off", answer="y\n")).stdout.endswith("Archive: On -> Off\n")

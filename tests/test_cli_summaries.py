@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
+from clock import wall_now
 from conftest import CACHE_DIR, CHANNEL, GUILD
 from typer.testing import CliRunner, Result
 
@@ -35,7 +35,7 @@ def of_the_test(settings: Settings, embedder: Embedder, monkeypatch: pytest.Monk
 
 
 async def _talk(settings: Settings, embedder: Embedder) -> None:
-    now = time.time()
+    now = wall_now()
     said = [
         Message(
             GUILD, CHANNEL, n + 1, 5, "Ann\x1b[31m", f"part {n} of the oven is \x1b[2J here", now - 7 * HOUR_S + 600 * n

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD, FakeEmbedder, OwnServer, make_settings
 from fastapi import FastAPI
 from processes import quiet_port
@@ -25,11 +25,11 @@ from channelmem.types import SourceReport
 
 
 def message(number: int, text: str = "turtles are slow") -> Message:
-    return Message(GUILD, CHANNEL, number, ANN.id, ANN.name, text, time.time() - 60 + number)
+    return Message(GUILD, CHANNEL, number, ANN.id, ANN.name, text, wall_now() - 60 + number)
 
 
 def question(text: str) -> Question:
-    return Question(GUILD, CHANNEL, 900, CY.id, CY.name, text, time.time(), bot=Person(99, "Bot"))
+    return Question(GUILD, CHANNEL, 900, CY.id, CY.name, text, wall_now(), bot=Person(99, "Bot"))
 
 
 @asynccontextmanager
@@ -47,7 +47,7 @@ async def test_while_the_service_is_away_writes_wait_in_order_and_questions_are_
         assert not client.available
         assert await client.remember(message(1)) is Outcome.QUEUED
         assert await client.remember_many([message(2), message(3)]) == [Outcome.QUEUED] * 2
-        assert await client.edit(replace(message(1), content="hares are fast", revision=time.time())) is Outcome.QUEUED
+        assert await client.edit(replace(message(1), content="hares are fast", revision=wall_now())) is Outcome.QUEUED
         assert await client.delete(GUILD, CHANNEL, [2]) == 0
         assert client.queued == 5
         answer = await client.ask(question("what did Ann say about turtles?"))

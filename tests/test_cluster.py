@@ -99,6 +99,8 @@ def test_a_cluster_is_suitable(cluster: Cluster, settings: Settings) -> None:
     checks = list(check_settings_and_server(settings))
     assert {check.health for check in checks} <= {Health.OK, Health.NOTE}
     assert sum(check.name.startswith("redis memory (127.0.0.1:") for check in checks) == 3
+    limits = {check.says for check in checks if check.name.startswith("search limits (")}
+    assert limits == {"results at most: search 10,000, aggregate 10,000"}, "as Redis Stack's image has them"
 
 
 def test_a_node_is_not_taken_for_a_single_server(cluster: Cluster) -> None:
@@ -108,6 +110,7 @@ def test_a_node_is_not_taken_for_a_single_server(cluster: Cluster) -> None:
     assert cluster.password not in str(error.value)
 
 
+@pytest.mark.process
 def test_a_single_server_is_not_taken_for_a_cluster(tmp_path: Path) -> None:
     with plain_server(tmp_path) as url, pytest.raises(RedisUnsuitableError, match="write REDIS_URL as redis://"):
         check_server(url.replace("redis://", "redis+cluster://"))
@@ -130,6 +133,7 @@ async def test_a_user_with_rights_to_its_own_keys_only_is_enough(cluster: Cluste
         assert await found(store, GUILDS[0]) == ["turtles are slow"]
 
 
+@pytest.mark.process
 def test_the_script_starts_and_stops_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "mine"
     assert cluster_script.main(["start", "--dir", str(folder), "--masters", "1", "--replicas", "0"]) == 0

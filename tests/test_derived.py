@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_store
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as examples
@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents
 from waiting import until
 
+from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.connection import connect
 from channelmem.store.derived import Made
@@ -268,6 +269,11 @@ def test_something_made_is_shown_exactly_while_all_its_sources_stand(
 # --- one by one, for every kind ---
 
 
+def without_archive(store: Store) -> Policy:
+    default = store.buckets.policy
+    return replace(default, limits=default.limits._replace(archive=False))
+
+
 Loss = Callable[[Store], Awaitable[Any]]
 LOSSES: dict[str, Loss] = {
     "deleted": lambda store: store.delete(GUILD, CHANNEL, [1]),
@@ -280,7 +286,7 @@ LOSSES: dict[str, Loss] = {
     "cleared": lambda store: store.clear(GUILD, CHANNEL),
     "channel deleted": lambda store: store.delete_channel(GUILD, CHANNEL),
     "guild left": lambda store: store.delete_guild(GUILD),
-    "archive switched off": lambda store: store.channels.set_archive(GUILD, CHANNEL, wanted=False),
+    "archive switched off": lambda store: store.channels.fit(GUILD, CHANNEL, without_archive(store)),
 }
 
 
@@ -317,12 +323,12 @@ async def test_it_ends_no_later_than_the_first_of_its_sources(store: Store, redi
 @pytest.mark.parametrize("kind", ENDING)
 async def test_it_expires_with_its_source(redis: Redis, settings: Settings, kind: str) -> None:
     brief = settings.model_copy(update={"archive_days": 3 / 86_400, "max_age_minutes": 3 / 60})
-    store = await open_store(redis, brief, time.time)
-    said = message(1, ts=time.time())
+    store = await open_store(redis, brief, wall_now)
+    said = message(1, ts=wall_now())
     await store.add([said])
     assert await make(store, kind, 100, [said.origin])
     await until(lambda: is_gone(store, kind, 100))
-    assert time.time() > said.ts + 2.9
+    assert wall_now() > said.ts + 2.9
     await store.close()
 
 

@@ -1,14 +1,19 @@
 """`channelmem doctor`: each check passes or says how to fix it; scripts read the exit status."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from conftest import OwnServer
 from plain_server import plain_server
 from pydantic import SecretStr
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 from typer.testing import CliRunner
+from waiting import until
 
 from channelmem.cli import app
 from channelmem.embedding.model import find_source
@@ -34,13 +39,18 @@ def health_of(rows: list[dict[str, str]], name: str) -> str:
     return next(row["health"] for row in rows if row["name"] == name)
 
 
+@pytest.mark.usefixtures("real_time")
 def test_a_healthy_machine_passes(redis_url: str, tmp_path: Path) -> None:
     status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_KEY_PREFIX="nobody")
     assert status == 0
     assert {row["health"] for row in rows} <= {"ok", "note"}
-    assert {"server", "index", "clock", "model", "token", "memory"} <= {row["name"] for row in rows}
+    asked = {"server", "index", "search limits", "clock", "persistence", "redis memory", "model", "token", "memory"}
+    assert asked <= {row["name"] for row in rows}
+    limits = next(row["says"] for row in rows if row["name"] == "search limits")
+    assert limits == "results at most: search 10,000, aggregate 10,000", "as Redis Stack's image has them"
 
 
+@pytest.mark.usefixtures("real_time")
 def test_data_that_would_load_for_long_is_noted(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +64,70 @@ def test_data_that_would_load_for_long_is_noted(
     assert "CHANNELMEM_INDEX_ALGORITHM=flat" in says
 
 
+def found(server: OwnServer, name: str) -> tuple[str, str]:
+    _, rows = doctor(REDIS_URL=server.url)
+    return next((row["health"], row["says"]) for row in rows if row["name"] == name)
+
+
+@pytest.mark.process
+def test_a_server_that_returns_too_few_results_is_said_with_the_fix(own_server: OwnServer) -> None:
+    assert found(own_server, "search limits") == ("ok", "results at most: search 10,000, aggregate 10,000")
+    with Redis.from_url(own_server.url) as redis:
+        redis.execute_command("FT.CONFIG", "SET", "MAXSEARCHRESULTS", "9999")
+    health, says = found(own_server, "search limits")
+    assert (health, "set MAXSEARCHRESULTS to 10000" in says) == ("bad", True)
+    with Redis.from_url(own_server.url) as redis:
+        redis.execute_command("FT.CONFIG", "SET", "MAXSEARCHRESULTS", "1000000")
+    assert found(own_server, "search limits") == ("ok", "results at most: search 1,000,000, aggregate 10,000")
+
+
+@pytest.mark.process
+def test_how_a_server_saves_is_said(own_server: OwnServer) -> None:
+    with Redis.from_url(own_server.url) as redis:
+        health, says = found(own_server, "persistence")
+        assert (health, says.startswith("append-only file, last write ok; last snapshot ")) == ("ok", True)
+        redis.config_set("appendonly", "no")
+        assert found(own_server, "persistence")[0] == "bad"
+        redis.config_set("save", "3600 1")
+        health, says = found(own_server, "persistence")
+    assert (health, "snapshots only" in says, "appendonly" in says) == ("note", True, True)
+
+
+@pytest.mark.process
+async def test_a_snapshot_that_failed_is_said(own_server: OwnServer) -> None:
+    (own_server.folder / "dump.rdb").mkdir()
+    async with AsyncRedis.from_url(own_server.url) as redis:
+        await redis.bgsave()
+
+        async def failed() -> bool:
+            return bool((await redis.info("persistence"))["rdb_last_bgsave_status"] == "err")
+
+        await until(failed)
+    health, says = await asyncio.to_thread(found, own_server, "persistence")
+    assert (health, "the last snapshot failed" in says) == ("bad", True)
+
+
+@pytest.mark.process
+def test_the_memory_that_is_left_to_a_server_is_said(own_server: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    health, says = found(own_server, "redis memory")
+    assert (health, "no maxmemory, host " in says) == ("ok", True)
+    with Redis.from_url(own_server.url) as redis:
+        redis.config_set("maxmemory", str(2**30))
+        health, says = found(own_server, "redis memory")
+        assert (health, " left of maxmemory 1,024 MB, host " in says) == ("ok", True)
+        redis.config_set("maxmemory", "1")
+        assert "raise maxmemory" in found(own_server, "redis memory")[1]
+        redis.config_set("maxmemory", str(2**60))
+        assert "exceeds the host's" in found(own_server, "redis memory")[1]
+        redis.config_set("maxmemory-policy", "allkeys-lru")
+        assert "set maxmemory-policy to noeviction" in found(own_server, "redis memory")[1]
+        redis.config_set("maxmemory", "0")
+    monkeypatch.setattr("channelmem.ops.doctor.FULL_SHARE", 0)
+    health, says = found(own_server, "redis memory")
+    assert (health, "takes up almost all of its host's" in says) == ("bad", True)
+
+
+@pytest.mark.usefixtures("real_time")
 def test_a_misspelt_setting_is_noted_without_its_value_and_is_no_failure(redis_url: str, tmp_path: Path) -> None:
     status, rows = doctor(REDIS_URL=redis_url, CHANNELMEM_DATA_DIR=str(tmp_path), CHANNELMEM_MAX_MESAGES="4321")
     notes = [row["says"] for row in rows if row["name"] == "settings" and row["health"] == "note"]
@@ -61,6 +135,7 @@ def test_a_misspelt_setting_is_noted_without_its_value_and_is_no_failure(redis_u
     assert notes == ["CHANNELMEM_MAX_MESAGES is not a setting and is ignored; did you mean CHANNELMEM_MAX_MESSAGES?"]
 
 
+@pytest.mark.process
 def test_a_server_without_the_search_module_is_named_in_one_sentence(tmp_path: Path) -> None:
     with plain_server(tmp_path) as url:
         status, rows = doctor(REDIS_URL=url)

@@ -195,6 +195,7 @@ async def begun(recorder: Recorder) -> None:
     assert await asyncio.to_thread(recorder.started.acquire, timeout=30)
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 async def test_fp32_gives_the_vectors_of_sentence_transformers(
     onnx: Embedder, reference: dict[str, np.ndarray]
@@ -204,11 +205,13 @@ async def test_fp32_gives_the_vectors_of_sentence_transformers(
     assert np.abs(ours - reference["theirs"]).max() < 1e-4
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_the_stored_vectors_are_those_of_sentence_transformers(reference: dict[str, np.ndarray]) -> None:
     assert np.abs(stored_vectors() - reference["stored"]).max() < 1e-5
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity(
     onnx: Embedder, reference: dict[str, np.ndarray]
@@ -218,6 +221,7 @@ async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity
     assert str(reference["identity"]) == onnx.identity
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_models_of_other_shapes_are_exported_or_refused_with_the_way_out(tmp_path: Path) -> None:
     """cls pooling, no token types, prompts, another length limit; a Dense layer cannot be exported."""
@@ -500,6 +504,7 @@ async def test_closing_twice_is_harmless_and_closed_is_closed() -> None:
     assert embedder._asking == 0
 
 
+@pytest.mark.process
 def test_a_warm_start_imports_no_torch() -> None:
     prepare(Settings(_env_file=None))
     done = subprocess.run([sys.executable, "-c", HOT_START], capture_output=True, text=True, check=True)
@@ -518,7 +523,7 @@ def test_the_torch_back_end_without_its_extra_is_one_sentence(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, missing, None)
     for name in ("torch_encoder", "model_export"):
         monkeypatch.delitem(sys.modules, f"channelmem.embedding.{name}", raising=False)
-    with pytest.raises(ModelError, match=rf"BACKEND=torch needs {missing}.*pip install 'channelmem\[torch\]'"):
+    with pytest.raises(ModelError, match=rf"BACKEND=torch needs {missing}.*pip install '\.\[torch\]'"):
         open_embedder(Settings(_env_file=None, embedding_backend="torch"))
 
 

@@ -36,21 +36,25 @@ def without(missing: tuple[str, ...], *arguments: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("missing", BOT_PACKAGES)
 def test_the_bot_without_one_of_its_packages_is_one_sentence(missing: str) -> None:
     done = without((missing,), "bot")
     assert done.returncode == 1
-    expected = f"The Discord bot needs {missing}, which is not installed: pip install 'channelmem[discord]'"
+    fix = "run pip install '.[discord]' in a clone of channelmem"
+    expected = f"The Discord bot needs {missing}, which is not installed: {fix}"
     assert " ".join(done.stderr.split()) == f"channelmem: {expected}"
 
 
+@pytest.mark.process
 def test_the_bots_own_module_says_the_same() -> None:
     code = "import sys, runpy; sys.modules['discord'] = None; runpy.run_module('bot', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1
-    assert done.stderr.strip().startswith("The Discord bot needs discord, which is not installed: pip install")
+    assert done.stderr.strip().startswith("The Discord bot needs discord, which is not installed: run pip install")
 
 
+@pytest.mark.process
 def test_every_help_works_without_any_extra() -> None:
     done = without(EXTRA_PACKAGES, "--help")
     assert done.returncode == 0, done.stderr
@@ -68,6 +72,7 @@ print(_can_read(Settings(_env_file=None)), _can_read(Settings(_env_file=None, ll
 """
 
 
+@pytest.mark.process
 def test_without_the_extras_for_media_there_is_nothing_to_read_with() -> None:
     code = MEMORY.format(missing=MEDIA_PACKAGES)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
@@ -87,20 +92,22 @@ async def test_a_model_that_could_look_without_the_packages_to_look_leaves_names
         asked = Question(1, 2, 3, 4, "Bob", "what's this?", 1_800_000_000.0, attachments=(file,))
         answer = await memory.ask(asked)
         assert "[image: cat.png]" in await memory.context(asked, answer)
-    assert "pip install 'channelmem[media]'" in caplog.text
+    assert "pip install '.[media]'" in caplog.text
 
 
 async def test_a_vision_model_that_was_chosen_names_the_missing_extra_at_the_start(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "channelmem.media.image", raising=False)
+    for name in ("image", "confined"):
+        monkeypatch.delitem(sys.modules, f"channelmem.media.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "PIL", None)
     ours = settings.model_copy(update={"vision_model": "openai:x", "llm_api_key": SecretStr("k")})
-    with pytest.raises(ConfigError, match=r"Describing pictures needs PIL.*channelmem\[media\]"):
+    with pytest.raises(ConfigError, match=r"Describing pictures needs PIL.*'\.\[media\]'"):
         async with Memory.open(ours, embedder=FakeEmbedder()):
             pass
 
 
+@pytest.mark.process
 def test_a_route_is_explained_without_any_extra() -> None:
     done = without(EXTRA_PACKAGES, "route", "what did Ann just say?", "--json")
     assert done.returncode == 0, done.stderr
@@ -111,7 +118,7 @@ async def test_doctor_says_that_a_token_alone_is_not_enough(monkeypatch: pytest.
     monkeypatch.delitem(sys.modules, "channelmem.ops.discord_api", raising=False)
     (check,) = await check_discord(Settings(_env_file=None, discord_token=SecretStr("x")))
     assert check.health is Health.BAD
-    assert "pip install 'channelmem[discord]'" in check.says
+    assert "pip install '.[discord]'" in check.says
 
 
 def test_a_mistake_of_ours_is_not_called_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,5 +126,5 @@ def test_a_mistake_of_ours_is_not_called_a_missing_package(tmp_path: Path, monke
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError):
         load("mistaken", "discord", "Nothing")
-    with pytest.raises(ConfigError, match=r"Something needs no_such_package.*channelmem\[discord\]"):
+    with pytest.raises(ConfigError, match=r"Something needs no_such_package.*'\.\[discord\]'"):
         load("no_such_package.inner", "discord", "Something")

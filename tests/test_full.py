@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,9 @@ async def test_a_channel_of_a_full_redis_can_be_paused_and_lose_its_archive(full
     await full.channels.pause(GUILD, CHANNEL)
     assert (await full.channels.status(GUILD, CHANNEL)).paused
     clock.now += full.buckets.settings.buffer_s
-    assert await full.channels.set_archive(GUILD, CHANNEL, wanted=False) == MESSAGES
+    default = full.buckets.policy
+    off = replace(default, limits=default.limits._replace(archive=False))
+    assert await full.channels.fit(GUILD, CHANNEL, off) == MESSAGES
     assert await ids(full) == []
 
 

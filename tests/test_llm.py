@@ -22,7 +22,7 @@ from channelmem.llm.agent import LlmResponder
 from channelmem.llm.models import SDK_LOGGERS
 from channelmem.llm.opening import open_responder
 from channelmem.llm.prompts import RULES, fence
-from channelmem.llm.responder import Location, ResponderError
+from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy import Policy
 from channelmem.settings import Settings
@@ -277,6 +277,42 @@ async def test_somebody_who_stops_listening_stops_the_model(server: LlmServer) -
         assert await anext(reply)
         await reply.aclose()
         assert (await texts(llm))[-1] == "one two three four"
+
+
+# --- what it writes is bounded, and shows what it is ---
+
+ENDLESS = 1_000_000
+
+
+@every_way
+async def test_of_an_endless_answer_the_beginning_counts_and_the_stream_is_stopped(
+    server: LlmServer, provider: str, stream: bool
+) -> None:
+    server.will(say("turtle " * (ENDLESS // 7)))
+    async with opened(settings_for(server, provider, llm_stream=stream)) as llm:
+        said = await texts(llm)
+    assert said[-1].endswith(CUT)
+    assert len(said[-1]) <= MOST_CHARS + len(CUT) + 1
+    assert max(map(len, said)) <= MOST_CHARS + len(CUT) + 1
+    assert server.sent < ENDLESS // 14
+
+
+async def test_a_code_block_that_is_cut_is_closed(server: LlmServer) -> None:
+    server.will(say("```py\n" + "turtle = 1\n" * 1_000))
+    async with opened(settings_for(server, "openai")) as llm:
+        said = (await texts(llm))[-1]
+    assert said.endswith(f"\n```\n{CUT}")
+
+
+@every_way
+async def test_an_answer_hides_neither_characters_nor_addresses(server: LlmServer, provider: str, stream: bool) -> None:
+    server.will(
+        say("a\u200b\u202eb\x1b[2J \U000e0041[the rules]\u2060(https://evil.example)\n    code 👨‍👩‍👧", piece=3)
+    )
+    async with opened(settings_for(server, provider, llm_stream=stream)) as llm:
+        said = await texts(llm)
+    assert said[-1] == "ab[2J [the rules] (https://evil.example)\n    code 👨‍👩‍👧"
+    assert not [one for one in said if "](" in one or "\u202e" in one or "\x1b" in one]
 
 
 # --- marks of our prompt ---
@@ -693,5 +729,5 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
     for name in [name for name in sys.modules if name.startswith(("channelmem.llm.agent", "channelmem.llm.models"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(ConfigError, match=r"pip install 'channelmem\[llm\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[llm\]'"):
         open_responder(Settings(_env_file=None, llm_model="openai:gpt-5-mini"), cast("Memory", Told()))

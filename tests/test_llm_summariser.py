@@ -177,7 +177,7 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
         raise ImportError
 
     monkeypatch.setattr(opening, "import_module", absent)
-    with pytest.raises(ConfigError, match=r"CHANNELMEM_SUMMARY_MODEL .* pip install 'channelmem\[llm\]'"):
+    with pytest.raises(ConfigError, match=r"CHANNELMEM_SUMMARY_MODEL .* pip install '\.\[llm\]'"):
         open_summariser(Settings(_env_file=None, summary_model=HAIKU))
 
 
@@ -316,6 +316,8 @@ def test_too_long_a_summary_ends_with_a_sentence() -> None:
     assert len(told) <= MINUTES_CHARS
     assert told.endswith("The oven comes tomorrow.")
     assert tidy("x" * 2000) == "x" * 280
+    assert tidy("[the oven](https://evil.example) comes") == "the oven] (https://evil.example) comes"
+    assert len(tidy("The oven comes tomorrow. " * 100_000)) <= MINUTES_CHARS
     assert len(tidy("\u200b" * 10 + "y" * 600)) <= MINUTES_CHARS
 
 

@@ -19,6 +19,7 @@ from channelmem.llm.characters import load_characters
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Location, ResponderError
 from channelmem.llm.vision import OUTPUT_TOKENS, PROMPT, VisionReader, open_vision
+from channelmem.media.decoder import Decoder
 from channelmem.media.problems import UnreadableError
 from channelmem.media.readers import File
 from channelmem.memory import Memory
@@ -27,6 +28,8 @@ from channelmem.types import Attachment
 
 CAT = Attachment(71, "https://cdn.discordapp.com/71/cat.png", "image/png", "cat.png")
 PLACE = (GUILD, CHANNEL)
+
+pytestmark = pytest.mark.process  # pictures are checked in a process of their own
 
 
 @pytest.fixture
@@ -42,8 +45,9 @@ def settings_for(model: LlmServer, tmp_path: Any, name: str = "openai:eyes", **c
     return make_settings("redis://127.0.0.1:1", tmp_path, **(key | changes))
 
 
-def reader(settings: Settings, spent: list[float] | None = None) -> VisionReader:
-    made = open_vision(settings.vision_model or "", settings, Purse(), (spent if spent is not None else []).append)
+def reader(settings: Settings, decoder: Decoder, spent: list[float] | None = None) -> VisionReader:
+    told = spent if spent is not None else []
+    made = open_vision(settings.vision_model or "", settings, Purse(), told.append, decoder)
     assert made is not None
     return made
 
@@ -71,11 +75,13 @@ def _ignore(usd: float) -> None:
 
 
 async def read(settings: Settings, content: bytes, spent: list[float] | None = None) -> str:
-    one = reader(settings, spent)
+    decoder = Decoder()
+    one = reader(settings, decoder, spent)
     try:
         return await one.read(File(CAT, content, PLACE))
     finally:
         await one.close()
+        await decoder.close()
 
 
 @pytest.mark.parametrize("name", ["openai:eyes", "anthropic:claude-eyes", "ollama:llava"])
@@ -170,14 +176,14 @@ async def test_answers_and_descriptions_share_one_cap(settings: Settings) -> Non
 @pytest.mark.parametrize("name", ["anthropic:claude-haiku-4-5", "openai:gpt-5-mini"])
 def test_the_answering_model_looks_where_it_is_known_to_take_images(tmp_path: Any, name: str) -> None:
     settings = make_settings("redis://127.0.0.1:1", tmp_path, llm_model=name, llm_api_key=SecretStr("k"))
-    assert open_vision(name, settings, Purse(), _ignore) is not None
+    assert open_vision(name, settings, Purse(), _ignore, Decoder()) is not None
 
 
 def test_of_a_model_at_another_endpoint_nobody_knows_so_it_must_be_named(model: LlmServer, tmp_path: Any) -> None:
     settings = settings_for(model, tmp_path, vision_model=None, llm_model="llama")
-    assert open_vision("llama", settings, Purse(), _ignore) is None
+    assert open_vision("llama", settings, Purse(), _ignore, Decoder()) is None
     named = settings.model_copy(update={"vision_model": "llama"})
-    assert open_vision("llama", named, Purse(), _ignore) is not None
+    assert open_vision("llama", named, Purse(), _ignore, Decoder()) is not None
 
 
 async def test_a_vision_model_that_cannot_be_used_is_reported_at_the_start(settings: Settings) -> None:

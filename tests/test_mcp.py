@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD, FakeEmbedder
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -28,7 +28,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 def said(number: int, text: str, **changes: Any) -> Message:
     given = {"guild_id": GUILD, "channel_id": CHANNEL, "author_id": 5, "author": "Ann", **changes}
-    return Message(id=number, content=text, ts=time.time() - 600 + number, **given)
+    return Message(id=number, content=text, ts=wall_now() - 600 + number, **given)
 
 
 @pytest.fixture

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 import httpx2
 import pytest
+from clock import wall_now
 from conftest import CACHE_DIR, CHANNEL, GUILD, FakeEmbedder
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_calls import call
+from processes import python_path
 from serving import listening
 
 from channelmem import Memory, Message, Settings
@@ -27,14 +27,13 @@ from channelmem.mcp.http import Verifier, make_app
 from channelmem.ops.access import open_access
 
 OTHER_GUILD = GUILD + (1 << 22)
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def environment(settings: Settings) -> dict[str, str]:
     assert settings.redis_url is not None
     return {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(),
         "REDIS_URL": settings.redis_url.get_secret_value(),
         "CHANNELMEM_KEY_PREFIX": settings.key_prefix,
         "CHANNELMEM_DATA_DIR": str(settings.data_dir),
@@ -43,6 +42,7 @@ def environment(settings: Settings) -> dict[str, str]:
     }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("mode", "protocol"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 async def test_a_client_starts_the_command_and_speaks_over_its_pipes(
     settings: Settings, mode: str, protocol: str
@@ -58,6 +58,7 @@ async def test_a_client_starts_the_command_and_speaks_over_its_pipes(
     assert outside.is_error
 
 
+@pytest.mark.process
 def test_the_command_refuses_to_serve_a_network_without_tokens(settings: Settings) -> None:
     command = [sys.executable, "-m", "channelmem", "mcp", "--http"]
     for options, reason in ((["--host", "192.0.2.1", "--no-auth"], "loopback only"), (["--port", "0"], "token add")):
@@ -74,7 +75,7 @@ def test_the_command_refuses_to_serve_a_network_without_tokens(settings: Setting
 @pytest.fixture
 async def memory(settings: Settings, fake_embedder: FakeEmbedder) -> AsyncIterator[Memory]:
     async with Memory.open(settings, embedder=fake_embedder) as opened:
-        now = time.time()
+        now = wall_now()
         for guild, text in ((GUILD, "the release is on Friday"), (OTHER_GUILD, "the vault code is 4711")):
             await opened.remember(Message(guild, CHANNEL, 1, 5, "Ann", text, now - 60))
         await opened.flush()
@@ -86,11 +87,11 @@ async def tokens(settings: Settings) -> AsyncIterator[dict[str, str]]:
     """By name: for all guilds, for one, for one with leave to write, for none that is here."""
     read, both = frozenset({Scope.READ}), frozenset({Scope.READ, Scope.WRITE})
     made = {
-        "all": new_token("all", read, None, now=time.time()),
-        "one": new_token("one", read, frozenset({GUILD}), now=time.time()),
-        "writer": new_token("writer", both, frozenset({GUILD}), now=time.time()),
-        "write only": new_token("write only", frozenset({Scope.WRITE}), None, now=time.time()),
-        "expired": new_token("expired", read, None, now=time.time() - 10, life_s=5),
+        "all": new_token("all", read, None, now=wall_now()),
+        "one": new_token("one", read, frozenset({GUILD}), now=wall_now()),
+        "writer": new_token("writer", both, frozenset({GUILD}), now=wall_now()),
+        "write only": new_token("write only", frozenset({Scope.WRITE}), None, now=wall_now()),
+        "expired": new_token("expired", read, None, now=wall_now() - 10, life_s=5),
     }
     async with open_access(settings) as kept:
         for _, token in made.values():
@@ -204,7 +205,7 @@ async def test_one_token_cannot_take_all_sessions(
 async def test_an_agent_has_no_scope_but_reading_and_writing(settings: Settings, tokens: dict[str, str]) -> None:
     del tokens
     async with open_access(settings) as door:
-        text, kept = new_token("everything", frozenset(Scope), None, now=time.time())
+        text, kept = new_token("everything", frozenset(Scope), None, now=wall_now())
         await door.add(kept)
         known = await Verifier(door).verify_token(text)
     assert known is not None

@@ -22,6 +22,8 @@ from channelmem.settings import Settings
 from channelmem.store.search import Search
 from channelmem.types import Attachment, Kind, Message, Past, Person, Question, Unread
 
+pytestmark = pytest.mark.process  # files are decoded in a process of their own
+
 HERE = Place.channel(GUILD, CHANNEL)
 WHAT = "what's in this picture?"
 

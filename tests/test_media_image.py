@@ -9,12 +9,14 @@ import zlib
 from typing import Any
 
 import pytest
+from hostile_media import many_scans
 from media_server import picture
 from PIL import Image, ImageChops
 from PIL.PngImagePlugin import PngInfo
 
-from channelmem.media.image import LONGEST_SIDE, MOST_PIXELS, MOST_SENT, Picture, checked
+from channelmem.media.image import MOST_PIXELS, MOST_SCANS, MOST_SENT, SCAN, checked
 from channelmem.media.problems import UnreadableError
+from channelmem.media.readers import LONGEST_SIDE, Picture
 
 
 def opened(one: Picture) -> Any:
@@ -124,6 +126,15 @@ def test_a_file_of_kilobytes_that_claims_a_hundred_million_pixels_is_refused(sid
     assert side * side > MOST_PIXELS
     with pytest.raises(UnreadableError) as caught:
         checked(bomb)
+    assert caught.value.lasting
+
+
+def test_a_progressive_picture_is_one_and_a_jpeg_of_hundreds_of_scans_is_not() -> None:
+    """Each scan unpacks the whole picture once more."""
+    assert checked(many_scans(0)).media_type == "image/jpeg"
+    assert many_scans(300).count(SCAN) > MOST_SCANS
+    with pytest.raises(UnreadableError) as caught:
+        checked(many_scans(300))
     assert caught.value.lasting
 
 

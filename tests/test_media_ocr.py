@@ -13,6 +13,8 @@ from channelmem.cascade.levels import Place
 from channelmem.embedding.embed import Embedder
 from channelmem.settings import Settings
 
+pytestmark = pytest.mark.process  # files are decoded in a process of their own
+
 HERE = Place.channel(GUILD, CHANNEL)
 
 

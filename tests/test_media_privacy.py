@@ -20,6 +20,8 @@ from channelmem.settings import Settings
 from channelmem.store.circuit import CircuitPool
 from channelmem.types import Message, Past, Person, Question
 
+pytestmark = pytest.mark.process  # files are decoded in a process of their own
+
 HERE = Place.channel(GUILD, CHANNEL)
 WHAT = "what's in this picture?"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import wave
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +9,21 @@ from typing import Any
 
 import pytest
 from conftest import CHANNEL, GUILD
+from hostile_media import playlist, silent_flac, wav
 from media_server import VoiceServer, voice_server
 from picturing import Studio, again, post, studio
 from pydantic import SecretStr
 
 from channelmem.cascade.levels import Place
-from channelmem.media.problems import UnreadableError
-from channelmem.media.whisper import decoded
 from channelmem.settings import Settings
+from channelmem.store.spending import TOTAL
 from channelmem.types import Attachment
 
+pytestmark = pytest.mark.process  # recordings are decoded in a process of their own
+
 HERE = Place.channel(GUILD, CHANNEL)
-SPEECH = (Path(__file__).parent / "data" / "voice.ogg").read_bytes()
+DATA = Path(__file__).parent / "data"
+SPEECH, SECONDS = (DATA / "voice.ogg").read_bytes(), 4.2
 """Four seconds: "The release is on Friday. Bring the keys to the office." """
 WHAT = "what does she say?"
 
@@ -129,13 +130,73 @@ async def test_an_unusable_answer_is_a_failure(room: Studio, speech: VoiceServer
 
 
 async def test_a_transcript_counts_towards_the_spending_cap(settings: Settings, speech: VoiceServer) -> None:
-    async with studio(settings, voice_base_url=speech.url, voice_usd_per_minute=60.0, llm_daily_usd=20.0) as room:
+    async with studio(settings, voice_base_url=speech.url, voice_usd_per_minute=60.0, llm_daily_usd=6.0) as room:
         await room.memory.remember_many([said(room, 1), said(room, 2)])
         await room.ask(WHAT, 5_001, reply_to=1)
-        assert room.memory.media.spent_usd == pytest.approx(12.3)
+        assert room.memory.media.spent_usd == pytest.approx(SECONDS, abs=0.1)
         answer, _ = await room.ask(WHAT, 5_002, reply_to=2)
         assert "could not make out" in answer.text
         assert len(speech.heard) == 1
+
+
+async def counted_micros(room: Studio) -> int:
+    """Whatever day it is."""
+    redis = room.memory._store.buckets.redis
+    days = [key async for key in redis.scan_iter(f"{room.settings.key_prefix}:*spend:*")]
+    return sum([int(await redis.hget(day, TOTAL.decode()) or 0) for day in days])
+
+
+@pytest.mark.parametrize("claimed", [0.01, 12.3, None])
+async def test_what_counts_is_the_length_that_was_measured(
+    settings: Settings, speech: VoiceServer, claimed: float | None
+) -> None:
+    async with studio(settings, voice_base_url=speech.url, voice_usd_per_minute=60.0) as room:
+        await room.memory.remember(said(room, seconds=claimed))
+        await room.ask(WHAT, reply_to=1)
+        assert room.memory.media.spent_usd == pytest.approx(SECONDS, abs=0.1)
+        assert await counted_micros(room) == pytest.approx(SECONDS * 1e6, rel=0.05)
+
+
+async def test_a_long_recording_that_claims_to_be_short_is_not_sent(settings: Settings, speech: VoiceServer) -> None:
+    async with studio(settings, voice_base_url=speech.url, voice_max_s=60.0) as room:
+        files = [room.cdn.serves(81, "a.ogg", wav(61.0)), room.cdn.serves(82, "b.ogg", silent_flac(8_000, 10))]
+        for id_, file in enumerate(files, 1):
+            await room.memory.remember(post(id_, replace(file, duration_s=0.01)))
+            await room.ask(WHAT, 5_000 + id_, reply_to=id_)
+            (use,) = room.memory.media.uses(GUILD, CHANNEL, 5_000 + id_)
+            assert use.how == "not read: it is longer than 60 s"
+    assert speech.heard == []
+
+
+@pytest.mark.parametrize("offline", [False, True])
+async def test_what_is_no_recording_reaches_nobody_and_opens_no_file(
+    settings: Settings, speech: VoiceServer, monkeypatch: pytest.MonkeyPatch, offline: bool
+) -> None:
+    """A local speech server would decode it, too."""
+    monkeypatch.chdir(DATA)
+    changes: dict[str, Any] = {"vision_model": "off"} if offline else {"voice_base_url": speech.url}
+    async with studio(settings, **changes) as room:
+        file = room.cdn.serves(81, "voice-message.ogg", playlist("voice.ogg"))
+        await room.memory.remember(post(1, replace(file, duration_s=4.0)))
+        answer, context = await room.ask(WHAT, reply_to=1)
+        assert "release" not in answer.text + context
+        (use,) = room.memory.media.uses(GUILD, CHANNEL, 5_000)
+        assert use.how == "not read: it is not a recording, or a broken one"
+    assert speech.heard == []
+
+
+@pytest.mark.parametrize(("how", "counts"), [("silent", True), ("garbage", True), ("refuses", False), ("gone", False)])
+async def test_what_may_have_been_transcribed_counts(
+    settings: Settings, speech: VoiceServer, how: str, counts: bool
+) -> None:
+    speech.breaks, speech.text = how == "silent", None
+    speech.status = 500 if how == "refuses" else 200
+    url = "http://127.0.0.1:1/v1" if how == "gone" else speech.url
+    async with studio(settings, voice_base_url=url, voice_usd_per_minute=60.0) as room:
+        await room.memory.remember(said(room))
+        answer, _ = await room.ask(WHAT, reply_to=1)
+        assert "could not make out" in answer.text
+        assert bool(await counted_micros(room)) is counts
 
 
 # --- offline ---
@@ -147,29 +208,3 @@ async def test_without_an_endpoint_speech_is_understood_offline(settings: Settin
         answer, _ = await room.ask(WHAT, reply_to=1)
         assert "release is on Friday" in answer.text
         assert room.memory.media.counts["voice", "described"] == 1
-
-
-def recording(seconds: float, rate: int = 8_000) -> bytes:
-    out = io.BytesIO()
-    with wave.open(out, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(b"\0\0" * int(seconds * rate))
-    return out.getvalue()
-
-
-def test_a_recording_is_decoded_no_further_than_the_limit() -> None:
-    assert len(decoded(recording(2.0), 3.0)) / 16_000 == pytest.approx(2.0, abs=0.1)
-    with pytest.raises(UnreadableError, match="longer than 3 s") as caught:
-        decoded(recording(600.0), 3.0)
-    assert caught.value.lasting
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"<html></html>", SPEECH[:100], b"OggS" + b"\0" * 100, b"RIFF\0\0\0\0WAVEfmt "]
-)
-def test_what_is_no_recording_is_refused(content: bytes) -> None:
-    with pytest.raises(UnreadableError) as caught:
-        decoded(content, 10.0)
-    assert caught.value.lasting

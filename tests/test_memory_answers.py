@@ -149,6 +149,7 @@ async def test_a_member_who_never_spoke_is_known_to_the_platform(
     assert answer.hits[0].source is Source.HISTORY
 
 
+@pytest.mark.process
 async def test_our_own_scenes_stay_mostly_right() -> None:
     """The weights have seen these scenes: passing says that nothing got worse, not how good the answers are."""
     rows = [row async for row in judged(read_scenes(OWN)[:4])]

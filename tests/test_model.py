@@ -242,7 +242,7 @@ def test_another_model_without_the_extra_that_exports_it_is_one_sentence(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.delitem(sys.modules, "channelmem.embedding.model_export", raising=False)
-    with pytest.raises(ModelError, match=rf"my-model needs {missing}.*pip install 'channelmem\[torch\]'"):
+    with pytest.raises(ModelError, match=rf"my-model needs {missing}.*pip install '\.\[torch\]'"):
         prepare(own_model)
 
 
@@ -251,10 +251,11 @@ def test_a_hub_model_is_not_downloaded_where_nothing_can_export_it(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(model_module, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"some/model needs torch.*pip install 'channelmem\[torch\]'"):
+    with pytest.raises(ModelError, match=r"some/model needs torch.*pip install '\.\[torch\]'"):
         prepare(Settings(_env_file=None, embedding_model="some/model", cache_dir=tmp_path))
 
 
+@pytest.mark.process
 def test_a_first_start_needs_no_torch(warm: Model, tmp_path: Path) -> None:
     environment = os.environ | {"CHANNELMEM_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", FIRST_START, str(tmp_path / "vectors.npy")]
@@ -288,6 +289,7 @@ def test_a_whole_entry_is_not_made_again(own_cache: Settings) -> None:
     assert stages == []
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_two_starts_on_a_corrupt_cache_make_one_whole_export(own_cache: Settings) -> None:
     """Both processes find the entry cut off; one of them makes it again, and both end with it."""

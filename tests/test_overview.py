@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CHANNEL, GUILD, FakeEmbedder
+from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder
 from redis.asyncio import Redis
 
 from channelmem import Memory, Message, Settings
@@ -24,15 +23,15 @@ def said(number: int, **changes: Any) -> Message:
         "channel_id": CHANNEL,
         "author_id": 5,
         "author": "Ann",
-        "ts": time.time() - 600 + number,
+        "ts": NOW - 600 + number,
         "content": f"message {number} about turtles",
     }
     return Message(id=number, **given | changes)
 
 
 @pytest.fixture
-async def memory(settings: Settings, fake_embedder: FakeEmbedder) -> AsyncIterator[Memory]:
-    async with Memory.open(settings, embedder=fake_embedder) as opened:
+async def memory(settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) -> AsyncIterator[Memory]:
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as opened:
         yield opened
 
 
@@ -87,15 +86,15 @@ async def test_names_expire_unless_they_are_told_again(memory: Memory, redis: Re
 
 
 async def test_rows_say_whether_a_message_is_embedded_and_how_long_it_lives(
-    settings: Settings, fake_embedder: FakeEmbedder
+    settings: Settings, fake_embedder: FakeEmbedder, clock: Clock
 ) -> None:
     waiting = settings.model_copy(update={"embed_in_process": False})
-    async with Memory.open(waiting, embedder=fake_embedder) as memory:
+    async with Memory.open(waiting, clock=clock, embedder=fake_embedder) as memory:
         await memory.remember(said(1))
         (row,) = (await memory.overview.rows(GUILD, CHANNEL, 10)).stored
         assert not row.embedded
         assert 6.9 * 86_400 < row.ttl_s <= 7 * 86_400
-    async with Memory.open(settings, embedder=fake_embedder) as memory:
+    async with Memory.open(settings, clock=clock, embedder=fake_embedder) as memory:
         await memory.flush()
         (row,) = (await memory.overview.rows(GUILD, CHANNEL, 10)).stored
         assert row.embedded
@@ -135,9 +134,8 @@ async def test_a_channel_without_vectors_has_none(memory: Memory) -> None:
 
 
 async def test_activity_counts_the_last_minute_and_every_hour_of_the_last_day(memory: Memory) -> None:
-    now = time.time()
     ages = (5, 30, 200, 3_700, 7_300, 86_500)
-    await memory.remember_many([said(at, ts=now - age) for at, age in enumerate(ages, 1)])
+    await memory.remember_many([said(at, ts=NOW - age) for at, age in enumerate(ages, 1)])
     counted = await memory.overview.activity(await memory.overview.channels())
     activity = counted[GUILD, CHANNEL]
     assert activity.last_minute == 2
@@ -156,30 +154,28 @@ async def test_the_size_grows_with_the_messages(memory: Memory) -> None:
 
 
 async def test_a_summary_is_made_of_what_was_said_since(memory: Memory) -> None:
-    now = time.time()
     await memory.remember_many(
         [
-            said(1, ts=now - 7_200, content="the budget was approved by Carol"),
-            said(2, ts=now - 60, content="the release is on Friday at nine"),
+            said(1, ts=NOW - 7_200, content="the budget was approved by Carol"),
+            said(2, ts=NOW - 60, content="the release is on Friday at nine"),
         ]
     )
     whole = await memory.overview.summary(GUILD, CHANNEL)
-    late = await memory.overview.summary(GUILD, CHANNEL, now - 600)
+    late = await memory.overview.summary(GUILD, CHANNEL, NOW - 600)
     assert whole is not None
     assert whole.message_count == 2
     assert late is not None
     assert "budget" not in late.text
-    assert await memory.overview.summary(GUILD, CHANNEL, now) is None
+    assert await memory.overview.summary(GUILD, CHANNEL, NOW) is None
 
 
 async def test_a_summary_takes_what_is_no_longer_stored_from_stored_summaries(memory: Memory) -> None:
-    now = time.time()
-    earlier = [said(1, ts=now - 9 * 86_400, content="the budget was approved by Carol in March")]
+    earlier = [said(1, ts=NOW - 9 * 86_400, content="the budget was approved by Carol in March")]
     await memory.summaries.absorb(GUILD, CHANNEL, earlier)
-    await memory.remember(said(2, ts=now - 60, content="the release is on Friday at nine"))
+    await memory.remember(said(2, ts=NOW - 60, content="the release is on Friday at nine"))
     stored = await memory.summaries.of(GUILD, CHANNEL)
     whole = await memory.overview.summary(GUILD, CHANNEL, stored=stored)
-    late = await memory.overview.summary(GUILD, CHANNEL, now - 600, stored=stored)
+    late = await memory.overview.summary(GUILD, CHANNEL, NOW - 600, stored=stored)
     assert whole is not None
     assert "budget" in whole.text
     assert "Friday" in whole.text

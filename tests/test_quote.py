@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.telling.quote import cut, escape_xml, flatten, line, name, named, plain_name, quoted, safe
+from channelmem.telling.quote import cut, escape_xml, flatten, line, name, named, plain_name, presentable, quoted, safe
 
 # Surrogates included: broken clients send halves of a pair.
 ANY_TEXT = st.text(st.characters(), max_size=300)
@@ -33,6 +33,17 @@ def test_no_line_break_survives(breaker: str) -> None:
 )
 def test_what_nobody_sees_is_taken_out(unseen: str) -> None:
     assert flatten(f"pay{unseen}load") == "payload"
+
+
+def test_a_link_shows_where_it_leads() -> None:
+    assert quoted("[the rules](https://evil.example)", 100) == "“[the rules] (https://evil.example)”"
+    assert quoted("[a]\u200b(https://evil.example)", 100) == "“[a] (https://evil.example)”"
+    assert name("[Ann](https://evil.example)").startswith("[Ann] (https")
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u202e", "\u2067", "\u2060", "\x1b", "\x00", "\U000e0041"])
+def test_a_models_lines_stay_and_what_nobody_sees_goes(unseen: str) -> None:
+    assert presentable(f"one{unseen}\n\n  two\tthree [x]{unseen}(y)") == "one\n\n  two    three [x] (y)"
 
 
 def test_joiners_stay_where_they_shape_emoji_and_scripts() -> None:

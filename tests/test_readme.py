@@ -48,3 +48,14 @@ async def test_its_code_prints_what_the_comment_beside_it_says(
 def test_the_documents_it_links_to_exist() -> None:
     for page in re.findall(r"\]\(((?:docs/)?[\w.-]+\.md)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / page).is_file(), page
+
+
+def test_the_pages_name_targets_of_make_that_exist_and_contributing_names_all_that_run_tests() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        assert set(re.findall(r"`make ([a-z-]+)", page.read_text())) <= targets, page.name
+    listed = set(
+        re.findall(r"^make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text().split("```")[1], flags=re.MULTILINE)
+    )
+    assert listed <= targets
+    assert {one for one in targets if one.startswith("test")} <= listed

@@ -18,6 +18,7 @@ from waiting import LIMIT_S
 
 from channelmem.cli import reindex as cli
 from channelmem.errors import ModelError, RedisUnavailableError
+from channelmem.ingest import reindex as reindex_module
 from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
@@ -194,6 +195,18 @@ async def test_a_text_that_the_new_model_fails_on_is_given_up_alone_and_counted(
     found = await search.nearest(Query(GUILD, (CHANNEL,), words=("poison",), source=Source.ARCHIVE))
     assert {hit.message.id for hit in found.hits} == set(bad)
     await new.close()
+
+
+async def test_a_model_that_fails_on_too_many_texts_ends_the_reindex_and_the_old_one_serves(
+    store: Store, search: Search, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reindex_module, "MOST_FAILED", 5)
+    await store.add([message(number, "poison" if number <= 6 else "word7") for number in range(1, 8)])
+    await embed(store, FakeEmbedder())
+    with pytest.raises(ModelError, match="more than 5 messages"):
+        await reindex(redis, settings, PickyModel())
+    query = Query(GUILD, (CHANNEL,), vector=FakeEmbedder().vector("word7"), source=Source.ARCHIVE)
+    assert (await search.nearest(query)).hits[0].message.id == 7
 
 
 class BrokenModel(ModelB):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from clock import wall_now
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder
 from llm_server import LlmServer, llm_server, say
 from loopback import Channel
@@ -133,7 +133,7 @@ async def bot(scene: Scene, settings: Settings, fake_embedder: FakeEmbedder, mod
 
 async def prompt(scene: Scene, bot: Bot, model: LlmServer, other: Channel) -> str:
     """What the model is sent for a question in #general, which names the other channel as related."""
-    await bot.memory.remember_many(said(other.id, scene.guild.id, time.time()))
+    await bot.memory.remember_many(said(other.id, scene.guild.id, wall_now()))
     await bot.memory.summaries.update(scene.guild.id, other.id)
     place = Place.channel(scene.guild.id, scene.general.id)
     await bot.memory.policies.set(place, "related_channels", (other.id,))

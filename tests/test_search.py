@@ -329,17 +329,23 @@ async def test_times_keep_their_microseconds_on_the_way_through_the_index(store:
 # --- full text ---
 
 
-async def test_full_text_is_stemmed_and_scored(talk: Store, search: Search) -> None:
-    # RediSearch counts a document twice until its former version is collected; a word of nearly all documents would
-    # then seem rare.
-    await talk.add([message(100 + number, "lunch", channel_id=CHANNEL + 9) for number in range(20)])
+@pytest.mark.parametrize("edits", [0, 10])
+async def test_full_text_is_stemmed_and_scored(store: Store, search: Search, edits: int) -> None:
+    # RediSearch also counts words of former versions until it collects them. A word that it counts more often than
+    # there are documents weighs very much. All are of one length and have the words in one form, so whoever has both
+    # is first in any case.
+    texts = ["green turtles run", "cats run faster", "what about bicycles", "small turtles sleep"]
+    said = [message(number, text) for number, text in enumerate(texts, 1)]
+    await store.add(said)
+    for number in range(edits):
+        await store.edit(replace(said[3], revision=NOW + number))
     found = await search.nearest(replace(ARCHIVE, words=("turtle", "running"), counts=True))
     assert {hit.message.id for hit in found.hits} == {1, 2, 4}
     assert found.hits[0].message.id == 1
     assert found.hits[0].similarity is None
     assert (found.hits[0].text_score or 0) > (found.hits[-1].text_score or 0) > 0
     assert found.counts == (2, 2)
-    assert found.total == 6
+    assert found.total == 4
 
 
 async def test_words_that_nobody_said_or_that_are_no_words_find_nothing(talk: Store, search: Search) -> None:

@@ -108,6 +108,7 @@ def test_an_unknown_option_of_a_url_is_one_sentence(option: str) -> None:
         check_server(f"rediss://:swordfish@localhost/0?{option}")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [

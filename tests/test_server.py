@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 import redis
+from clock import pause
 from plain_server import plain_server
 from processes import quiet_port, started
 from pydantic import SecretStr
@@ -33,6 +34,8 @@ from channelmem.server.check import _suitable as server_check_suitable
 from channelmem.server.loopback import port_url
 from channelmem.server.sentences import os_sentence, tried_sentence
 from channelmem.settings import Settings
+
+pytestmark = pytest.mark.process
 
 USER = """
 import json, sys
@@ -57,7 +60,7 @@ def eventually(true: Callable[[], object], *, within_s: float = 300) -> None:
     deadline = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+        pause()
 
 
 class UserProcess:
@@ -209,6 +212,16 @@ def test_a_stranger_on_the_port_of_a_crashed_server_learns_no_password_that_open
         stolen = insight.rpartition("@")[0] + "@" + again.rpartition("@")[2]
         with pytest.raises(redis.AuthenticationError):
             client(stolen).ping()
+
+
+def test_the_port_has_the_password_of_the_server_that_runs_before_the_state_file_has_it(settings: Settings) -> None:
+    with server.lease(settings) as leased:
+        port_url(leased)
+        (leased.data_dir / ".state.json.new").mkdir()  # the supervisor cannot write the file
+        os.kill(leased.pid, signal.SIGKILL)
+        eventually(lambda: not psutil.pid_exists(leased.pid) and answers(leased.url))
+        assert supervisor.read_state(leased.data_dir)["pid"] == leased.pid, "the state of the crashed server"
+        assert answers(port_url(leased))
 
 
 def test_a_path_too_long_for_a_socket_gets_a_short_private_directory(settings: Settings, tmp_path: Path) -> None:

@@ -71,6 +71,29 @@ def test_a_wrong_value_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch,
     assert value in str(caught.value)
 
 
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_wrong_value_is_complained_about_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    complaints = []
+    for value in ("localhost:6379", "a,b c", "nonsense", "-1", "1e999", "[1", "nan"):
+        monkeypatch.setenv(variable(name), value)
+        try:
+            load_settings()
+        except ConfigError as error:  # some of these values are right for some settings
+            complaints.append(str(error))
+    wrong = [one for one in complaints if not one.startswith(variable(name)) or one.count(" is not ") != 1]
+    assert wrong == []
+
+
+def test_two_wrong_values_are_both_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "localhost:6379")
+    monkeypatch.setenv("CHANNELMEM_BUCKETS", "many")
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    url, buckets = str(caught.value).split(" letters and digits only); ")
+    assert url.startswith("REDIS_URL is not a valid Redis URL; write it like ")
+    assert buckets.startswith("CHANNELMEM_BUCKETS is not valid ('many'): ")
+
+
 def test_an_environment_variable_beats_the_file_and_both_beat_the_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -197,6 +197,7 @@ async def test_concurrent_messages_share_round_trips(
 # --- the server ---
 
 
+@pytest.mark.process
 async def test_a_redis_without_search_is_named_with_the_fix(settings: Settings, clock: Clock, tmp_path: Path) -> None:
     with plain_server(tmp_path) as url:
         client = connect(url, settings)

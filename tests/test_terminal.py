@@ -7,11 +7,11 @@ import json
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import structlog
+from clock import wall_now
 from conftest import CHANNEL, GUILD, make_settings
 from processes import run as run_process
 
@@ -60,7 +60,7 @@ def env(redis_url: str, tmp_path: Path) -> dict[str, str]:
 
     async def fill() -> None:
         async with Memory.open(settings) as memory:
-            now = time.time()
+            now = wall_now()
             await memory.remember(Message(GUILD, CHANNEL, 1, 5, HOSTILE, f"{HOSTILE} are slow", now))
             assert await memory.flush(60)
 
@@ -68,6 +68,7 @@ def env(redis_url: str, tmp_path: Path) -> dict[str, str]:
     return {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": prefix, "CHANNELMEM_REDIS_TIMEOUT_S": "60"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -79,6 +79,7 @@ def test_remembered_words_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert words.counts([["alpha", "beta", "gamma", "delta"]]) == first
 
 
+@pytest.mark.process
 def test_counting_loads_neither_torch_nor_the_models_package() -> None:
     code = (
         "import sys; from channelmem.telling import tokens; tokens.count('hello there');"

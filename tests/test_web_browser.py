@@ -5,7 +5,6 @@ people wrote.
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from browser import browsing
+from clock import wall_now
 from conftest import FakeEmbedder, make_settings
 from playwright.async_api import Browser, Page, expect
 from serving import Running, serving
@@ -45,7 +45,7 @@ expect.set_options(timeout=20_000)
 
 def said(number: int, text: str, minutes_ago: float = 5.0, **changes: Any) -> Message:
     given: dict[str, Any] = {"guild_id": GUILD, "channel_id": CHANNEL, "author_id": 5, "author": "Ann", **changes}
-    return Message(id=number, content=text, ts=time.time() - minutes_ago * 60 + number / 1_000, **given)
+    return Message(id=number, content=text, ts=wall_now() - minutes_ago * 60 + number / 1_000, **given)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -117,7 +117,7 @@ async def test_a_message_appears_changes_and_goes_by_itself(browser: Browser, se
         await expect(row.locator(".state")).to_have_text("embedded")
         await expect(row.locator(".reply")).to_contain_text("Ann: the release is on Friday")
         await expect(page.locator("#timeline .row").first).to_have_attribute("id", "m900")
-        await service.memory.edit(said(900, "the umbrella is in the cellar", 0.1, revision=time.time()))
+        await service.memory.edit(said(900, "the umbrella is in the cellar", 0.1, revision=wall_now()))
         await expect(row.locator(".text")).to_have_text("the umbrella is in the cellar")
         await expect(row.get_by_text("edited")).to_be_visible()
         await service.memory.delete(GUILD, CHANNEL, [900])

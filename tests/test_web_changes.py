@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from html import unescape
 
 import pytest
-from conftest import CHANNEL, GUILD, FakeEmbedder
+from clock import wall_now
+from conftest import CHANNEL, GUILD, FakeEmbedder, message
 from serving import Running
 from visiting import ELSEWHERE, HERE, THERE, form_of, inspected, visitor
 
@@ -96,3 +97,17 @@ async def test_forms_of_other_sites_are_refused(service: Running) -> None:
     token = await service.token()
     foreign = await service.caller().post("/login", data={"token": token}, headers={"Origin": "http://evil.example"})
     assert foreign.status_code == 403
+
+
+async def test_what_takes_messages_away_is_saved_with_the_second_click(service: Running) -> None:
+    await service.memory.remember(message(77, ts=wall_now() - 7200))
+    client = await visitor(service)
+    values = {"form": form_of(await client.get(f"{HERE}/settings")), "archive": "off", "max_messages": "7"}
+    asked = await client.post(f"{HERE}/settings", data=values)
+    assert (asked.status_code, service.memory.policy(GUILD, CHANNEL).limits.archive) == (200, True)
+    assert "This hides 1 message, all but the newest 50 of the last 30m." in asked.text
+    assert '<option value="off" selected>' in asked.text
+    assert 'value="7"' in asked.text
+    saved = await client.post(f"{HERE}/settings", data={**values, "confirmed": "yes"})
+    assert saved.status_code == 303
+    assert not service.memory.policy(GUILD, CHANNEL).limits.archive

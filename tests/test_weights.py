@@ -25,6 +25,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.mark.process
 def test_reading_a_file_does_not_import_the_package() -> None:
     code = (
         "import sys; from channelmem.embedding import weights; print(len(weights.read('config.json')) > 100,"

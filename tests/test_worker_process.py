@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import psutil
 import pytest
+from clock import wall_now
 from conftest import message
 from processes import started
 from redis.asyncio import Redis
@@ -28,7 +29,7 @@ MESSAGES = 600
 """Some seconds of work for the model."""
 LIMIT_S = 300.0
 """Against a hang only: the model's threads run at low priority, so beside busy cores they take their time."""
-pytestmark = pytest.mark.timeout(3 * LIMIT_S)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LIMIT_S)]
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -71,7 +72,7 @@ async def joined(redis: Redis, stream: str) -> None:
 
 
 def said_by_ann(count: int, first: int) -> list[Message]:
-    now = time.time()
+    now = wall_now()
     return [
         Message(GUILD, CHANNEL, n, 7, "Ann", f"number {n} of the things that Ann had to say about it", now - 1)
         for n in range(first, first + count)
@@ -126,9 +127,9 @@ async def test_a_worker_process_that_cannot_go_on_ends_with_an_error(
 ) -> None:
     process, keys = start(), keys_of(settings.key_prefix, 0)
     await joined(redis, keys.one("ingest"))
-    store = await Store.open(redis, settings, dims=embedder.dims, identity=embedder.identity, clock=time.time)
+    store = await Store.open(redis, settings, dims=embedder.dims, identity=embedder.identity, clock=wall_now)
     await redis.hset(keys.one("meta"), mapping={"model": "another", "version": 2})  # as the switch of a reindex does
-    await store.add([message(1, ts=time.time())])
+    await store.add([message(1, ts=wall_now())])
     _, said = await asyncio.to_thread(process.communicate, timeout=LIMIT_S)
     assert process.returncode == 1, said
     assert "channelmem reindex" in said

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from clock import wall_now
 from conftest import CHANNEL, GUILD, FakeEmbedder
 from serving import Running, serving
 
@@ -25,7 +25,7 @@ FORM = re.compile(r'name="form" value="([^"]+)"')
 
 def said(number: int, text: str, **changes: Any) -> Message:
     given: dict[str, Any] = {"guild_id": GUILD, "channel_id": CHANNEL, "author_id": 5, "author": "Ann", **changes}
-    return Message(id=number, content=text, ts=time.time() - 600 + number, **given)
+    return Message(id=number, content=text, ts=wall_now() - 600 + number, **given)
 
 
 @asynccontextmanager

@@ -15,19 +15,20 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.asking.cooldown import Cooldown
-from bot.asking.delivery import NO_PINGS, Delivery, InteractionDelivery, ReplyDelivery
-from bot.asking.own_answers import Origins, OwnAnswers
-from bot.asking.questions import QuestionBuilder
-from bot.asking.refusals import DIRECT_MESSAGE, refusal
-from bot.asking.traces import Trace, Traces, explain, trace_of
-from bot.context import BotContext
-from bot.errors import FAILED
-from bot.messages.channels import MESSAGE_CHANNELS, resolve
-from bot.messages.convert import is_addressed
 from channelmem.attached import Use
 from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.types import Answer, Origin, Question
+
+from ..context import BotContext
+from ..errors import FAILED
+from ..messages.channels import MESSAGE_CHANNELS, resolve
+from ..messages.convert import is_addressed
+from .cooldown import Cooldown
+from .delivery import NO_PINGS, Delivery, InteractionDelivery, ReplyDelivery
+from .own_answers import Origins, OwnAnswers
+from .questions import QuestionBuilder
+from .refusals import DIRECT_MESSAGE, refusal
+from .traces import Trace, Traces, explain, trace_of
 
 DISLIKE = "👎"
 WAIT = "⏳"

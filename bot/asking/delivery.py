@@ -1,7 +1,7 @@
 """Delivers an answer. In: a text, or a text that grows. Out: one or more Discord messages.
 
-Deliveries ping nobody, suppress link previews, split long answers at sensible boundaries, and show typing only when
-the answer takes a while.
+Deliveries ping nobody, suppress link previews, split long answers at sensible boundaries into a few messages at most,
+and show typing only when the answer takes a while.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 import aiohttp
 import discord
 
-from bot.asking.split import LIMIT, split
+from .split import LIMIT, messages_of
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Delivery(ABC):
 
     async def send(self, text: str) -> None:
         """Sends a finished text; it replaces anything streamed before."""
-        first, *others = split(text) or ["…"]
+        first, *others = messages_of(text) or ["…"]
         await self._show(first)
         for other in others:
             self.on_sent(await self._send_more(other))

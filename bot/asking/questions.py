@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import discord
 
-from bot.context import BotContext
-from bot.messages.channels import MESSAGE_CHANNELS, is_age_restricted, thread_of
-from bot.messages.convert import files_of, question_text, replied_to, to_person
-from bot.messages.members import fetch_members
-from bot.messages.permissions import readable_channel_ids
 from channelmem.llm.characters import choose_character
 from channelmem.types import Kind, Person, Question, RelatedChannel
+
+from ..context import BotContext
+from ..messages.channels import MESSAGE_CHANNELS, is_age_restricted, thread_of
+from ..messages.convert import files_of, question_text, replied_to, to_person
+from ..messages.members import fetch_members
+from ..messages.permissions import readable_channel_ids
 
 ISOLATE = "🚫"
 """In a question: answer without looking anything up."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import discord
 
-from bot.messages.channels import MESSAGE_CHANNELS
-from bot.messages.permissions import can_read, can_see, is_included
 from channelmem.settings import Settings
 from channelmem.types import Kind, Question
+
+from ..messages.channels import MESSAGE_CHANNELS
+from ..messages.permissions import can_read, can_see, is_included
 
 EMPTY_QUESTION = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
 EXCLUDED_CHANNEL = "My settings exclude this channel, so I don't remember it."

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 LIMIT = 2000
+MOST_MESSAGES = 4
+CUT = "… (The rest is cut: it is too long.)"
 LINK = re.compile(r"\[[^\]\n]*\]\([^)\s]*\)|<?https?://\S+")
 FENCE = re.compile(r"^```(\w*)", re.MULTILINE)
 OPENING = re.compile(r"```\w*\n")
@@ -31,6 +33,16 @@ def split(text: str, limit: int = LIMIT) -> list[str]:
             piece, rest = f"{piece}\n```", f"```{fence}\n{rest}"
         pieces.append(piece)
     return [*pieces, rest] if rest else pieces
+
+
+def messages_of(text: str) -> list[str]:
+    """The messages of an answer; of one that is too long the first, with a note."""
+    pieces = split(text[: MOST_MESSAGES * LIMIT + 1])
+    if len(pieces) <= MOST_MESSAGES:
+        return pieces
+    kept = pieces[:MOST_MESSAGES]
+    kept[-1] = f"{split(kept[-1], LIMIT - len(CUT) - 1)[0]}\n{CUT}"
+    return kept
 
 
 def _boundary(text: str, room: int) -> int:

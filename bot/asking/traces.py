@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from channelmem.attached import Use
+from channelmem.telling.quote import flatten, name, safe
 from channelmem.types import Answer, Hit, Question, Route, SourceReport, Timing
 
 MAX_TRACES = 1000
@@ -110,10 +111,10 @@ def _trim(table: OrderedDict[int, Trace] | OrderedDict[tuple[int, int], Trace]) 
 def explain(trace: Trace, media: Sequence[Use] = ()) -> str:
     """What /why shows. `media`: pictures and recordings that were looked at for the answer."""
     route, ms = trace.route, trace.ms
-    speakers = ", ".join(person.name for person in route.speakers) or "anyone"
+    speakers = ", ".join(name(person.name) for person in route.speakers) or "anyone"
     lines = [
-        f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {route.topic or 'none'}",
-        "**Clues** " + ("; ".join(route.why) or "none"),
+        f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {_safe(route.topic) or 'none'}",
+        "**Clues** " + ("; ".join(map(_safe, route.why)) or "none"),
         "**Tried** " + ("; ".join(_tried(looked) for looked in trace.tried) or "nothing"),
         *(f"{n}. {_describe(hit)}" for n, hit in enumerate(trace.hits, 1)),
         *(f"**{use.kind.value.capitalize()}** {_looked_at(use)}" for use in media[:MOST_MEDIA]),
@@ -130,11 +131,16 @@ def _tried(looked: SourceReport) -> str:
 def _describe(hit: TraceHit) -> str:
     similarity = "" if hit.similarity is None else f", similarity {hit.similarity:.2f}"
     described = ", by what is attached" if hit.described else ""
-    return f"{hit.author}, score {hit.score:.2f}{similarity}{described} {_link(hit.guild_id, hit.channel_id, hit.id)}"
+    score = f"score {hit.score:.2f}{similarity}{described}"
+    return f"{name(hit.author)}, {score} {_link(hit.guild_id, hit.channel_id, hit.id)}"
 
 
 def _looked_at(use: Use) -> str:
-    return f"by {use.author}: {use.how} {_link(use.guild_id, use.channel_id, use.message_id)}"
+    return f"by {name(use.author)}: {_safe(use.how)} {_link(use.guild_id, use.channel_id, use.message_id)}"
+
+
+def _safe(text: str) -> str:
+    return safe(flatten(text))
 
 
 def _link(guild_id: int, channel_id: int, message_id: int) -> str:

@@ -24,14 +24,15 @@ import discord
 import structlog
 from discord.ext import commands
 
-from bot.backfill.pages import PAGE_SIZE, Page, convert, fetch_page
-from bot.backfill.reconcile import Reconciler, StoredRevisions
-from bot.backfill.session_gaps import SessionGaps
-from bot.context import BotContext
-from bot.messages.channels import MessageChannel
-from bot.messages.permissions import can_read, is_remembered, message_channels
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
+
+from ..context import BotContext
+from ..messages.channels import MessageChannel
+from ..messages.permissions import can_read, is_remembered, message_channels
+from .pages import PAGE_SIZE, Page, convert, fetch_page
+from .reconcile import Reconciler, StoredRevisions
+from .session_gaps import SessionGaps
 
 FIRST_LOAD_S = 7 * DAY_S
 """How far back a channel of which nothing is known is fetched; `/history load` goes further."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import discord
 
-from bot.context import BotContext
-from bot.messages.channels import MessageChannel
-from bot.messages.convert import to_message
-from bot.messages.members import fetch_members
 from channelmem.commands import is_command
 from channelmem.settings import Settings
 from channelmem.types import Message
+
+from ..context import BotContext
+from ..messages.channels import MessageChannel
+from ..messages.convert import to_message
+from ..messages.members import fetch_members
 
 PAGE_SIZE = 100
 """The most Discord returns for one request."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import discord
 import structlog
 
-from bot.backfill.pages import Page, convert
-from bot.context import BotContext
-from bot.messages.channels import MessageChannel
-from bot.messages.permissions import can_read
 from channelmem.types import Message
+
+from ..context import BotContext
+from ..messages.channels import MessageChannel
+from ..messages.permissions import can_read
+from .pages import Page, convert
 
 MAX_COMPARED = 1_000
 """Stored messages compared per channel: more than a page, because a page reaches far back if much was deleted."""

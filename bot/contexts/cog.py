@@ -13,16 +13,17 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.context import BotContext
-from bot.contexts.form import FORM_MAX, OUTGROWN, Action, button, form, read
-from bot.contexts.options import chosen, offer_characters, offer_durations
-from bot.contexts.permissions import in_server, moderates, moderates_and_reads, starts_anew
-from bot.errors import report
-from bot.messages.channels import thread_of
 from channelmem.context_window.edit_file import EditError, decode, lines_of
 from channelmem.context_window.reach import Step
 from channelmem.context_window.window import Command, ContextWindow
 from channelmem.errors import ChannelmemError
+
+from ..context import BotContext
+from ..errors import report
+from ..messages.channels import thread_of
+from .form import FORM_MAX, OUTGROWN, Action, button, form, read
+from .options import chosen, offer_characters, offer_durations
+from .permissions import in_server, moderates, moderates_and_reads, starts_anew
 
 NO_PINGS = discord.AllowedMentions.none()
 FILE_NAME = "context.txt"

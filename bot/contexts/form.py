@@ -12,8 +12,8 @@ from typing import Final
 
 import discord
 
-from bot.messages.components import digest, given
-from bot.messages.fit import shorten
+from ..messages.components import digest, given
+from ..messages.fit import shorten
 
 FORM_MAX: Final = 4000
 OUTGROWN: Final = "There is too much for a form by now. Use `/context edit` again, and its file."

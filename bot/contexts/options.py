@@ -12,7 +12,7 @@ from channelmem.context_window.reach import suggestions
 from channelmem.telling.quote import listed, name
 
 if TYPE_CHECKING:
-    from bot.context import BotContext
+    from ..context import BotContext
 
 OFFERED = 25
 NO_CHARACTER = "I have no character here. My operator can check CHANNELMEM_CHARACTER."

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 import discord
 from discord import app_commands
 
-from bot.messages.channels import thread_of
+from ..messages.channels import thread_of
 
 if TYPE_CHECKING:
-    from bot.context import BotContext
+    from ..context import BotContext
 
 SERVER_ONLY = "This command only works in a server channel."
 MODERATORS_ONLY = "Only people who can manage messages here can do that."

@@ -10,8 +10,9 @@ import discord
 from discord import app_commands
 from discord.ext import commands
 
-from bot.dashboards import texts
 from channelmem.cascade.levels import Level
+
+from . import texts
 
 MAINTAINERS = (discord.TeamMemberRole.admin, discord.TeamMemberRole.developer)
 

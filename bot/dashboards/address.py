@@ -14,10 +14,11 @@ from typing import Final
 
 import discord
 
-from bot.messages.channels import thread_of
-from bot.messages.components import digest, given
 from channelmem.cascade.levels import Level, Place
 from channelmem.llm.characters import Character
+
+from ..messages.channels import thread_of
+from ..messages.components import digest, given
 
 LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
 """Those that have a dashboard, from wide to narrow."""
@@ -32,6 +33,8 @@ class Action(StrEnum):
     """On, off or auto, from the select of one setting."""
     SAVE = "save"
     """The form of one setting."""
+    AGREE = "agree"
+    """To a value that takes messages away."""
     RESET = "reset"
     CONFIRM = "confirm"
     CLOSE = "close"
@@ -39,7 +42,7 @@ class Action(StrEnum):
 
 _CUSTOM_ID: Final = re.compile(
     rf"settings:(?P<action>{'|'.join(Action)}):(?P<level>{'|'.join(LEVELS)})"
-    r":(?P<guild>\d+):(?P<channel>\d+):(?P<character>[0-9a-f]*):(?P<setting>\w*)"
+    r":(?P<guild>\d+):(?P<channel>\d+):(?P<character>[0-9a-f]*):(?P<setting>\w*)(?:=(?P<value>\w*))?"
 )
 
 
@@ -64,8 +67,9 @@ class Address:
             return True
         return (self.guild_id, self.channel_id) == (interaction.guild_id, channel_of(interaction))
 
-    def custom_id(self, action: Action, setting: str = "") -> str:
-        return f"settings:{action}:{self.level}:{self.guild_id}:{self.channel_id}:{self.character}:{setting}"
+    def custom_id(self, action: Action, setting: str = "", value: str = "") -> str:
+        chosen = f"{setting}={value}" if value else setting
+        return f"settings:{action}:{self.level}:{self.guild_id}:{self.channel_id}:{self.character}:{chosen}"
 
     def name_among(self, characters: Sequence[Character]) -> str | None:
         """The character's name; None if it is no longer configured."""
@@ -86,7 +90,7 @@ class Click:
     action: Action
     setting: str
     given: str
-    """What was chosen or typed; empty for a button."""
+    """What was chosen or typed, or what the button agrees to."""
 
 
 def read_click(interaction: discord.Interaction) -> Click | None:
@@ -96,7 +100,7 @@ def read_click(interaction: discord.Interaction) -> Click | None:
     if found is None:
         return None
     address = Address(Level(found["level"]), int(found["guild"]), int(found["channel"]), found["character"])
-    return Click(address, Action(found["action"]), found["setting"], given(data))
+    return Click(address, Action(found["action"]), found["setting"], found["value"] or given(data))
 
 
 def channel_of(interaction: discord.Interaction) -> int:

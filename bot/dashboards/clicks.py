@@ -7,21 +7,22 @@ acknowledged and then opened: its current value comes from the process's own cop
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import discord
 
-from bot.context import BotContext
-from bot.dashboards import controls, texts
-from bot.dashboards.access import OPENS, RefusedError
-from bot.dashboards.address import Action, Address, Click
-from bot.dashboards.embed import picture
-from bot.dashboards.reading import Reading, read
 from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Change, Level, Place
+from channelmem.cascade.levels import UNDO, Change, Level, Loss, Place
 from channelmem.cascade.values import Auto, Value
 from channelmem.errors import RedisUnavailableError
+
+from ..context import BotContext
+from . import controls, texts
+from .access import OPENS, RefusedError
+from .address import Action, Address, Click
+from .embed import picture
+from .reading import Reading, read
 
 NO_PINGS = discord.AllowedMentions.none()
 
@@ -38,6 +39,7 @@ class Clicks:
             Action.CHOOSE: self._choose,
             Action.SWITCH: self._save,
             Action.SAVE: self._save,
+            Action.AGREE: self._agree,
             Action.RESET: self._reset,
             Action.CONFIRM: self._confirm,
             Action.CLOSE: self._close,
@@ -107,13 +109,34 @@ class Clicks:
             await interaction.response.send_message(str(error), ephemeral=True, allowed_mentions=NO_PINGS)
             return
         await interaction.response.defer()
+        if loss := await self._loss(click, {setting.name: value}):
+            shown = _shown(setting, value)
+            asked = texts.CONFIRM_LOSS.format(label=setting.label, value=shown, loss=loss, undo=UNDO)
+            await self.show(interaction, click.address, asked, controls.confirm_loss(click.address, setting, shown))
+        else:
+            await self._set(interaction, click, setting, value)
+
+    async def _agree(self, interaction: discord.Interaction, click: Click) -> None:
+        setting = self._setting(click.setting, click.address.level)
+        await interaction.response.defer()
+        await self._set(interaction, click, setting, setting.parse(click.given))
+
+    async def _set(self, interaction: discord.Interaction, click: Click, setting: Setting, value: Value | Auto) -> None:
         place = self._place(click.address)
         change = await _saved(self._policies.set(place, setting.name, value, by=interaction.user.id))
         await self.show(interaction, click.address, _said(setting, change, value))
 
     async def _reset(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
-        await self.show(interaction, click.address, texts.CONFIRM_RESET, controls.confirm_reset(click.address))
+        loss = await self._loss(click, None)
+        asked = texts.CONFIRM_RESET + (texts.RESET_HIDES.format(loss=loss, undo=UNDO) if loss else "")
+        await self.show(interaction, click.address, asked, controls.confirm_reset(click.address))
+
+    async def _loss(self, click: Click, values: Mapping[str, Value | Auto] | None) -> Loss:
+        try:
+            return await self._policies.preview(self._place(click.address), values)
+        except RedisUnavailableError as error:
+            raise RefusedError(texts.UNREADABLE) from error
 
     async def _confirm(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
@@ -150,8 +173,11 @@ async def _saved(change: Awaitable[T]) -> T:
         raise RefusedError(texts.UNSURE) from error
 
 
+def _shown(setting: Setting, value: Value | Auto) -> str:
+    return setting.show(None if isinstance(value, Auto) else value)
+
+
 def _said(setting: Setting, change: Change | None, value: Value | Auto) -> str:
     if change is None:
-        wanted = None if isinstance(value, Auto) else value
-        return texts.UNCHANGED.format(label=setting.label, value=setting.show(wanted))
+        return texts.UNCHANGED.format(label=setting.label, value=_shown(setting, value))
     return texts.UPDATED.format(label=setting.label, old=setting.show(change.old), new=setting.show(change.new))

@@ -7,16 +7,17 @@ import structlog
 from discord import app_commands
 from discord.ext import commands, tasks
 
-from bot.context import BotContext
-from bot.dashboards import texts
-from bot.dashboards.access import RefusedError, opens_channel, opens_character, opens_global, owners_of
-from bot.dashboards.address import Address, read_click
-from bot.dashboards.clicks import Clicks
-from bot.errors import report
-from bot.messages.channels import UNRESOLVED
-from bot.messages.fit import shorten
 from channelmem.cascade.levels import Level
 from channelmem.errors import ChannelmemError
+
+from ..context import BotContext
+from ..errors import report
+from ..messages.channels import UNRESOLVED
+from ..messages.fit import shorten
+from . import texts
+from .access import RefusedError, opens_channel, opens_character, opens_global, owners_of
+from .address import Address, read_click
+from .clicks import Clicks
 
 OWNERS_REFRESH_MIN = 5
 CHOICES_MAX, CHOICE_MAX = 25, 100

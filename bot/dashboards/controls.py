@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import discord
 
-from bot.dashboards.address import Action, Address
-from bot.messages.fit import shorten
 from channelmem.cascade.declared import Setting
+
+from ..messages.fit import shorten
+from .address import Action, Address
 
 OPTIONS_MAX, SELECTS_MAX = 25, 4
 LABEL_MAX, DESCRIPTION_MAX, MODAL_TITLE_MAX = 45, 100, 45
@@ -52,6 +53,11 @@ def choice(address: Address, setting: Setting, current: str) -> discord.ui.View:
 
 def confirm_reset(address: Address) -> discord.ui.View:
     return _layout(_button("Yes, reset", address.custom_id(Action.CONFIRM), Style.danger), *_back(address))
+
+
+def confirm_loss(address: Address, setting: Setting, value: str) -> discord.ui.View:
+    agree = address.custom_id(Action.AGREE, setting.name, value.lower())
+    return _layout(_button("Yes, hide them", agree, Style.danger), *_back(address))
 
 
 def form(address: Address, setting: Setting, current: str) -> discord.ui.Modal:

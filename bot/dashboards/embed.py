@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import discord
 
-from bot.dashboards.reading import Reading, Row
-from bot.dashboards.texts import THREAD
-from bot.messages.fit import clip, shorten
 from channelmem.cascade.levels import Change, Level
+
+from ..messages.fit import clip, shorten
+from .reading import Reading, Row
+from .texts import THREAD
 
 TITLE_MAX, FIELD_MAX = 256, 1024
 DESCRIPTION_MAX = 3000

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.dashboards.address import LEVELS, Address
 from channelmem.cascade.declared import Setting
 from channelmem.cascade.levels import Change, Level, Overrides, Place
 from channelmem.cascade.resolve import Effective, resolve
 from channelmem.cascade.values import Value
 from channelmem.policies import Policies
 from channelmem.settings import Settings
+
+from .address import LEVELS, Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from discord import app_commands
 from discord.ext import commands
 from discord.utils import maybe_coroutine
 
-from bot.messages.fit import clip
+from ..messages.fit import clip
 
 INTRODUCTION = "Mention me to ask what was said here, or use a command:"
 MESSAGE_MAX = 2000

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable
 import aiohttp
 import discord
 
-from bot.history.recent import RecentMessages
-from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
-from bot.messages.convert import to_message
-from bot.messages.members import MemberSearch, fetch_members
-from bot.messages.permissions import can_read
 from channelmem.commands import is_command
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Person, Question
+
+from ..messages.channels import MESSAGE_CHANNELS, MessageChannel
+from ..messages.convert import to_message
+from ..messages.members import MemberSearch, fetch_members
+from ..messages.permissions import can_read
+from .recent import RecentMessages
 
 PAGE_SIZE = 100
 CACHE_S = 5.0

@@ -11,13 +11,14 @@ import discord
 import structlog
 from discord.ext import commands
 
-from bot.asking.own_answers import OwnAnswers
-from bot.backfill.session_gaps import SessionGaps
-from bot.context import BotContext
-from bot.messages.convert import to_message
-from bot.messages.permissions import is_remembered
 from channelmem.commands import is_command
 from channelmem.types import Message, Outcome
+
+from ..asking.own_answers import OwnAnswers
+from ..backfill.session_gaps import SessionGaps
+from ..context import BotContext
+from ..messages.convert import to_message
+from ..messages.permissions import is_remembered
 
 UNTIL_STORED_S = 1.0
 """A question waits no longer than this: Redis may be unreachable."""

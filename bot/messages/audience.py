@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import discord
 
-from bot.messages.channels import MessageChannel
+from .channels import MessageChannel
 
 VIEW = discord.Permissions(view_channel=True).value
 PAST = discord.Permissions(read_message_history=True).value

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 import discord
 
-from bot.messages.channels import is_age_restricted, thread_of
 from channelmem.media_kinds import of_preview
 from channelmem.types import Attachment, Message, Person
+
+from .channels import is_age_restricted, thread_of
 
 MARKUP = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+|/(?P<slash>[^:>]+):\d+)>"

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import aiohttp
 import discord
 
-from bot.messages.convert import Members, to_person
 from channelmem.types import Person
+
+from .convert import Members, to_person
 
 TIMEOUT_S = 2.0
 MAX_MEMBERS = 100

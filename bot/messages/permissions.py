@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import discord
 
-from bot.messages.audience import Audience
-from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel, guild_of, thread_of
 from channelmem.policies import Policies
 from channelmem.settings import Settings
+
+from .audience import Audience
+from .channels import MESSAGE_CHANNELS, MessageChannel, guild_of, thread_of
 
 
 def is_remembered(channel: discord.abc.Snowflake, settings: Settings, policies: Policies) -> bool:

@@ -12,11 +12,12 @@ import structlog
 from cachetools import TTLCache
 from discord.ext import commands
 
-from bot.context import BotContext
-from bot.messages.channels import MESSAGE_CHANNELS
-from bot.messages.permissions import is_remembered
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
+
+from ..context import BotContext
+from ..messages.channels import MESSAGE_CHANNELS
+from ..messages.permissions import is_remembered
 
 CHANNELS = 20_000
 

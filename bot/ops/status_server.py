@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from bot.ops.metrics import Metrics
+from .metrics import Metrics
 
 
 class StatusServer:

@@ -12,18 +12,19 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.context import BotContext
-from bot.contexts.options import offer_durations
-from bot.contexts.permissions import moderates_and_reads
-from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel, thread_of
-from bot.messages.permissions import can_read, is_remembered
-from bot.past import texts
-from bot.past.loader import Loader
-from bot.privacy.export import fit
 from channelmem.context_window.reach import ReachError
 from channelmem.past.export import export
 from channelmem.past.spans import between
 from channelmem.types import Load
+
+from ..context import BotContext
+from ..contexts.options import offer_durations
+from ..contexts.permissions import moderates_and_reads
+from ..messages.channels import MESSAGE_CHANNELS, MessageChannel, thread_of
+from ..messages.permissions import can_read, is_remembered
+from ..privacy.export import fit
+from . import texts
+from .loader import Loader
 
 MOST_DAYS = 30
 FILE_NAME = "channel-history.md"

@@ -18,13 +18,14 @@ import aiohttp
 import discord
 import structlog
 
-from bot.backfill.pages import PAGE_SIZE, convert, fetch_after
-from bot.context import BotContext
-from bot.messages.channels import MESSAGE_CHANNELS, MessageChannel
-from bot.messages.permissions import can_read, is_remembered
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError
 from channelmem.types import Load, Message
+
+from ..backfill.pages import PAGE_SIZE, convert, fetch_after
+from ..context import BotContext
+from ..messages.channels import MESSAGE_CHANNELS, MessageChannel
+from ..messages.permissions import can_read, is_remembered
 
 ATTEMPTS_AFTER_S = (0.0, 30.0, 120.0, 600.0)
 """Wait before each attempt: a Discord outage may last a while."""

@@ -10,10 +10,10 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.context import BotContext
-from bot.messages.permissions import is_remembered
-from bot.privacy import texts
-from bot.privacy.cooldowns import CommandCooldowns
+from ..context import BotContext
+from ..messages.permissions import is_remembered
+from . import texts
+from .cooldowns import CommandCooldowns
 
 log = structlog.get_logger(__name__)
 

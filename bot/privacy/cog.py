@@ -10,12 +10,12 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.asking.traces import Traces
-from bot.context import BotContext
-from bot.privacy import texts
-from bot.privacy.cooldowns import CommandCooldowns
-from bot.privacy.export import fit, to_line
-from bot.privacy.returns import Returns
+from ..asking.traces import Traces
+from ..context import BotContext
+from . import texts
+from .cooldowns import CommandCooldowns
+from .export import fit, to_line
+from .returns import Returns
 
 log = structlog.get_logger(__name__)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import discord
 from discord import app_commands
 
-from bot.asking.cooldown import Cooldown
-from bot.privacy import texts
 from channelmem.settings import Settings
+
+from ..asking.cooldown import Cooldown
+from . import texts
 
 EXPORT = "memory export me"
 

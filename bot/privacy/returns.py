@@ -10,9 +10,10 @@ import aiohttp
 import discord
 import structlog
 
-from bot.privacy import texts
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
+
+from . import texts
 
 EVERY_S = 3.0
 LONGEST_S = 14 * 60.0

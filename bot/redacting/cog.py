@@ -15,8 +15,9 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.context import BotContext
 from channelmem.errors import ChannelmemError
+
+from ..context import BotContext
 
 REMOVED = "[removed]"
 EVERY_S = 60.0

@@ -9,16 +9,17 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from bot.asking.questions import QuestionBuilder
-from bot.context import BotContext
-from bot.contexts.options import offer_durations
-from bot.contexts.permissions import moderates, moderates_and_reads
-from bot.errors import report
 from channelmem.context_window.breakdown import status_of
 from channelmem.context_window.reach import ReachError
 from channelmem.errors import SummariesBusyError
 from channelmem.past.spans import back_from
 from channelmem.telling.quote import counted
+
+from ..asking.questions import QuestionBuilder
+from ..context import BotContext
+from ..contexts.options import offer_durations
+from ..contexts.permissions import moderates, moderates_and_reads
+from ..errors import report
 
 NO_PINGS = discord.AllowedMentions.none()
 NOTHING_SAID = "I have nothing from that time in this channel."

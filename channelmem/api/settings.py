@@ -32,6 +32,7 @@ _PROCESS = secrets.token_hex(4)
 """Versions of two processes say nothing about each other."""
 
 CharacterName = Annotated[str, Path(min_length=1, max_length=100, pattern=r"\S")]
+Preview = Annotated[bool, Query(description="Change nothing; `loss` says what the change would take away.")]
 By = Annotated[PathId, Query(description="Who changes it, for the list of changes; 0 for the operator.")]
 
 
@@ -114,10 +115,12 @@ def _add_level(
         caller: Admin,
         given: Given,
         by: By = 0,
+        preview: Preview = False,
     ) -> LevelShown:
         """Sets this level to exactly this: what is absent inherits."""
         _reach(caller, Scope.ADMIN, place)
-        return await _changed(given, place, {name: getattr(body, name) for name in body_type.model_fields}, by)
+        wanted = {name: getattr(body, name) for name in body_type.model_fields}
+        return await (_previewed(given, place, wanted) if preview else _changed(given, place, wanted, by))
 
     async def change(
         place: at,
@@ -125,10 +128,12 @@ def _add_level(
         caller: Admin,
         given: Given,
         by: By = 0,
+        preview: Preview = False,
     ) -> LevelShown:
         """Changes what is named and nothing else; null inherits."""
         _reach(caller, Scope.ADMIN, place)
-        return await _changed(given, place, {name: getattr(body, name) for name in _named(body)}, by)
+        wanted = {name: getattr(body, name) for name in _named(body)}
+        return await (_previewed(given, place, wanted) if preview else _changed(given, place, wanted, by))
 
     for method, function in (("GET", read), ("PUT", replace), ("PATCH", change)):
         name = f"{function.__name__}_{body_type.__name__}"
@@ -203,8 +208,21 @@ def _effective(given: Service, at: Conversation) -> Mapping[str, Effective]:
     )
 
 
-async def _changed(given: Service, place: Place, values: Mapping[str, Value | Auto | None], by: int) -> LevelShown:
-    wanted = {name: AUTO if value is None else value for name, value in values.items()}
-    made = await given.memory.policies.set_many(place, wanted, by=by)
+Wanted = Mapping[str, Value | Auto | None]
+
+
+async def _previewed(given: Service, place: Place, values: Wanted) -> LevelShown:
+    loss = await given.memory.policies.preview(place, _cleared(values))
     own = await given.memory.policies.read(place)
-    return level_shown(place, own, _effective(given, Conversation(place)), made)
+    return level_shown(place, own, _effective(given, Conversation(place)), (), loss=loss)
+
+
+async def _changed(given: Service, place: Place, values: Wanted, by: int) -> LevelShown:
+    loss = await given.memory.policies.preview(place, _cleared(values))
+    made = await given.memory.policies.set_many(place, _cleared(values), by=by)
+    own = await given.memory.policies.read(place)
+    return level_shown(place, own, _effective(given, Conversation(place)), made, loss=loss)
+
+
+def _cleared(values: Wanted) -> dict[str, Value | Auto]:
+    return {name: AUTO if value is None else value for name, value in values.items()}

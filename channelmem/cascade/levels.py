@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from channelmem.cascade.values import Value
+from channelmem.durations import format_duration
+
+GRACE_S = 3_600.0
+"""How long an archive that was switched off can be switched on again as it was; hidden meanwhile."""
+UNDO = "They are removed in an hour; until then, setting it back brings them back."
 
 
 class Level(StrEnum):
@@ -58,6 +63,26 @@ class Overrides:
     values: Mapping[str, Value] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
     """The last ones, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a change of settings hides at once, and removes once it can't be undone any more."""
+
+    messages: int
+    channels: int
+    newest: int
+    """How many messages per channel stay at most ..."""
+    kept_s: float
+    """... of this span."""
+
+    def __bool__(self) -> bool:
+        return self.messages > 0
+
+    def __str__(self) -> str:
+        messages = "1 message" if self.messages == 1 else f"{self.messages:,} messages"
+        where = f" in {self.channels} channels" if self.channels > 1 else ""
+        return f"{messages}{where}, all but the newest {self.newest} of the last {format_duration(self.kept_s)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 
 from channelmem.cascade import declared
 from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Change, Level, Overrides, Place
+from channelmem.cascade.levels import UNDO, Change, Level, Overrides, Place
 from channelmem.cascade.resolve import Effective
 from channelmem.cascade.values import Auto, Json, Value
 from channelmem.cli.show import to_json
@@ -55,6 +55,7 @@ LARGEST = 2**63 - 1
 Guild = Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Server id.")]
 Channel = Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Channel id; needs --guild.")]
 Character = Annotated[str | None, typer.Option(help="Name of a character; needs --guild.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before messages are hidden.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, null is Auto.")]
 
 
@@ -125,15 +126,21 @@ def set_(
     guild: Guild = None,
     channel: Channel = None,
     character: Character = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Change one setting at one level; "auto" clears it, so that it is inherited.
+
+    A change that takes messages away says how many and asks first. They are
+    hidden at once, and removed an hour later: until then, setting it back
+    brings them back.
 
     \b
     Examples:
       channelmem settings set max_messages 50
       channelmem settings set max_age 2h 30m --guild 811111111111111111 --character Frodo
       channelmem settings set enabled off --guild 811111111111111111 --channel 922222222222222222
+      channelmem settings set archive off --yes
     """
     target = _one_level(_target(guild, channel, character))
     setting = _settable(_named(name), target.level)
@@ -141,7 +148,7 @@ def set_(
         wanted = setting.parse(" ".join(value).strip())
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    asyncio.run(_set(target, setting, wanted, as_json=as_json))
+    asyncio.run(_set(target, setting, wanted, yes=yes, as_json=as_json))
 
 
 @app.command()
@@ -160,9 +167,7 @@ def reset(
       channelmem settings reset --guild 811111111111111111 --channel 922222222222222222 --yes
     """
     target = _one_level(_target(guild, channel, character))
-    if not yes:
-        typer.confirm(f"Reset everything that is set for {visible(target.text)} to Auto?", abort=True, err=True)
-    asyncio.run(_reset(target, as_json=as_json))
+    asyncio.run(_reset(target, yes=yes, as_json=as_json))
 
 
 # --- what the options mean ---
@@ -229,9 +234,13 @@ async def _show(target: Target, *, as_json: bool) -> None:
     _print_changes(console, own.changes[:CHANGES])
 
 
-async def _set(target: Target, setting: Setting, wanted: Value | Auto, *, as_json: bool) -> None:
+async def _set(target: Target, setting: Setting, wanted: Value | Auto, *, yes: bool, as_json: bool) -> None:
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
+        loss = await policies.preview(target.place, {setting.name: wanted})
+        if loss and not yes:
+            shown = setting.show(None if isinstance(wanted, Auto) else wanted)
+            _confirm(f"{setting.label} {shown} for {target.text} hides {loss}. {UNDO} Go on?")
         change = await policies.set(target.place, setting.name, wanted)
     if as_json:
         _print_changed(target, () if change is None else (change,))
@@ -242,9 +251,13 @@ async def _set(target: Target, setting: Setting, wanted: Value | Auto, *, as_jso
         print(_sentence(change))
 
 
-async def _reset(target: Target, *, as_json: bool) -> None:
+async def _reset(target: Target, *, yes: bool, as_json: bool) -> None:
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
+        if not yes:
+            loss = await policies.preview(target.place, None)
+            hides = f" That hides {loss}. {UNDO}" if loss else ""
+            _confirm(f"Reset everything that is set for {target.text} to Auto?{hides}")
         changes = await policies.reset(target.place)
     if as_json:
         _print_changed(target, changes)
@@ -253,6 +266,10 @@ async def _reset(target: Target, *, as_json: bool) -> None:
         print(_sentence(change))
     if not changes:
         print(visible(f"Nothing was set for {target.text}."))
+
+
+def _confirm(question: str) -> None:
+    typer.confirm(visible(question), abort=True, err=True)
 
 
 def _of_channel(target: Target, policies: Policies) -> Target:

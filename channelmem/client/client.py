@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from channelmem.client.asking import Asking
 from channelmem.client.connection import MISSING, Connection
@@ -55,7 +55,7 @@ class Client:
         self._connection, self._settings = connection, settings
         store = RemoteStore(connection)
         self._levels = store.levels
-        self._policies = RemotePolicies(settings, cast("Any", store))
+        self._policies = RemotePolicies(settings, store)
         self._levels.on_defaults = self._policies.adopt
         self._writes = Writes(connection, settings.queue_size)
         self._asking = Asking(connection, self._policies, history)

@@ -12,15 +12,17 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
+from channelmem.cascade.levels import Loss, Place
+from channelmem.cascade.values import Auto, Value
 from channelmem.client.connection import Connection
 from channelmem.errors import ChannelmemError, RedisUnavailableError
-from channelmem.policies import Policies
+from channelmem.policies import Policies, name_of
 from channelmem.policy import Policy
 from channelmem.settings import Settings
-from channelmem.wire.levels import DocumentsShown, LevelShown
+from channelmem.wire.levels import DocumentsShown, LevelShown, LossShown
 
 FOLLOW_S = 2.0
 OURS = frozenset({"cross_channel"})
@@ -97,8 +99,13 @@ class RemoteLevels:
     def now(self) -> float:
         return time.time()
 
-    async def _level(self, method: str, place: str, body: object = None, by: int = 0) -> LevelShown:
-        params = {"by": str(by)} if by else None
+    async def preview(self, place: str, body: Mapping[str, object] | None) -> LossShown | None:
+        """What changing these values would take away; None clears everything."""
+        shown = await self._level("PUT" if body is None else "PATCH", place, body or {}, preview="true")
+        return shown.loss
+
+    async def _level(self, method: str, place: str, body: object = None, by: int = 0, **more: str) -> LevelShown:
+        params = {**more, **({"by": str(by)} if by else {})}
         return LevelShown.model_validate(
             (await self._connection.call(method, _path(place), body, params=params)).json()
         )
@@ -121,6 +128,15 @@ class RemoteStore:
 
 class RemotePolicies(Policies):
     """What is in force, by the service's own defaults."""
+
+    def __init__(self, settings: Settings, store: RemoteStore) -> None:
+        super().__init__(settings, cast("Any", store))
+        self._remote = store.levels
+
+    async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
+        body = None if values is None else {name: self.json_of(name, value) for name, value in values.items()}
+        found = await self._remote.preview(name_of(place), body)
+        return Loss(found.messages, found.channels, found.newest, found.kept_s) if found else Loss(0, 0, 0, 0)
 
     def adopt(self, defaults: dict[str, Any]) -> None:
         known = {name: value for name, value in defaults.items() if name in Settings.model_fields and name not in OURS}

@@ -29,7 +29,7 @@ from filelock import FileLock
 
 from channelmem.embedding import weights
 from channelmem.errors import ModelError
-from channelmem.extras import load
+from channelmem.extras import how_to_install, load
 from channelmem.settings import Settings
 
 Progress = Callable[[str, float], None]
@@ -258,7 +258,7 @@ def _expect_exporter(name: str) -> None:
     """Checks before the download, so that nobody waits for a model that cannot be exported."""
     for package in ("torch", "sentence_transformers"):
         if find_spec(package) is None:
-            raise ModelError(f"Exporting {name} needs {package}; run `pip install 'channelmem[torch]'`.")
+            raise ModelError(f"Exporting {name} needs {package}: {how_to_install('torch')}.")
 
 
 def _pooling(path: Path) -> str:

@@ -23,6 +23,7 @@ from channelmem.embedding import weights
 from channelmem.embedding.model import FORMAT, Manifest, Model, ModelSource, Progress
 from channelmem.embedding.model_check import TOLERANCE, agreement, encode, sha256, stored_vectors, versions
 from channelmem.errors import ModelError
+from channelmem.extras import how_to_install
 
 OPSET = 17
 IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
@@ -66,7 +67,7 @@ def _verified(manifest: Manifest, into: Path) -> Manifest:
     if not worst <= TOLERANCE:
         raise ModelError(
             f"The model's vectors are wrong on this machine (by {worst:.1e}); please report this with the output "
-            "of `pip freeze`. Meanwhile, `pip install 'channelmem[torch]'` and set CHANNELMEM_EMBEDDING_BACKEND=torch."
+            f"of `pip freeze`. Meanwhile, {how_to_install('torch')} and set CHANNELMEM_EMBEDDING_BACKEND=torch."
         )
     return replace(manifest, agreement=agreement(ours, theirs))
 

@@ -25,6 +25,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
+from channelmem.errors import ModelError
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.settings import Settings
 from channelmem.store.buckets import already_there
@@ -37,6 +38,8 @@ from channelmem.store.rebuilding import turn
 from channelmem.store.schema import LAYOUT, create_command, make_schema, noted, shape, vector_field
 
 BATCH = 64
+MOST_FAILED = 9_000
+"""Together with a batch within the 10,000 rows that Redis Stack's image returns at most."""
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
@@ -200,6 +203,8 @@ class Reindex:
                 return Done(done, left)
             vectors = await self._embed(todo)
             given_up |= {row for row, vector in zip(todo, vectors, strict=True) if vector is None}
+            if len(given_up) > MOST_FAILED:
+                raise ModelError(f"The model fails on more than {MOST_FAILED:,} messages; choose another one.")
             done += await self._write(version, zip(todo, vectors, strict=True))
 
     async def _embed(self, rows: Sequence[MessageRow]) -> Sequence[NDArray[np.float32] | None]:

@@ -49,6 +49,8 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 DISMISS_EVERY_S = 600.0
 FIT_EVERY_S = 600.0
+CHECK_RETRY_S = 60.0
+"""After Redis refused to look for messages without a vector."""
 T = TypeVar("T")
 
 
@@ -95,7 +97,7 @@ class Worker:
         self._lost_group = False
         self._unchecked: set[int] = set()
         """Buckets that may have messages without a vector that are not on the stream."""
-        self._next_claim_s = self._next_dismissal_s = 0.0
+        self._next_claim_s = self._next_dismissal_s = self._next_check_s = 0.0
 
     async def run(self) -> None:
         """Works until `stop` and survives outages of Redis. A cancelled or killed worker loses nothing."""
@@ -290,9 +292,15 @@ class Worker:
 
     async def _check_buckets(self) -> None:
         """Puts messages without a vector back on their stream. Done while idle: the scan would delay new messages."""
-        for bucket in list(self._unchecked):
-            if await repair(self._buckets, bucket):
-                self._unchecked.discard(bucket)
+        now = asyncio.get_running_loop().time()
+        for bucket in list(self._unchecked) if now >= self._next_check_s else ():
+            try:
+                if await repair(self._buckets, bucket):
+                    self._unchecked.discard(bucket)
+            except ResponseError as error:  # new messages must not wait for it
+                log.warning("Could not look for lost messages; trying again in %g s: %s", CHECK_RETRY_S, error)
+                self._next_check_s = now + CHECK_RETRY_S
+                return
 
 
 def _blobs(vectors: NDArray[np.float32]) -> list[bytes]:

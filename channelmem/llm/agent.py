@@ -33,10 +33,11 @@ from channelmem.llm.failures import FAILURES, reason_of
 from channelmem.llm.given import Given
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, quiet_sdk_loggers
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
-from channelmem.llm.responder import Location, ResponderError
+from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.spend import Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
+from channelmem.telling.quote import presentable
 from channelmem.tools import context_tool
 from channelmem.types import Answer, Question
 
@@ -85,12 +86,14 @@ class LlmResponder:
                     # One step behind, because the last step is the whole answer and is checked first.
                     if ready.strip():
                         yield ready
-                    ready = visible_part(said)
-            said = without_marks(said)
+                    if len(said) > MOST_CHARS:
+                        break
+                    ready = presentable(visible_part(said))
+            whole, said = len(said) <= MOST_CHARS, _shown(said)
             await self._check(said, given)
         except FAILURES as error:
             raise ResponderError(reason_of(error, self._settings)) from None
-        yield said
+        yield said if whole else f"{said}\n{CUT}"
 
     async def _check(self, said: str, given: Given) -> None:
         """The last look before an answer counts; raises ResponderError if it must not be shown."""
@@ -185,6 +188,14 @@ class LlmResponder:
 
 async def _unless_isolated(context: RunContext[Given], offered: ToolDefinition) -> ToolDefinition | None:
     return None if in_isolation(context.deps.question) else offered
+
+
+def _shown(said: str) -> str:
+    """What a model wrote, as far as people see it."""
+    if len(said) <= MOST_CHARS:
+        return presentable(without_marks(said))
+    kept = presentable(visible_part(said[:MOST_CHARS]))
+    return f"{kept}\n```" if kept.count("```") % 2 else kept
 
 
 def _grown(said: str, event: AgentStreamEvent | AgentRunResultEvent[str]) -> str:

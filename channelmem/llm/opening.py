@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from channelmem.errors import ConfigError
+from channelmem.extras import how_to_install
 from channelmem.llm.characters import load_characters
 from channelmem.settings import Settings
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from channelmem.llm.summariser import LlmSummariser
     from channelmem.memory import Memory
 
-NOT_INSTALLED = "{setting} is set, but the language model packages are missing: pip install 'channelmem[llm]'"
+NOT_INSTALLED = "{setting} is set, but the language model packages are missing: {fix}"
 
 
 def open_responder(
@@ -60,4 +61,4 @@ def _loaded(module: str, setting: str) -> Any:
     try:
         return import_module(f"channelmem.llm.{module}")
     except ImportError as error:
-        raise ConfigError(NOT_INSTALLED.format(setting=setting)) from error
+        raise ConfigError(NOT_INSTALLED.format(setting=setting, fix=how_to_install("llm"))) from error

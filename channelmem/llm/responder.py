@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from channelmem.types import Answer, Question
+
+MOST_CHARS: Final = 6_000
+"""Of an answer. Nobody reads more in a chat, and a model may write without end."""
+CUT: Final = "… (The answer is cut here: it is too long.)"
 
 
 class ResponderError(Exception):
@@ -28,7 +32,8 @@ class Responder(Protocol):
     """Puts Memory's answer into its own words."""
 
     def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
-        """Yields the whole text so far, longer each time; raises ResponderError if it can't go on.
+        """Yields the whole text so far, longer each time; raises ResponderError if it can't go on. Of a text beyond
+        MOST_CHARS it yields the beginning, and a note that the rest is missing.
 
         A caller must not leave standing what was yielded before a ResponderError."""
 

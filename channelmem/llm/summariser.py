@@ -27,13 +27,15 @@ from channelmem.summarising.pyramid import Summary
 from channelmem.summarising.sentences import sentences
 from channelmem.summarising.summariser import Extractive, Summariser
 from channelmem.summarising.windows import ClosedWindow
-from channelmem.telling.quote import cut, flatten
+from channelmem.telling.quote import cut, flatten, unmasked
 
 SETTING: Final = "CHANNELMEM_SUMMARY_MODEL"
 MAX_TOKENS: Final = 200
 """Of one summary; what is longer breaks off, and is kept up to its last sentence."""
 FIRST_REST_S: Final = 30.0
 LONGEST_REST_S: Final = 1_800.0
+FAR_BEYOND: Final = 10
+"""Times as long as a summary may be: what a model writes beyond is not even read."""
 
 OnTokens = Callable[[str, int], None]
 
@@ -123,14 +125,15 @@ class LlmSummariser:
 
 def tidy(text: str, limit: int = MINUTES_CHARS) -> str:
     """What a model wrote, as whole sentences within a limit; no line of it looks like one of our headers."""
+    text = text[: FAR_BEYOND * limit]
     kept: list[str] = []
     room = limit
     for line in without_marks(text).splitlines():
-        told = _fitting(flatten(line).lstrip("[#>*-•· "), room)
+        told = _fitting(unmasked(flatten(line)).lstrip("[#>*-•· "), room)
         if told:
             kept.append(told)
             room -= len(told) + 1
-    return "\n".join(kept) or cut(flatten(text).lstrip("["), limit)
+    return "\n".join(kept) or cut(unmasked(flatten(text)).lstrip("["), limit)
 
 
 def _fitting(line: str, room: int) -> str:

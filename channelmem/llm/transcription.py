@@ -1,7 +1,8 @@
 """Transcripts by an OpenAI-compatible endpoint, a provider's or a local whisper server. In: a recording. Out: what it
 says.
 
-The bytes pass unchanged. How long a recording lasts the platform says, or else its size: that is what it may cost.
+The bytes pass unchanged, but only those of a recording that could be decoded. What it costs goes by the length that was
+counted while decoding it: what the platform says of it is its sender's word.
 """
 
 from __future__ import annotations
@@ -12,14 +13,24 @@ from typing import Final
 
 import httpx
 
-from channelmem.llm.spend import CapReachedError, Ledger, Spend
+from channelmem.llm.spend import CapReachedError, Ledger, Reservation, Spend
+from channelmem.media.decoder import Decoder
 from channelmem.media.problems import UnreadableError, lasting, passing
 from channelmem.media.readers import PROVIDER, VOICE_BYTES, File, OnSpent
 from channelmem.settings import Settings
 
 TIMEOUT_S: Final = 60.0
-BYTES_PER_S: Final = 2_000
-"""Of a recording whose length nobody knows: speech is rarely packed tighter."""
+TYPES: Final = {
+    "ogg": ("voice.ogg", "audio/ogg"),
+    "flac": ("voice.flac", "audio/flac"),
+    "mp4": ("voice.m4a", "audio/mp4"),
+    "webm": ("voice.webm", "audio/webm"),
+    "wav": ("voice.wav", "audio/wav"),
+    "mp3": ("voice.mp3", "audio/mpeg"),
+}
+"""Name and type of what was decoded as this."""
+UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""The endpoint has not seen the recording."""
 REFUSED: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, HTTPStatus.UNPROCESSABLE_ENTITY)
 TOO_LARGE: Final = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
@@ -30,9 +41,9 @@ class TranscriptionEndpoint:
     rank = PROVIDER
     max_bytes = VOICE_BYTES
 
-    def __init__(self, settings: Settings, ledger: Ledger, on_spent: OnSpent) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder) -> None:
         self.name = f"voice:{settings.voice_model}"
-        self._settings, self._on_spent = settings, on_spent
+        self._settings, self._on_spent, self._decoder = settings, on_spent, decoder
         self._spend = Spend(ledger, settings.llm_daily_usd, time.time)
         key = settings.voice_api_key
         headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
@@ -40,45 +51,43 @@ class TranscriptionEndpoint:
         self._client = httpx.AsyncClient(headers=headers, timeout=TIMEOUT_S)
 
     async def read(self, file: File) -> str:
-        usd = self._most_usd(file)
+        recording = await self._decoder.measure(file.content, self._settings.voice_max_s)
+        usd = recording.seconds / 60 * self._settings.voice_usd_per_minute
         try:
             held = await self._spend.reserve(file.place, usd)
         except CapReachedError:
             raise passing("today's spending cap is reached") from None
-        try:
-            text = await self._ask(file)
-        except UnreadableError:
+        response = await self._ask(file.content, *TYPES[recording.kind], held)
+        if response.status_code != HTTPStatus.OK:
             await self._spend.settle(held, 0.0)
-            raise
+            raise _refusal(response.status_code)
         self._on_spent(usd)
-        return text
+        return _text(response)
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    def _most_usd(self, file: File) -> float:
-        seconds = file.attachment.duration_s or len(file.content) / BYTES_PER_S
-        return seconds / 60 * self._settings.voice_usd_per_minute
-
-    async def _ask(self, file: File) -> str:
-        one = file.attachment
-        content = (one.name or "voice.ogg", file.content, one.content_type or "application/octet-stream")
+    async def _ask(self, content: bytes, name: str, media_type: str, held: Reservation) -> httpx.Response:
+        """What may have been transcribed counts, even if its transcript got lost."""
         fields = {"model": self._settings.voice_model, "response_format": "json"}
         try:
-            response = await self._client.post(self._url, data=fields, files={"file": content})
+            return await self._client.post(self._url, data=fields, files={"file": (name, content, media_type)})
+        except UNSENT:
+            await self._spend.settle(held, 0.0)
+            raise passing("the speech model can't be reached") from None
         except httpx.TimeoutException:
             raise passing("the speech model did not answer in time") from None
         except httpx.HTTPError:
             raise passing("the speech model can't be reached") from None
-        return _text(response)
+
+
+def _refusal(status: int) -> UnreadableError:
+    if status in REFUSED or status == TOO_LARGE:
+        return lasting("the speech model does not take it")
+    return passing(f"the speech model's server answered with status {status}")
 
 
 def _text(response: httpx.Response) -> str:
-    status = response.status_code
-    if status in REFUSED or status == TOO_LARGE:
-        raise lasting("the speech model does not take it")
-    if status != HTTPStatus.OK:
-        raise passing(f"the speech model's server answered with status {status}")
     try:
         text = response.json()["text"]
     except (ValueError, KeyError, TypeError):

@@ -24,8 +24,7 @@ from pydantic_ai.models import Model
 
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings
 from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
-from channelmem.media.aside import Aside
-from channelmem.media.image import checked
+from channelmem.media.decoder import Decoder
 from channelmem.media.problems import UnreadableError, lasting, passing
 from channelmem.media.readers import PICTURE_BYTES, PROVIDER, File, OnSpent
 from channelmem.settings import Settings
@@ -43,13 +42,15 @@ SETUP: Final = (401, 402, 403, 404)
 """A wrong key or name: no fault of the picture."""
 
 
-def open_vision(name: str, settings: Settings, ledger: Ledger, on_spent: OnSpent) -> VisionReader | None:
+def open_vision(
+    name: str, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder
+) -> VisionReader | None:
     """None if the model is the answering one and not known to take images."""
     setting = "CHANNELMEM_VISION_MODEL" if settings.vision_model else "CHANNELMEM_LLM_MODEL"
     model = build_model(name, Endpoint.of(settings), setting)
     if settings.vision_model is None and not takes_images(model, settings):
         return None
-    return VisionReader(name, model, settings, ledger, on_spent)
+    return VisionReader(name, model, settings, ledger, on_spent, decoder)
 
 
 def takes_images(model: Model, settings: Settings) -> bool:
@@ -64,14 +65,16 @@ class VisionReader:
     rank = PROVIDER
     max_bytes = PICTURE_BYTES
 
-    def __init__(self, name: str, model: Model, settings: Settings, ledger: Ledger, on_spent: OnSpent) -> None:
+    def __init__(
+        self, name: str, model: Model, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder
+    ) -> None:
         self.name = name
         self._settings, self._on_spent = settings, on_spent
         self._spend, self._prices = Spend(ledger, settings.llm_daily_usd, time.time), Prices.of(settings)
-        self._model, self._aside = model, Aside()
+        self._model, self._decoder = model, decoder
 
     async def read(self, file: File) -> str:
-        picture = await self._aside.run(lambda: checked(file.content))
+        picture = await self._decoder.picture(file.content)
         content = BinaryContent(picture.content, media_type=picture.media_type)
         request = ModelRequest([UserPromptPart([ASKED, content])], instructions=PROMPT)
         try:

@@ -3,22 +3,24 @@ UnreadableError.
 
 What it is, its content says. A picture that is small enough and carries nothing but itself stays byte for byte; any
 other is scaled down and re-encoded, which leaves out where and with what it was taken. Of a moving picture the first
-frame counts. Pillow is an optional package (extra `media`).
+frame counts. Runs in a process of its own (`confined.py`). Pillow is an optional package (extra `media`).
 """
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Final
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from channelmem.media.problems import lasting
+from channelmem.media.readers import LONGEST_SIDE, Picture
 
-LONGEST_SIDE: Final = 1024
 MOST_PIXELS: Final = 40_000_000
 """A camera's picture has fewer. A file of a few kilobytes can claim millions, which take gigabytes once unpacked."""
+MOST_SCANS: Final = 50
+"""Of a JPEG. A progressive one has about ten; one of hundreds is unpacked hundreds of times."""
+SCAN: Final = b"\xff\xda"
 MOST_SENT: Final = 3_500_000
 """Bytes: providers take 5 MB of base64."""
 TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
@@ -37,14 +39,6 @@ BROKEN: Final = (OSError, SyntaxError, ValueError, EOFError, TypeError, Image.De
 NOT_AN_IMAGE: Final = "it is not a picture, or a broken one"
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    content: bytes
-    media_type: str
-    width: int
-    height: int
-
-
 def checked(content: bytes) -> Picture:
     """Blocking: megapixels take a second."""
     try:
@@ -52,6 +46,8 @@ def checked(content: bytes) -> Picture:
             width, height = image.size
             if width * height > MOST_PIXELS:
                 raise lasting(f"it has more than {MOST_PIXELS // 1_000_000} million pixels")
+            if content.count(SCAN) > MOST_SCANS and image.format in {"JPEG", "MPO"}:
+                raise lasting(NOT_AN_IMAGE)
             image.load()
             if _can_stay(image, content):
                 return Picture(content, TYPES[image.format or ""], width, height)
@@ -60,6 +56,12 @@ def checked(content: bytes) -> Picture:
         raise lasting("it is not a picture") from None
     except BROKEN:
         raise lasting(NOT_AN_IMAGE) from None
+
+
+def pixels(content: bytes) -> Picture:
+    """The same as rows of RGB."""
+    with Image.open(io.BytesIO(checked(content).content)) as image:
+        return Picture(image.convert("RGB").tobytes(), "image/x-rgb", *image.size)
 
 
 def _can_stay(image: Image.Image, content: bytes) -> bool:
@@ -79,9 +81,9 @@ def _says_more(image: Image.Image) -> bool:
 def _written_anew(image: Image.Image) -> Picture:
     if getattr(image, "is_animated", False):
         image.seek(0)
-    upright = ImageOps.exif_transpose(image)  # the turn is metadata, too
-    clear = upright.has_transparency_data
-    plain = upright.convert("RGBA" if clear else "RGB")
+    ImageOps.exif_transpose(image, in_place=True)  # the turn is metadata, too
+    clear = image.has_transparency_data
+    plain = image.convert("RGBA" if clear else "RGB")
     plain.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
     drawn = clear or image.format in {"PNG", "GIF", "BMP"}  # text stays sharp without JPEG's blur
     kind = "PNG" if drawn else "JPEG"

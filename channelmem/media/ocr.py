@@ -1,17 +1,15 @@
-"""Text in pictures, offline: rapidocr (extra `ocr`), whose models come with it. In: a picture. Out: its text."""
+"""Text in pictures, offline: rapidocr (extra `ocr`), whose models come with it. In: a picture's pixels.
+Out: its text."""
 
 from __future__ import annotations
 
-import io
 from typing import Any, Final
 
 import numpy as np
-from PIL import Image
 from rapidocr import RapidOCR
 
-from channelmem.media.image import LONGEST_SIDE, checked
 from channelmem.media.problems import passing
-from channelmem.media.readers import File
+from channelmem.media.readers import LONGEST_SIDE, Picture
 from channelmem.settings import Settings
 
 OPTIONS: Final = {
@@ -28,11 +26,9 @@ class OcrEngine:
     def __init__(self) -> None:
         self._ocr = RapidOCR(params=OPTIONS)
 
-    def read(self, file: File) -> str:
+    def read(self, picture: Picture) -> str:
         """Empty if there is no text in it."""
-        picture = checked(file.content)
-        with Image.open(io.BytesIO(picture.content)) as image:
-            pixels = np.asarray(image.convert("RGB"))
+        pixels = np.frombuffer(picture.content, np.uint8).reshape(picture.height, picture.width, 3)
         try:
             found: Any = self._ocr(pixels)
         except Exception as error:

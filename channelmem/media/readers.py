@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -13,6 +13,8 @@ OFFLINE, PROVIDER = 1, 2
 """Ranks: what a provider's model saw is never replaced by less."""
 PICTURE_BYTES: Final = 10_000_000
 VOICE_BYTES: Final = 25_000_000
+LONGEST_SIDE: Final = 1024
+"""Of a picture as models see it, in pixels."""
 
 OnSpent = Callable[[float], None]
 """Told what a call cost, in US dollars."""
@@ -26,6 +28,25 @@ class File:
     content: bytes
     place: tuple[int, int]
     """Guild and channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """As models take it, or as rows of RGB."""
+
+    content: bytes
+    media_type: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was measured of one."""
+
+    seconds: float
+    kind: str
+    """Its format, such as "ogg"."""
 
 
 class Reader(Protocol):
@@ -50,6 +71,7 @@ class Reader(Protocol):
 class Readers:
     pictures: Reader | None = None
     voices: Reader | None = None
+    close_decoder: Callable[[], Awaitable[None]] | None = None
 
     def of(self, kind: MediaKind) -> Reader | None:
         if kind is MediaKind.PICTURE:
@@ -60,3 +82,5 @@ class Readers:
         for reader in (self.pictures, self.voices):
             if reader is not None:
                 await reader.close()
+        if self.close_decoder is not None:
+            await self.close_decoder()

@@ -34,6 +34,8 @@ MOST_TASKS: Final = 100
 """Attachments on their way; further ones stay unread."""
 LASTING_S: Final = 600.0
 PASSING_S: Final = 60.0
+FAR_BEYOND: Final = 4
+"""Times as long as a description may be: what a reader says beyond is not even read."""
 POLL_S: Final = 0.2
 EXPIRES_SOON_S: Final = 60.0
 EXPIRES: Final = re.compile(r"[?&]ex=([0-9a-f]{8})(?:&|$)", re.IGNORECASE)
@@ -168,7 +170,8 @@ class MediaReader:
         content = await self._content(job)
         message = job.item.message
         file = File(job.item.attachment, content, (message.guild_id, message.channel_id))
-        return tidy_line(await job.reader.read(file), ENRICHMENT_CHARS), len(content)
+        text = await job.reader.read(file)
+        return tidy_line(text[: FAR_BEYOND * ENRICHMENT_CHARS], ENRICHMENT_CHARS), len(content)
 
     async def _keep(self, job: _Job, text: str, size: int) -> bool:
         policy = self._policy_of(job.item.message)

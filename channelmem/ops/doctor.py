@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import redis
 
+from channelmem.durations import human_age
 from channelmem.embedding.model import find_source, ready
 from channelmem.errors import ChannelmemError, ConfigError
 from channelmem.extras import load
@@ -33,6 +34,9 @@ MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review t
 CLOCK_DRIFT_S = 2.0
 DISK_FREE = 500 * 2**20
 MEMORY_FREE = 300 * 2**20
+RESULTS = 10_000
+"""The most that channelmem asks a search for at once; Redis Stack's image allows just that."""
+FULL_SHARE = 0.9
 MESSAGE_BYTES = 2_900
 LOAD_MS = {"hnsw": 0.3, "flat": 0.06}
 """Milliseconds per message to load (docs/scaling.md): an estimate, since machines differ and graphs slow down."""
@@ -74,7 +78,7 @@ def check_settings_and_server(settings: Settings) -> Iterator[Check]:
             which = f" ({where_is(node)})" if is_cluster(url) else ""
             if _serves_first_bucket(client, settings):
                 yield _guarded("index", _index, client, settings)
-            for name, look in (("clock", _clock), ("redis memory", _redis_memory), ("restart", _restart)):
+            for name, look in NODE_CHECKS.items():
                 check = _guarded(name, look, client, settings)
                 yield replace(check, name=name + which)
 
@@ -90,10 +94,10 @@ def _serves_first_bucket(client: redis.Redis, settings: Settings) -> bool:
     return True
 
 
-ContextRequest = Callable[["redis.Redis", Settings], Check]
+Look = Callable[["redis.Redis", Settings], Check]
 
 
-def _guarded(name: str, look: ContextRequest, client: redis.Redis, settings: Settings) -> Check:
+def _guarded(name: str, look: Look, client: redis.Redis, settings: Settings) -> Check:
     try:
         return look(client, settings)
     except (redis.RedisError, ChannelmemError) as error:
@@ -134,16 +138,66 @@ def _clock(client: redis.Redis, _settings: Settings) -> Check:
     return Check("clock", Health.OK, f"within {drift * 1000:.0f} ms of Redis")
 
 
+def _search_limits(client: redis.Redis, _settings: Settings) -> Check:
+    info = client.info("modules")
+    limits = {name: int(info.get(f"search_max_{name}_results", -1)) for name in ("search", "aggregate")}
+    low = [f"MAX{name.upper()}RESULTS" for name, limit in limits.items() if 0 <= limit < RESULTS]
+    told = ", ".join(f"{name} {'unlimited' if limit < 0 else f'{limit:,}'}" for name, limit in limits.items())
+    if low:
+        says = f"at most {told} results; set {' and '.join(low)} to {RESULTS} in the arguments of the search module"
+        return Check("search limits", Health.BAD, says)
+    return Check("search limits", Health.OK, f"results at most: {told}")
+
+
+def _persistence(client: redis.Redis, _settings: Settings) -> Check:
+    info = client.info("persistence")
+    for name, problem in FAILED.items():
+        if info.get(name, "ok") != "ok":
+            return Check("persistence", Health.BAD, problem)
+    saved = f"last snapshot {human_age(max(0.0, time.time() - int(info['rdb_last_save_time'])))}"
+    if int(info["aof_enabled"]):
+        return Check("persistence", Health.OK, f"append-only file, last write ok; {saved}")
+    if _saves(client):
+        says = f"snapshots only ({saved}): a crash loses what came after the last one; set appendonly to yes"
+        return Check("persistence", Health.NOTE, says)
+    return Check("persistence", Health.BAD, "Redis saves nothing, so a restart loses everything; set appendonly to yes")
+
+
+FAILED = {
+    "aof_last_write_status": "Redis cannot write its append-only file and refuses new messages; free space on its disk",
+    "rdb_last_bgsave_status": "the last snapshot failed, so Redis may refuse new messages; look at its log, and free "
+    "space on its disk",
+    "aof_last_bgrewrite_status": "the append-only file could not be rewritten and keeps growing; look at the log of "
+    "Redis, and free space on its disk",
+}
+"""What INFO says of the last attempt to save."""
+
+
+def _saves(client: redis.Redis) -> bool:
+    """Whether snapshots are on; assumed where asking is not allowed."""
+    try:
+        return client.config_get("save").get("save", "on") != ""
+    except redis.ResponseError:
+        return True
+
+
 def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
     info = client.info("memory")
-    used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
+    used, limit, host = (int(info.get(name, 0)) for name in ("used_memory", "maxmemory", "total_system_memory"))
     policy = str(info.get("maxmemory_policy", "noeviction"))
     if limit and policy != "noeviction":
         says = f"Redis may evict messages ({policy}); set maxmemory-policy to noeviction"
         return Check("redis memory", Health.BAD, says)
-    if limit and used > 0.9 * limit:
+    if limit and used > FULL_SHARE * limit:
         return Check("redis memory", Health.BAD, f"{_mb(used)} of {_mb(limit)} used; raise maxmemory")
-    return Check("redis memory", Health.OK, f"{_mb(used)} used")
+    if host and int(info.get("used_memory_rss", used)) > FULL_SHARE * host:
+        says = f"Redis takes up almost all of its host's {_mb(host)} and may be killed; add memory"
+        return Check("redis memory", Health.BAD, says)
+    if host and limit > host:
+        says = f"maxmemory ({_mb(limit)}) exceeds the host's {_mb(host)}, so Redis may be killed; lower it"
+        return Check("redis memory", Health.BAD, says)
+    left = f"{_mb(limit - used)} left of maxmemory {_mb(limit)}" if limit else "no maxmemory"
+    return Check("redis memory", Health.OK, f"{_mb(used)} used, {left}, host {_mb(host)}")
 
 
 def _restart(client: redis.Redis, settings: Settings) -> Check:
@@ -158,6 +212,16 @@ def _restart(client: redis.Redis, settings: Settings) -> Check:
         "use CHANNELMEM_INDEX_ALGORITHM=flat, a replica, or a cluster (docs/scaling.md)"
     )
     return Check("restart", Health.NOTE, says)
+
+
+NODE_CHECKS: dict[str, Look] = {
+    "search limits": _search_limits,
+    "clock": _clock,
+    "persistence": _persistence,
+    "redis memory": _redis_memory,
+    "restart": _restart,
+}
+"""What is asked of every node."""
 
 
 def check_model(settings: Settings) -> Check:

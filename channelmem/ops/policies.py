@@ -58,5 +58,5 @@ async def _buckets(redis: Redis, settings: Settings) -> Buckets:
 async def _removed(policies: Policies, store: Store) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(REMOVE_S):
-            await policies.trimmed()
+            await policies.fitted()
             await store.swept()

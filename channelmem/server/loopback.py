@@ -14,7 +14,6 @@ import redis
 
 from channelmem.errors import ServerError
 from channelmem.server.lease import Server
-from channelmem.server.supervisor import read_state
 
 TRIES = 3
 """Another program may take a port between choosing and using it."""
@@ -23,9 +22,13 @@ TRIES = 3
 def port_url(server: Server) -> str:
     """Opens the port, if it is not open yet, until the server stops."""
     with redis.Redis.from_url(server.url, protocol=2, decode_responses=True) as client:
-        port = open_port(client) or _open(client)
-    password = quote(read_state(server.data_dir)["port_password"], safe="")
-    return f"redis://:{password}@127.0.0.1:{port}/0"
+        for _ in range(TRIES):
+            # Port and password in one reply of the server that has them: after a crash, the state file is older.
+            found = client.config_get("port", "requirepass")
+            if int(found["port"]):
+                return f"redis://:{quote(found['requirepass'], safe='')}@127.0.0.1:{found['port']}/0"
+            _open(client)
+    raise ServerError("The embedded server crashes again and again; check its server.log for the cause.")
 
 
 def open_port(client: redis.Redis) -> int:
@@ -33,16 +36,15 @@ def open_port(client: redis.Redis) -> int:
     return int(client.config_get("port")["port"] or 0)
 
 
-def _open(client: redis.Redis) -> int:
+def _open(client: redis.Redis) -> None:
     why = ""
     for _ in range(TRIES):
-        port = free_port()
         try:
-            client.config_set("port", port)
+            client.config_set("port", free_port())
         except redis.ResponseError as error:
             why = str(error)
         else:
-            return port
+            return
     raise ServerError(f"The embedded server cannot open a port ({why}); set CHANNELMEM_EMBEDDED_PORT and restart it.")
 
 

@@ -39,6 +39,8 @@ BACKOFF_S = (0.1, 10.0)
 STEADY_S = 60.0  # after running this long, a crash starts the back-off from the beginning
 LOG_BYTES = 4_000_000
 IN_USE = "Address already in use"
+SEARCH_LIMITS = ("MAXSEARCHRESULTS", "10000", "MAXAGGREGATERESULTS", "10000")
+"""As Redis Stack's image sets them: what works here works there."""
 USER = "channelmem"
 """Our own login, for the socket. The default user's is for the port, and a new one with each start."""
 
@@ -218,9 +220,14 @@ def config_text(root: Path, modules: list[str], state: dict[str, Any]) -> str:
         "maxmemory-policy noeviction",
         # Keeps a message with its FLOAT16 vector in one listpack: 220 bytes smaller, and 30 % faster to read 50.
         "hash-max-listpack-value 1024",
-        *(f"loadmodule {quoted(module)}" for module in modules),
+        *(" ".join(["loadmodule", quoted(path), *arguments]) for path, *arguments in map(loaded, modules)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def loaded(module: Path | str) -> list[str]:
+    """A module with its arguments."""
+    return [str(module), *(SEARCH_LIMITS if Path(module).name == "redisearch.so" else ())]
 
 
 def quoted(path: Path | str) -> str:

@@ -1,7 +1,7 @@
 """Channel state: what a channel's memory holds and whether it listens. In: a channel. Out: its status and its people.
 
-Pausing and switching the archive go to Redis directly and raise RedisUnavailableError when it cannot be reached. Limits
-come from the policy that the caller passes, or from the default one.
+Pausing and `fit` go to Redis directly and raise RedisUnavailableError when it cannot be reached. Limits come from the
+policy that the caller passes, or from the default one.
 """
 
 from __future__ import annotations
@@ -32,15 +32,10 @@ class ChannelState:
         """Stores what is said from now on. What was said during the pause stays out."""
         await self._decide("resume", guild_id, channel_id)
 
-    async def set_archive(
-        self, guild_id: int, channel_id: int, wanted: bool | None, policy: Policy | None = None
-    ) -> int:
-        """Switches a channel's archive (None: as the policy says). Off removes what the buffer does not hold.
-
-        Returns how many messages were removed."""
-        limits = (policy or self._buckets.policy).limits
-        value = "" if wanted is None else str(int(wanted))
-        arguments = [repr(self._buckets.clock()), pack_limits(limits), room(guild_id, channel_id), value]
+    async def fit(self, guild_id: int, channel_id: int, policy: Policy) -> int:
+        """Brings lifetimes in line with the policy. Without an archive, what the buffer does not hold is removed once
+        that can't be undone any more. Returns how many messages were removed."""
+        arguments = [repr(self._buckets.clock()), pack_limits(policy.limits), room(guild_id, channel_id)]
         removed: int = await self._buckets.run("archive", self._buckets.bucket(guild_id), arguments)
         self._sweeper.wake()
         return removed
@@ -77,23 +72,25 @@ class ChannelState:
     @reads
     async def _statuses(self, bucket: int, names: Sequence[str], limits: Sequence[Limits]) -> list[ChannelStatus]:
         keys, now = self._buckets.keys(bucket), self._buckets.clock()
-        fields = [field for name in names for field in (f"{name}:paused", f"{name}:archive")]
-        switches: Any = await answered(self._buckets.redis.hmget(keys.one("policy"), fields))
-        archives = [
-            limit.archive if own is None else own == b"1" for limit, own in zip(limits, switches[1::2], strict=True)
-        ]
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for name, limit, archive in zip(names, limits, archives, strict=True):
-                order, since = keys.of("chan", name), now - (limit.archive_s if archive else limit.buffer_s)
+            pipe.hmget(keys.one("policy"), [f"{name}:paused" for name in names])
+            for name, limit in zip(names, limits, strict=True):
+                order, since = keys.of("chan", name), now - limit.lifetime_s
                 pipe.zcount(order, since, "+inf")
                 pipe.zrangebyscore(order, since, "+inf", start=0, num=1, withscores=True)
                 pipe.zrevrange(order, 0, 0, withscores=True)
                 pipe.scard(keys.of("wait", name))
-            replies: list[Any] = await answered(pipe.execute())
+            paused, *replies = await answered(pipe.execute())
         counts = zip(replies[::4], replies[1::4], replies[2::4], replies[3::4], strict=True)
         return [
-            ChannelStatus(count, pending, *_ends(first, last, count), paused is not None, archive)
-            for (count, first, last, pending), paused, archive in zip(counts, switches[::2], archives, strict=True)
+            ChannelStatus(
+                count if limit.archive else min(count, limit.max_messages),
+                pending,
+                *_ends(first, last, count),
+                since is not None,
+                limit.archive,
+            )
+            for (count, first, last, pending), since, limit in zip(counts, paused, limits, strict=True)
         ]
 
     @reads

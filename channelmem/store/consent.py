@@ -16,6 +16,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from channelmem.errors import DecisionDelayedError, RedisUnavailableError
+from channelmem.policy import Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.connection import answered, is_full, is_unwritable, reads
 from channelmem.store.decisions import Decisions, person
@@ -94,15 +95,23 @@ class Consent:
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
         return any(await answered(self._buckets.redis.smismember(keys.one("optout"), names)))
 
-    async def export(self, author_id: int) -> AsyncIterator[Message]:
-        """Everything stored of an author, oldest first within each bucket, even after an opt-out. Read in small pages,
-        so that neither Redis nor this process makes others wait."""
+    async def export(
+        self, author_id: int, policy_of: Callable[[int, int], Policy] | None = None
+    ) -> AsyncIterator[Message]:
+        """Everything stored of an author that no policy hides, oldest first within each bucket, even after an opt-out.
+        Read in small pages, so that neither Redis nor this process makes others wait."""
+        shows = self._shown_by(policy_of or (lambda *_: self._buckets.policy))
         for bucket in await self._buckets.used():
             names = await self._authored(bucket, author_id)
             for at in range(0, len(names), EXPORT_PAGE):
                 page = [name.split(b":") for _, name in names[at : at + EXPORT_PAGE]]
-                for message in await self._load(bucket, page):
-                    yield message
+                for message, newer in await self._load(bucket, page):
+                    if shows(message, newer):
+                        yield message
+
+    def _shown_by(self, policy_of: Callable[[int, int], Policy]) -> Callable[[Message, int], bool]:
+        now = self._buckets.clock()
+        return lambda one, newer: policy_of(one.guild_id, one.channel_id).limits.shows(now - one.ts, newer)
 
     def _of(self, guild_id: int | None) -> list[int]:
         """The guild's bucket, or all of them."""
@@ -134,19 +143,20 @@ class Consent:
         return found
 
     @reads
-    async def _load(self, bucket: int, names: list[list[bytes]]) -> list[Message]:
+    async def _load(self, bucket: int, names: list[list[bytes]]) -> list[tuple[Message, int]]:
+        """Messages, and how many newer ones their channels hold."""
         keys, gone = self._buckets.keys(bucket), Withdrawn(self._buckets.waiting(), frozenset())
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for place, message_id in names:
-                pipe.zscore(keys.of("chan", place.decode()), message_id)
+                pipe.zrevrank(keys.of("chan", place.decode()), message_id)
                 pipe.hmget(f"{keys.one('msg')}{place.decode()}:{message_id.decode()}", FIELDS)
             replies: list[Any] = await answered(pipe.execute())
         found = [
-            from_row([*name, fields])
-            for name, score, fields in zip(names, replies[::2], replies[1::2], strict=True)
-            if score is not None and fields[4] is not None
+            (from_row([*name, fields]), newer)
+            for name, newer, fields in zip(names, replies[::2], replies[1::2], strict=True)
+            if newer is not None and fields[4] is not None
         ]
-        return [message for message in found if not gone.hides(message)]
+        return [one for one in found if not gone.hides(one[0])]
 
 
 def _left(counts: Iterable[int]) -> int | None:

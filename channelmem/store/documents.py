@@ -69,7 +69,8 @@ def pack_origins(guild_id: int, origins: Iterable[Origin]) -> str:
 @lru_cache(maxsize=1_024)
 def pack_limits(limits: Limits) -> str:
     """As one argument for the scripts; `limits_of` in rules.lua reads it."""
-    return f"{limits.max_messages} {limits.buffer_s!r} {limits.archive_s!r} {limits.archive:d} {limits.summary_s!r}"
+    n, archive, undo = limits.max_messages, int(limits.archive), limits.undo_until
+    return f"{n} {limits.buffer_s!r} {limits.archive_s!r} {archive} {limits.summary_s!r} {undo!r}"
 
 
 def pack(message: Message) -> bytes:

@@ -6,22 +6,26 @@ recreated index needs no help: it reads the existing documents by itself, vector
 
 from __future__ import annotations
 
-from channelmem.store.buckets import Buckets
+from redis.exceptions import ResponseError
+
+from channelmem.store.buckets import VERSION, Buckets
 
 PAGE = 200
-MOST = 1_000_000
+NO_MORE = b"0"
 
 
 async def repair(buckets: Buckets, bucket: int) -> bool:
-    """Returns False if it must wait: the index still reads documents, or the stream has entries to embed first."""
-    _, keys, version, vector_field = await buckets.ready(bucket)
-    if await buckets.redis.xlen(keys.one("ingest")) or not await buckets.indexed(bucket):
+    """Returns False if it must be tried again: the index still reads documents or was lost meanwhile, or the stream has
+    entries to embed first."""
+    await buckets.ready(bucket)
+    if not await buckets.indexed(bucket):
         return False
-    missing = ("FT.SEARCH", keys.one("idx"), f"ismissing(@{vector_field})", "NOCONTENT", "LIMIT", 0, MOST)
-    (reply,) = await buckets.search(bucket, [(*missing, "TIMEOUT", 0, "DIALECT", 2)])
-    names = [key[len(keys.one("msg")) :] for key in reply[1:]]
-    for at in range(0, len(names), PAGE):
-        page = [version, int(at == 0), *names[at : at + PAGE]]
-        if await buckets.run("requeue", bucket, page) < 0:
+    cursor: bytes | None = b""
+    while cursor not in (None, NO_MORE):
+        try:
+            cursor = await buckets.run("requeue", bucket, [VERSION, PAGE, cursor])
+        except ResponseError as error:
+            if "cursor" not in str(error).lower():
+                raise
             return False
-    return True
+    return cursor == NO_MORE

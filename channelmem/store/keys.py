@@ -46,7 +46,7 @@ KEYS = {
     "changed": "changed",  # PUB/SUB places whose settings changed
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
-    "policy": "policy",  # HASH   <room>:paused, :off, :cleared -> since when, until when; <room>:archive -> 0 or 1
+    "policy": "policy",  # HASH   <room>:paused, :off, :cleared -> since when, until when
     "optout": "optout",  # SET    <author> or <guild>:<author>: neither stored nor shown
     "refused": "refused",  # HASH   room, off:<room>, <author> or <guild>:<author> -> windows: nothing may be stored
     "due": "due",  # ZSET   room -> when its summaries are to be updated; 0: something of them was removed

@@ -1,6 +1,7 @@
 """Summaries as Redis holds them. In: a `Summary`. Out: a JSON document that people can read; and back.
 
-Ids are strings, because JavaScript and many JSON readers round what is beyond 2^53.
+Ids are strings, because JavaScript and many JSON readers round what is beyond 2^53. So are times, because RedisJSON
+changes the last digit of some: a summary that starts a little late would not cover its first message.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ READ_BEFORE = 4_096
 def to_document(summary: Summary) -> str:
     document: dict[str, Any] = {
         "level": summary.level,
-        "start": summary.start,
-        "end": summary.end,
+        "start": repr(summary.start),
+        "end": repr(summary.end),
         "text": summary.text,
         "topics": summary.topics,
         "message_count": summary.message_count,
         "authors": [{"id": str(one.id), "name": one.name} for one in summary.authors],
         "model": summary.model,
-        "created": summary.created,
+        "created": repr(summary.created),
     }
     if summary.parts:
         document["parts"] = summary.parts
@@ -38,7 +39,7 @@ def to_document(summary: Summary) -> str:
         document |= {"channel": str(*channel_ids), "messages": _pack(summary.origins)}
     if summary.lines:
         document["lines"] = [
-            {"message": str(one.message_id), "author": str(one.author_id), "ts": one.ts, "weight": one.weight}
+            {"message": str(one.message_id), "author": str(one.author_id), "ts": repr(one.ts), "weight": one.weight}
             | {"text": one.text}
             for one in summary.lines
         ]
@@ -79,8 +80,8 @@ _plain = lru_cache(maxsize=1_024)(plain_name)
 """The same people are named in every summary of a channel."""
 
 
-def _pack(origins: Iterable[Origin]) -> list[dict[str, str | float]]:
-    return [{"id": str(one.id), "revision": one.revision} for one in origins]
+def _pack(origins: Iterable[Origin]) -> list[dict[str, str]]:
+    return [{"id": str(one.id), "revision": repr(one.revision)} for one in origins]
 
 
 def _origins(channel_id: int, read: Iterable[Mapping[str, Any]]) -> tuple[Origin, ...]:

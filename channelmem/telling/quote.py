@@ -80,6 +80,18 @@ def flatten(text: str) -> str:
     return " ".join(str(_INVISIBLE.sub("", blank)).split())
 
 
+def presentable(text: str) -> str:
+    """What a language model wrote, as people may see it: lines stay, invisible characters go, links show their
+    address."""
+    lines = (str(_INVISIBLE.sub("", one.replace("\t", "    "))) for one in text.splitlines())
+    return unmasked("\n".join(lines))
+
+
+def unmasked(text: str) -> str:
+    """The text with the address of every link in sight: "[the rules](https://example.org)" is no link any more."""
+    return text.replace("](", "] (")
+
+
 def named(text: str, people: Mapping[int, str] | None = None, channels: Mapping[int, str] | None = None) -> str:
     """Mentions, channels and custom emoji as people see them: @Ann, #general, :wave:."""
     if "<" not in text:
@@ -123,8 +135,9 @@ def quoted(text: str, limit: int, people: Mapping[int, str] | None = None) -> st
 
 
 def safe(text: str) -> str:
-    """A flat text without pings and without formatting that would reach beyond it."""
-    calm = text if text.isascii() else text.translate(_CURLY)
+    """A flat text without pings, without links that hide their address, and without formatting that would reach beyond
+    it."""
+    calm = unmasked(text if text.isascii() else text.translate(_CURLY))
     if "@" in calm:
         calm = _PING.sub("@\u200b", calm)
     if "`" in calm and ("```" in calm or any(found["open"] == found[0] for found in _PIECE.finditer(calm))):

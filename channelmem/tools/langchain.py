@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from channelmem.errors import ConfigError
+from channelmem.extras import how_to_install
 from channelmem.tools.context_tool import DESCRIPTION, NAME, Arguments, complaint, look
 from channelmem.types import Question
 
 try:
     from langchain_core.tools import StructuredTool
 except ImportError as error:
-    raise ConfigError("The LangChain tool needs an extra package: pip install 'channelmem[langchain]'") from error
+    raise ConfigError(f"The LangChain tool needs an extra package: {how_to_install('langchain')}") from error
 
 if TYPE_CHECKING:
     from channelmem.memory import Memory

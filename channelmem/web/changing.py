@@ -12,8 +12,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Change, Level, Overrides, Place
+from channelmem.cascade.levels import UNDO, Change, Level, Overrides, Place
 from channelmem.cascade.resolve import Effective
+from channelmem.cascade.values import Auto, Value
 from channelmem.memory import Memory
 from channelmem.web.looking import Given, Id, Looking, PageRoute
 from channelmem.web.pages import beside
@@ -25,6 +26,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 CHANGES: Final = 10
 LONGEST: Final = 64
 AUTO: Final = "auto"
+CONFIRMED: Final = "confirmed"
 Character = Annotated[str, Query(max_length=100)]
 Saved = Annotated[str, Query(max_length=5)]
 
@@ -45,6 +47,17 @@ class SettingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A form that was not saved."""
+
+    typed: Mapping[str, str]
+    problems: Mapping[str, str]
+    """By setting."""
+    warning: str = ""
+    """What saving it would take away; a second click confirms it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRow:
     label: str
     old: str
@@ -61,20 +74,18 @@ async def everywhere(visitor: Looking, given: Given, saved: Saved = "") -> Respo
 @router.post("/settings")
 async def change_everywhere(request: Request, visitor: Looking, given: Given) -> Response:
     typed = await _typed(request, visitor, None)
-    if problems := await _save(given.memory, Place.everywhere(), typed):
-        return await _everywhere(visitor, given.memory, typed, problems)
+    if refused := await _save(given.memory, Place.everywhere(), typed):
+        return await _everywhere(visitor, given.memory, refused)
     return RedirectResponse("/settings?saved=1", 303, headers=HEADERS)
 
 
-async def _everywhere(
-    visitor: Visitor, memory: Memory, typed: Mapping[str, str] = {}, problems: Mapping[str, str] = {}, saved: str = ""
-) -> Response:
+async def _everywhere(visitor: Visitor, memory: Memory, refused: Refused | None = None, saved: str = "") -> Response:
     if visitor.caller.guild_ids is not None:
         raise PageError(404, "These settings are for all servers; your token is for some.")
     values = {"may_edit": visitor.may_edit(None), "saved": saved, "visitor": visitor, "here": "settings"}
     effective = memory.policies.effective(0, 0)
-    rows = await _settings(memory, Place.everywhere(), effective, typed, problems)
-    return page("global_settings.html", 422 if problems else 200, **values, **rows)
+    rows = await _settings(memory, Place.everywhere(), effective, refused)
+    return page("global_settings.html", _status(refused), **values, **rows)
 
 
 @router.get("/g/{guild_id}/c/{channel_id}/settings")
@@ -91,8 +102,8 @@ async def change_channel(
     visitor.check_reach(guild_id)
     typed = await _typed(request, visitor, guild_id)
     place = _place(given.memory, guild_id, channel_id, character)
-    if problems := await _save(given.memory, place, typed):
-        return await _of_channel(visitor, given.memory, (guild_id, channel_id, character), typed, problems)
+    if refused := await _save(given.memory, place, typed):
+        return await _of_channel(visitor, given.memory, (guild_id, channel_id, character), refused)
     there = request.url.include_query_params(saved="1")
     return RedirectResponse(f"{there.path}?{there.query}", 303, headers=HEADERS)
 
@@ -101,19 +112,18 @@ async def _of_channel(
     visitor: Visitor,
     memory: Memory,
     where: tuple[int, int, str],
-    typed: Mapping[str, str] = {},
-    problems: Mapping[str, str] = {},
+    refused: Refused | None = None,
     saved: str = "",
 ) -> Response:
     guild_id, channel_id, character = where
     shared = await beside(memory, visitor, guild_id, channel_id)
     name = " ".join(character.split())
     effective = memory.policies.effective(guild_id, channel_id, name.casefold())
-    rows = await _settings(memory, _place(memory, *where), effective, typed, problems)
+    rows = await _settings(memory, _place(memory, *where), effective, refused)
     values = {"may_edit": visitor.may_edit(guild_id), "saved": saved, "character": name}
     parent = memory.policies.channel_of(guild_id, channel_id) != channel_id
     return page(
-        "channel_settings.html", 422 if problems else 200, **shared, **values, **rows, parent=parent,
+        "channel_settings.html", _status(refused), **shared, **values, **rows, parent=parent,
         here="channel settings",
     )  # fmt: skip
 
@@ -137,38 +147,48 @@ async def _typed(request: Request, visitor: Visitor, guild_id: int | None) -> di
     return {name: str(value).strip()[:LONGEST] or AUTO for name, value in form.items() if name != "form"}
 
 
-async def _save(memory: Memory, place: Place, typed: Mapping[str, str]) -> dict[str, str]:
-    """Sets everything that changed, or nothing if something is not allowed: then says what, by setting."""
-    wanted, problems = [], {}
+async def _save(memory: Memory, place: Place, typed: Mapping[str, str]) -> Refused | None:
+    """Sets everything that changed; nothing if something is not allowed, or takes messages away unconfirmed."""
+    wanted: dict[str, Value | Auto] = {}
+    problems: dict[str, str] = {}
     for setting in memory.policies.declared:
         if setting.name not in typed or place.level not in setting.levels:
             continue
         try:
-            wanted.append((setting.name, setting.parse(typed[setting.name])))
+            wanted[setting.name] = setting.parse(typed[setting.name])
         except ValueError as error:
             problems[setting.name] = str(error)
-    if not problems:
-        for name, value in wanted:
-            await memory.policies.set(place, name, value)
-    return problems
+    if problems:
+        return Refused(typed, problems)
+    if typed.get(CONFIRMED) != "yes" and (loss := await memory.policies.preview(place, wanted)):
+        return Refused(typed, {}, f"This hides {loss}. {UNDO}")
+    await memory.policies.set_many(place, wanted)
+    return None
+
+
+def _status(refused: Refused | None) -> int:
+    return 422 if refused and refused.problems else 200
 
 
 async def _settings(
     memory: Memory,
     place: Place,
     effective: Mapping[str, Effective],
-    typed: Mapping[str, str],
-    problems: Mapping[str, str],
+    refused: Refused | None,
 ) -> dict[str, Any]:
     own = await memory.policies.read(place)
-    rows = [_row(one, place.level, own, typed, problems) for one in effective.values()]
+    not_saved = refused or Refused({}, {})
+    rows = [_row(one, place.level, own, not_saved) for one in effective.values()]
     known = {one.name: one for one in memory.policies.declared}
-    return {"rows": rows, "changes": [_change(one, known[one.setting]) for one in own.changes[:CHANGES]]}
+    warning = not_saved.warning
+    return {
+        "rows": rows,
+        "warning": warning,
+        "changes": [_change(one, known[one.setting]) for one in own.changes[:CHANGES]],
+    }
 
 
-def _row(
-    one: Effective, level: Level, own: Overrides, typed: Mapping[str, str], problems: Mapping[str, str]
-) -> SettingRow:
+def _row(one: Effective, level: Level, own: Overrides, refused: Refused) -> SettingRow:
     setting = one.setting
     value = own.values.get(setting.name)
     set_here = AUTO if value is None else setting.show(value).lower()
@@ -178,8 +198,8 @@ def _row(
         setting.help,
         setting.choices,
         level in setting.levels,
-        typed.get(setting.name, set_here),
-        problems.get(setting.name, ""),
+        refused.typed.get(setting.name, set_here),
+        refused.problems.get(setting.name, ""),
         one.text,
         one.source.value,
         one.why,

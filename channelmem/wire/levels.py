@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import Change, Level, Overrides, Place
+from channelmem.cascade.levels import GRACE_S, Change, Level, Loss, Overrides, Place
 from channelmem.cascade.resolve import Effective
 from channelmem.cascade.values import AUTO, Auto, Channels, Json, Kind, Number, Switch, Value
 from channelmem.wire.scalars import Id, Shown
@@ -67,6 +68,16 @@ class ChangeShown(Shown):
     new: Json | None
 
 
+class LossShown(Shown):
+    """What a change hides at once; it is removed after `undo_s`, and setting it back before brings it back."""
+
+    messages: int
+    channels: int
+    newest: int = Field(description="How many messages per channel stay at most ...")
+    kept_s: float = Field(description="... of this span.")
+    undo_s: float = GRACE_S
+
+
 class LevelShown(Shown):
     """What is set at a level, and what is in force there."""
 
@@ -76,6 +87,7 @@ class LevelShown(Shown):
     character: str | None
     settings: tuple[SettingShown, ...]
     changes: tuple[ChangeShown, ...] = Field(description="The last ones, newest first; of a change: those it made.")
+    loss: LossShown | None = Field(None, description="Of a change and its preview: what it takes away.")
 
 
 class DocumentsShown(Shown):
@@ -89,7 +101,13 @@ class DocumentsShown(Shown):
 
 
 def level_shown(
-    place: Place, own: Overrides, effective: Mapping[str, Effective], changes: Sequence[Change], channel_id: int = 0
+    place: Place,
+    own: Overrides,
+    effective: Mapping[str, Effective],
+    changes: Sequence[Change],
+    *,
+    channel_id: int = 0,
+    loss: Loss | None = None,
 ) -> LevelShown:
     """`channel_id`: where a character is looked at."""
     declared = {name: one.setting for name, one in effective.items()}
@@ -103,6 +121,7 @@ def level_shown(
         character=place.character or None,
         settings=tuple(rows),
         changes=tuple(_change(declared[one.setting], one) for one in changes),
+        loss=LossShown(**asdict(loss)) if loss else None,
     )
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Self, cast
 from unittest.mock import patch
 
+from processes import python_path
+
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
 from channelmem.llm.responder import Responder
@@ -108,7 +110,7 @@ class BotProcess:
             "DISCORD_TOKEN": server.rest.token,
             "DISCORD_API_BASE": server.api_base,
             "DISCORD_GATEWAY": server.gateway_url,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(),
             **environment,
         }
         self._server = server

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from clock import wall_now
 
 from . import components, payloads
 from .payloads import Channel, Json, Upload, User
@@ -150,7 +151,7 @@ class Interactions:
         if message["flags"] & LOADING:
             message["flags"] &= ~LOADING
         else:
-            message["edited_timestamp"] = payloads.iso(time.time())
+            message["edited_timestamp"] = payloads.iso(wall_now())
         if not message["flags"] & EPHEMERAL:
             await self._dispatch("MESSAGE_UPDATE", message)
         return message

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self, cast
 
+from clock import wall_now
 from redis.asyncio import Redis
 
 from channelmem.policies import Policies
@@ -99,7 +99,7 @@ class Recorder:
     @property
     def policies(self) -> Policies:
         """Of a memory where nobody set anything."""
-        nowhere = Buckets(cast("Redis", None), self.settings, dims=1, identity="", clock=time.time)
+        nowhere = Buckets(cast("Redis", None), self.settings, dims=1, identity="", clock=wall_now)
         return Policies(self.settings, Store(nowhere))
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:

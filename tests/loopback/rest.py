@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from clock import wall_now
 
 from . import openapi, payloads
 from .interactions import Interactions
@@ -115,7 +116,7 @@ class Rest:
             response = made
             self._check_response(request.method, path, made)
         await self._meanwhile(path)
-        self.calls.append(Call(request.method, path, body, response.status, time.time()))
+        self.calls.append(Call(request.method, path, body, response.status, wall_now()))
         self.loopback.changed()
         return response
 
@@ -288,7 +289,7 @@ class Rest:
 
     async def _revise(self, found: Json, body: Json) -> Json:
         found["content"] = body.get("content") or found["content"]
-        found["edited_timestamp"] = payloads.iso(time.time())
+        found["edited_timestamp"] = payloads.iso(wall_now())
         found.setdefault("_versions", []).append(found["content"])
         await self.dispatch("MESSAGE_UPDATE", found)
         return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable
 from typing import Self, TypeVar
 
 import discord
 import yarl
 from aiohttp import web
+from clock import wall_now
 
 from . import payloads
 from .gateway import Gateway
@@ -123,13 +123,13 @@ class Loopback(Hands):
 
     def wrote(self, channel: Channel, author: User, text: str, *, ago_s: float = 0) -> Json:
         """Was written while the bot was not there: history only, no event."""
-        return self.world.post(channel, author, text, at=time.time() - ago_s)
+        return self.world.post(channel, author, text, at=wall_now() - ago_s)
 
     async def edit(self, message: Json, text: str, *, unfurl: bool = False) -> None:
         """An edit, or the update that Discord sends on its own when it has unfurled a link."""
         message["content"] = text
         if not unfurl:
-            message["edited_timestamp"] = payloads.iso(time.time())
+            message["edited_timestamp"] = payloads.iso(wall_now())
         await self._event("MESSAGE_UPDATE", message)
 
     async def _event(self, event: str, message: Json) -> None:
@@ -220,6 +220,6 @@ def point_at(api_base: str, gateway: str) -> tuple[str, yarl.URL]:
 
 async def _next_millisecond() -> None:
     """Ids count whole milliseconds: whoever speaks right after a decision must not seem to have spoken before it."""
-    before = time.time() * 1000
-    while int(time.time() * 1000) <= before:  # noqa: ASYNC110  (nothing to wait for)
+    before = wall_now() * 1000
+    while int(wall_now() * 1000) <= before:  # noqa: ASYNC110  (nothing to wait for)
         await asyncio.sleep(0.0005)

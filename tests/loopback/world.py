@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 import discord
+from clock import wall_now
 
 from . import payloads
 from .payloads import Channel, Guild, Json, Member, Overwrite, Role, Team, User
@@ -47,7 +47,7 @@ class World:
     def snowflake(self, at: float | None = None) -> int:
         """A fresh id: of now, strictly rising, or of the given moment."""
         self._serial += 1
-        ms = int((time.time() if at is None else at) * 1000) - payloads.EPOCH_MS
+        ms = int((wall_now() if at is None else at) * 1000) - payloads.EPOCH_MS
         if at is None:
             ms = self._last_ms = max(ms, self._last_ms)
         return (ms << 22) | (self._serial & 0x3FFFFF)

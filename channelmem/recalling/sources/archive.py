@@ -69,8 +69,10 @@ class Archive:
 
 def _queries(wide: Query, lookup: Lookup) -> list[Query]:
     speakers = tuple(person.id for person in lookup.route.speakers)
-    narrow = replace(wide, author_ids=speakers, window=lookup.route.window, counts=False)
-    return [wide] if narrow == replace(wide, counts=False) else [wide, narrow]
+    # Not compared as a whole: since Python 3.13, values with the same vector are compared element by element.
+    if (speakers, lookup.route.window) == (wide.author_ids, wide.window):
+        return [wide]
+    return [wide, replace(wide, author_ids=speakers, window=lookup.route.window, counts=False)]
 
 
 def _cosines(every: Iterable[Matches]) -> dict[int, float]:

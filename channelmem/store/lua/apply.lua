@@ -11,8 +11,8 @@ local TOMBSTONE_MS, WINDOW_S, DEBOUNCE_S = tonumber(ARGV[2]), tonumber(ARGV[3]),
 local rooms = {}
 local function open_room(channel)
   local channel_of = redis.call('HGET', THREADS, channel) or channel -- a thread follows its channel
-  local paused, own_archive, own_off, off = unpack(
-    redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':archive', channel .. ':off', channel_of .. ':off')
+  local paused, own_off, off = unpack(
+    redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':off', channel_of .. ':off')
   )
   -- The floor of a guild that was left applies even to channels that were unknown then.
   local own, left = unpack(redis.call('MGET', FLOOR .. channel, FLOOR .. string.match(channel, '^%d+')))
@@ -20,7 +20,6 @@ local function open_room(channel)
     tag = tag(channel),
     closed = paused or own_off or off,
     channel = channel_of,
-    own_archive = own_archive,
     floor = math.max(tonumber(own or '-inf'), tonumber(left or '-inf')),
     listed = false, -- in the list of its guild
     people = {}, -- author -> { ts, value }: the last time they spoke, written once at the end
@@ -34,8 +33,7 @@ local function room_of(channel, limits)
   local room = rooms[channel] or open_room(channel)
   if room.limits ~= limits then
     room.limits = limits
-    room.archive = has_archive(room.own_archive, limits)
-    room.life_s = room.archive and limits.archive_s or limits.buffer_s
+    room.life_s = limits.life_s
     room.tidy = false -- true once nothing is left that has outlived the channel's lifetime
   end
   return room
@@ -79,7 +77,7 @@ local function outdate_summary(m)
   for name in string.gmatch(redis.call('HGET', INTO .. m.channel, m.id) or '', 'summary/(%S+)') do
     local known = redis.call('JSON.GET', SUMMARY .. name, '$.messages[*]')
     for _, one in ipairs(known and cjson.decode(known) or {}) do
-      if one.id == string.gsub(m.id, '^0+', '') and one.revision < m.rev then
+      if one.id == string.gsub(m.id, '^0+', '') and tonumber(one.revision) < m.rev then
         take_along(m.channel, { m.id })
         return
       end
@@ -110,7 +108,7 @@ local function prune(m, room)
     ids = redis.call('ZRANGEBYSCORE', order, '-inf', string.format('(%.17g', NOW - room.life_s), 'LIMIT', 0, DIRECT)
     room.tidy = #ids < DIRECT
   end
-  if not room.archive then
+  if not room.limits.kept then
     local over = redis.call('ZCARD', order) - room.limits.n
     if over > #ids then ids = redis.call('ZRANGE', order, 0, over - 1) end
     for _, id in ipairs(ids) do itself = itself or id == m.id end
@@ -274,7 +272,7 @@ end
 for channel, room in pairs(rooms) do
   write_people(channel, room)
   if room.listed then prolong(channel, room.life_s) end
-  if room.due and room.archive then redis.call('ZADD', DUE, 'LT', room.due, channel) end
+  if room.due and room.limits.archive then redis.call('ZADD', DUE, 'LT', room.due, channel) end
 end
 -- Channels whose messages have all expired leave the list gradually: whenever a channel joins, a few are checked.
 for guild in pairs(grown) do

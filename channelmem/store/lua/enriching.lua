@@ -4,10 +4,9 @@
 -- A message that may carry what is known of its attachments, in parts (attachments.lua); nil if it is not to be shown,
 -- or its channel is paused.
 local function describable(guild, channel, id, limits)
-  local paused, own_archive = unpack(redis.call('HMGET', POLICY, channel .. ':paused', channel .. ':archive'))
-  local life_s = has_archive(own_archive, limits) and limits.archive_s or limits.buffer_s
+  local paused = redis.call('HGET', POLICY, channel .. ':paused')
   local ts = redis.call('ZSCORE', CHAN .. channel, id)
-  if not ts or tonumber(ts) < NOW - life_s or paused then return nil end
+  if not ts or tonumber(ts) < NOW - limits.life_s or paused then return nil end
   local author, about = unpack(redis.call('HMGET', MSG .. channel .. ':' .. id, 'author', 'about'))
   if not about or opted_out(guild, author) then return nil end
   return opened(about)

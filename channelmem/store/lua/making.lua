@@ -1,24 +1,13 @@
 -- Shared by the scripts that store what is made of messages (derived.lua). Sources arrive as '<room>:<id>:<revision>',
 -- separated by spaces.
 
-local lives = {} -- read once per script
-local function life_of(channel, limits)
-  local known = lives[limits] or {}
-  lives[limits] = known
-  if not known[channel] then
-    local archive = has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits)
-    known[channel] = archive and limits.archive_s or limits.buffer_s
-  end
-  return known[channel]
-end
-
 -- A source as it is now; nil if it is gone, edited since it was read, too old, or by somebody who opted out.
 local function standing(guild, source, limits)
   local channel, id, rev = string.match(source, '^(%w+):(%d+):(%S+)$')
   local ts = tonumber(redis.call('ZSCORE', CHAN .. channel, id) or nil)
   local author, about, from = unpack(redis.call('HMGET', MSG .. channel .. ':' .. id, 'author', 'about', 'from'))
   if not ts or not about or (tonumber(edited(about)) or 0) ~= tonumber(rev) then return nil end
-  local ends = ts + life_of(channel, limits)
+  local ends = ts + limits.life_s
   if ends < NOW or opted_out(guild, author) then return nil end
   return { channel = channel, id = id, author = author, ends = ends, from = from }
 end

@@ -3,7 +3,7 @@
 -- of the messages on the page that no summary of theirs has: stored since, edited, or their summary was removed.
 
 local limits, guild, channel, skip, most = limits_of(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-if not has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits) then return { 0, {}, {} } end
+if not limits.archive then return { 0, {}, {} } end
 local order, into = CHAN .. channel, INTO .. channel
 local page = redis.call('ZRANGEBYSCORE', order, NOW - limits.archive_s, '+inf', 'WITHSCORES', 'LIMIT', skip, most)
 

@@ -5,24 +5,17 @@ local LIMITS = limits_of(ARGV[2])
 local GUILD_ID, BUFFER = ARGV[3], ARGV[4] == '1'
 local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- the same as in schema.py
 
--- The oldest visible time of a channel in this view, and whether only its newest n messages count. `archive` is the
--- channel's own switch, if the caller has read it.
-local bounds = {}
-local function bound(channel, archive)
-  local known = bounds[channel]
-  if known then return known end
-  if archive == nil then archive = redis.call('HGET', POLICY, channel .. ':archive') end
-  local buffer = BUFFER or not has_archive(archive, LIMITS)
-  known = { oldest = NOW - (buffer and LIMITS.buffer_s or LIMITS.archive_s), capped = buffer }
-  bounds[channel] = known
-  return known
+-- The oldest visible time of a channel in this view, and whether only its newest n messages count.
+local function bound()
+  local buffer = BUFFER or not LIMITS.archive
+  return { oldest = NOW - (buffer and LIMITS.buffer_s or LIMITS.archive_s), capped = buffer }
 end
 
 -- The time of a message that may be seen, else false.
 local function visible(channel, id)
   local order = CHAN .. channel
   local ts = redis.call('ZSCORE', order, id)
-  local limit = bound(channel)
+  local limit = bound()
   if not ts or tonumber(ts) < limit.oldest then return false end
   return (not limit.capped or redis.call('ZREVRANK', order, id) < LIMITS.n) and ts
 end
@@ -35,7 +28,7 @@ end
 
 -- Adds to `rows` what lies within some positions of a message; `seen` has by channel the ids to leave out.
 local function beside(channel, id, radius, seen, rows)
-  local order, view, known = CHAN .. channel, bound(channel), seen[channel]
+  local order, view, known = CHAN .. channel, bound(), seen[channel]
   local place = redis.call('ZRANK', order, id)
   if not place then return end
   -- The order itself says what is visible, so there is no need to check each of them.

@@ -1,18 +1,24 @@
--- Puts messages back on the ingest stream. ARGV: version of the vector field, 1 for the first page,
--- '<channel>:<id>'... Returns how many were visible and without a vector, or -1 if the stream already has entries
--- before the first page: these may be the same messages.
+-- Puts messages without a vector back on the ingest stream, a page at a time. ARGV: version of the vector field, how many
+-- at most, cursor ('' for the first page). Returns the cursor of the next page (0: there is none); nil if the stream has
+-- entries before the first page, because these may be the same messages.
 
-local field = 'vec' .. ARGV[1]
-if ARGV[2] == '1' and redis.call('XLEN', INGEST) > 0 then return -1 end
-local count = 0
-for at = 3, #ARGV do
-  local name = ARGV[at]
+local field, reply = 'vec' .. ARGV[1], nil
+if ARGV[3] == '' then
+  if redis.call('XLEN', INGEST) > 0 then return false end
+  -- Not FT.SEARCH, which the server limits: what the model fails on comes first every time, and would hide the rest.
+  reply = redis.call('FT.AGGREGATE', IDX, 'ismissing(@' .. field .. ')', 'LOAD', 1, '@__key',
+    'WITHCURSOR', 'COUNT', ARGV[2], 'MAXIDLE', 60000, 'TIMEOUT', 0, 'DIALECT', 2)
+else
+  reply = redis.call('FT.CURSOR', 'READ', IDX, ARGV[3], 'COUNT', ARGV[2])
+end
+for i = 2, #reply[1] do
+  local row = reply[1][i]
+  local name = row and row[2] and string.sub(row[2], #MSG + 1) or '' -- else expired
   local channel, id = string.match(name, '^(%w+):(%d+)$')
-  local about = redis.call('HGET', MSG .. name, 'about')
+  local about = channel and redis.call('HGET', MSG .. name, 'about')
   if about and redis.call('ZSCORE', CHAN .. channel, id) and redis.call('HSTRLEN', MSG .. name, field) == 0 then
     redis.call('SADD', WAIT .. channel, id)
     redis.call('XADD', INGEST, '*', 'm', name, 'r', revision(about))
-    count = count + 1
   end
 end
-return count
+return tostring(reply[2])

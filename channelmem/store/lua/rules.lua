@@ -3,25 +3,22 @@
 local NOW = tonumber(ARGV[1])
 
 -- The limits of a policy arrive as one argument (documents.py packs it): max_messages, buffer_s, archive_s, archive,
--- summary_s.
+-- summary_s, undo_until. An archive that was switched off is hidden at once, and `kept` until that can't be undone.
 -- The same text always gives the same table, so tables can be compared.
 local known_limits = {}
 local function limits_of(text)
   local limits = known_limits[text]
   if not limits then
-    local n, buffer_s, archive_s, archive, summary_s = string.match(text, '^(%S+) (%S+) (%S+) (%d) (%S+)$')
+    local n, buffer_s, archive_s, archive, summary_s, undo_until =
+      string.match(text, '^(%S+) (%S+) (%S+) (%d) (%S+) (%S+)$')
     limits = { n = tonumber(n), buffer_s = tonumber(buffer_s), archive_s = tonumber(archive_s) }
     limits.summary_s = tonumber(summary_s)
     limits.archive = archive == '1'
+    limits.kept = limits.archive or NOW < tonumber(undo_until)
+    limits.life_s = limits.kept and limits.archive_s or limits.buffer_s -- of documents
     known_limits[text] = limits
   end
   return limits
-end
-
--- Whether a channel has an archive: its own switch ('1', '0' or false if there is none) overrides its limits.
-local function has_archive(own, limits)
-  if own then return own == '1' end
-  return limits.archive
 end
 
 local optouts = redis.call('SCARD', OPTOUT) > 0

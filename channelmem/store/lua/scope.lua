@@ -22,17 +22,17 @@ local function number(value)
 end
 
 -- The fields of a hash, one per channel, in few calls.
-local function of_channels(key, suffix)
+local function of_channels(key)
   local found = {}
   if redis.call('EXISTS', key) == 0 then return found end
   for at = 1, #channels, 1000 do
     local names = {}
-    for i = at, math.min(at + 999, #channels) do names[#names + 1] = channels[i] .. suffix end
+    for i = at, math.min(at + 999, #channels) do names[#names + 1] = channels[i] end
     for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do found[channels[at + i - 1]] = value end
   end
   return found
 end
-local epochs, archives = of_channels(EPOCHS, ''), of_channels(POLICY, ':archive')
+local epochs = of_channels(EPOCHS)
 
 local total, oldest, stale = 0, nil, 0
 -- Counts what a channel holds in view and window. `view.from` becomes the oldest time that can be found: a capped view
@@ -76,7 +76,7 @@ end
 local function filter()
   local whole, clauses, live, earliest = {}, {}, {}, math.huge
   for _, channel in ipairs(channels) do
-    local view = bound(channel, archives[channel] or false)
+    local view = bound()
     if measure(channel, view) > 0 then
       local tagged = epochs[channel] and channel .. 'e' .. epochs[channel] or channel
       live[#live + 1] = channel

@@ -5,9 +5,9 @@
 local now, oldest, place, room, by = ARGV[1], tonumber(ARGV[1]) - tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local KEPT = 20 -- changes
 local key = SETTINGS .. place
-redis.call('JSON.SET', key, '$', '{"values":{},"changes":[]}', 'NX')
+redis.call('JSON.SET', key, '$', '{"values":{},"changes":[],"at":{}}', 'NX')
 -- Somebody may have changed the document by hand.
-for part, empty in pairs({ values = { 'object', '{}' }, changes = { 'array', '[]' } }) do
+for part, empty in pairs({ values = { 'object', '{}' }, changes = { 'array', '[]' }, at = { 'object', '{}' } }) do
   if (redis.call('JSON.TYPE', key, '$.' .. part) or {})[1] ~= empty[1] then
     redis.call('JSON.SET', key, '$.' .. part, empty[2])
   end
@@ -35,6 +35,7 @@ local function change(name, new)
   else
     redis.call('JSON.SET', key, '$.values.' .. name, new)
   end
+  redis.call('JSON.SET', key, '$.at.' .. name, now)
   local noted = string.format(
     '{"at":%s,"by":"%s","setting":"%s","old":%s,"new":%s}',
     now, by, name, old == '' and 'null' or old, new == '' and 'null' or new

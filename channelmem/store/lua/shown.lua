@@ -21,7 +21,7 @@ end
 
 -- The same as `visible` for many messages of a channel, in one call.
 for channel, some in pairs(asked) do
-  local order, view = CHAN .. channel, bound(channel)
+  local order, view = CHAN .. channel, bound()
   for i, ts in ipairs(redis.call('ZMSCORE', order, unpack(some.ids))) do
     if ts and tonumber(ts) >= view.oldest
         and (not view.capped or redis.call('ZREVRANK', order, some.ids[i]) < LIMITS.n) then

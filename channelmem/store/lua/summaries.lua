@@ -2,7 +2,7 @@
 -- earliest start, or 'ids' and ids... Returns documents, the earliest start first.
 
 local limits, channel, kind = limits_of(ARGV[2]), ARGV[3], ARGV[4]
-if not has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits) then return {} end
+if not limits.archive then return {} end
 local oldest = NOW - limits.summary_s
 local ids = {}
 if kind == 'from' then

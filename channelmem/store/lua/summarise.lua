@@ -6,7 +6,7 @@
 
 local limits, guild, channel, token, gone = limits_of(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 if redis.call('GET', LOCK .. channel) ~= token then return 'lost' end
-if not has_archive(redis.call('HGET', POLICY, channel .. ':archive'), limits) then return 'changed' end
+if not limits.archive then return 'changed' end
 
 local removed, made = {}, {}
 for i = 7, 6 + gone do removed[ARGV[i]] = true end

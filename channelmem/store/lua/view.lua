@@ -29,7 +29,7 @@ end
 
 for i = 10 + some, #ARGV do
   local channel = ARGV[i]
-  local view, order = bound(channel), CHAN .. channel
+  local view, order = bound(), CHAN .. channel
   local inside = redis.call('ZCOUNT', order, view.oldest, '+inf')
   if view.capped then
     local page = redis.call('ZREVRANGEBYSCORE', order, '+inf', view.oldest, 'WITHSCORES', 'LIMIT', 0, LIMITS.n)
