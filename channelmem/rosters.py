@@ -164,8 +164,8 @@ class Rosters:
         for place in [place for place in self._channels if place[0] == guild_id]:
             del self._channels[place]
 
-    def drop_everybody(self) -> None:
-        """Somebody was forgotten, and any channel may know them."""
+    def drop_everything(self) -> None:
+        """Also if somebody was forgotten: any channel may know them."""
         self.note_removal()
         self._channels.clear()
 

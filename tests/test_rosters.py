@@ -64,7 +64,7 @@ async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> Non
     rosters = Rosters(store, None, nobody)
     await rosters.of(ask(store), POLICY)
     await store.consent.opt_out(6)
-    rosters.drop_everybody()
+    rosters.drop_everything()
     assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
