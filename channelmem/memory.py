@@ -198,7 +198,7 @@ class Memory:
         before = self._follow_ups.previous(question) if policy.enabled else None
         started = time.perf_counter()
         routed = route(question.text, scene_of(question, people, policy, before), question.kind)
-        if more := await self._rosters.beyond(question, policy, routed):
+        if more := await self._rosters.beyond(question, policy, routed, people):
             started = time.perf_counter()
             routed = route(question.text, scene_of(question, more, policy, before), question.kind)
         return routed, (time.perf_counter() - started) * 1000
@@ -231,7 +231,7 @@ class Memory:
         question, policy = self._reached(request.question)
         request = replace(request, question=question)
         people = await self._rosters.of(question, policy)
-        if request.speaker and self._rosters.is_unknown(question):
+        if request.speaker and self._rosters.is_unknown(question, people):
             people = await self._rosters.from_history(question, policy)
         scene = scene_of(question, people, policy, self._follow_ups.previous(question))
         return await self._context.look(request, scene, policy)
