@@ -92,7 +92,7 @@ CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
 	cluster cluster_moves cluster_tls \
 	store store_lifetime store_limits store_removals search buffer_properties windows isolation reindex reindex_stops rebucket \
 	worker worker_buckets worker_process enrich \
-	consent decisions derived channel_state refused_windows withdrawn policies rosters \
+	consent decisions derived channel_state refused_windows withdrawn policies rosters local_copies \
 	memory memory_answers memory_corners memory_privacy sources recall recap threads \
 	summaries summaries_context summaries_model summaries_stops recaps related overview \
 	attachments media media_privacy loads spending llm_spend access filtered_history context_window \

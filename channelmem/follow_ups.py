@@ -42,6 +42,9 @@ class FollowUps:
     def drop_guild(self, guild_id: int) -> None:
         self._forget(lambda place, _asker, _route: place[0] == guild_id)
 
+    def drop_everything(self) -> None:
+        self._asked.clear()
+
     def drop_author(self, author_id: int) -> None:
         """What they asked, and what others asked about them."""
         self._forget(lambda _place, asker, route: author_id in (asker, *(person.id for person in route.speakers)))

@@ -1,7 +1,8 @@
 """The copies of messages and people that this process keeps, and how they are removed.
 
 Enters: a removal. Leaves: no trace of what it removes. Linkers, rosters, follow-ups, readings of media and
-text caches drop it before the removal is sent and once more after it.
+text caches drop it before the removal is sent and once more after it. What other processes remove goes when it is
+announced, and at the latest with the next question: its reads tell which change is the newest (store/changes.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from channelmem.linking.linker import ChannelLinkers
 from channelmem.recalling.ranking import line
 from channelmem.rosters import Rosters
 from channelmem.store import documents
+from channelmem.store.changes import Changes
+from channelmem.store.keys import guild_and_channel
 from channelmem.summarising import documents as summaries
 from channelmem.summarising import past
 
@@ -22,8 +25,11 @@ T = TypeVar("T")
 
 
 class LocalCopies:
-    def __init__(self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps, media: Media) -> None:
+    def __init__(
+        self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps, media: Media, changes: Changes
+    ) -> None:
         self._linkers, self._rosters, self._follow_ups, self._media = linkers, rosters, follow_ups, media
+        changes.on_removal = self._follow
 
     def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
         self._rosters.note_removal()
@@ -43,8 +49,29 @@ class LocalCopies:
     def drop_author(self, author_id: int) -> None:
         self._media.drop()
         self._linkers.drop_author(author_id)
-        self._rosters.drop_everybody()
+        self._rosters.drop_everything()
         self._follow_ups.drop_author(author_id)
+
+    def drop_everything(self) -> None:
+        self._media.drop()
+        for copies in (self._linkers, self._rosters, self._follow_ups):
+            copies.drop_everything()
+
+    def _follow(self, kind: str, what: str) -> None:
+        """A removal that another process noted, or this one."""
+        name, *ids = what.split(" ")
+        match kind:
+            case "person":  # '<author>' or '<guild>:<author>'
+                self.drop_author(int(name.rpartition(":")[2]))
+            case "room":
+                self.drop_channel(*guild_and_channel(name.encode()))
+            case "guild":
+                self.drop_guild(int(name))
+            case "messages":
+                self.drop(*guild_and_channel(name.encode()), map(int, ids))
+            case _:
+                self.drop_everything()
+        _forget_read()
 
 
 async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
@@ -54,7 +81,12 @@ async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
         return await removal
     finally:
         drop()
-        documents.forget_read()
-        summaries.forget_read()
-        past.forget_read()
-        line.forget_read()
+        _forget_read()
+
+
+def _forget_read() -> None:
+    """Equal texts are read once only; removed ones must not stay in memory for that."""
+    documents.forget_read()
+    summaries.forget_read()
+    past.forget_read()
+    line.forget_read()

@@ -10,15 +10,17 @@ queued, and questions are answered from the platform's history, or with a note o
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from channelmem.attached import Media
 from channelmem.context import ContextBuilder
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
+from channelmem.errors import RedisUnavailableError
 from channelmem.filtered_history import FilteredHistory
 from channelmem.follow_ups import FollowUps
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
@@ -29,7 +31,7 @@ from channelmem.overview import Overview
 from channelmem.policies import Policies
 from channelmem.policy import Policy, within_reach
 from channelmem.reading import Reading
-from channelmem.recalling.recall import Recall, decide
+from channelmem.recalling.recall import Recall, Recalled, decide
 from channelmem.recaps import Recaps
 from channelmem.related import RelatedSummaries
 from channelmem.rosters import Rosters, scene_of
@@ -57,8 +59,23 @@ from channelmem.types import (
     Timing,
 )
 
+T = TypeVar("T")
+
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A question on its way, before the evidence decides."""
+
+    question: Question
+    """Without channels whose memory is off."""
+    policy: Policy
+    pointed: tuple[Message, ...]
+    route: Route
+    route_ms: float
+    recalled: Recalled
 
 
 class Memory:
@@ -73,7 +90,7 @@ class Memory:
         summariser: Summariser | None = None,
     ) -> None:
         settings = store.buckets.settings
-        self._store, self.policies = store, Policies(settings, store)
+        self._store, self.policies, self._changes = store, Policies(settings, store), store.buckets.changes
         self.spending, self.loads = store.spending, store.loads
         self._history = past = FilteredHistory(history, store.decisions, self.policies) if history else None
         self._bookmarks, self._follow_ups = Bookmarks(store.buckets), FollowUps()
@@ -81,7 +98,7 @@ class Memory:
         self._linkers = ChannelLinkers(Newest(search, self.policies.storing))
         self._rosters = Rosters(store, past, self._linkers.authors)
         self.media = Media(store, self.policies, search, past)
-        self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups, self.media)
+        self._local = LocalCopies(self._linkers, self._rosters, self._follow_ups, self.media, self._changes)
         wait_s = settings.pending_wait_ms / 1000
         self._recall = Recall(search, embedder, clock=store.buckets.clock, pending_wait_s=wait_s, history=past)
         reader = SummaryReader(SummaryStore(store.buckets), settings.summary_slot_s)
@@ -154,21 +171,38 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
+        looked = await self._current(lambda: self._look_up(question))
+        question, policy, asked = looked.question, looked.policy, looked.route
+        routed, recalled = decide(asked, looked.recalled)
+        self._follow_ups.note(question, routed, recalled.first)
+        answer = await self.recaps.answer(question, asked, routed, recalled, policy, looked.pointed)
+        total_ms = (time.perf_counter() - started) * 1000
+        return replace(answer, ms=Timing(looked.route_ms, recalled.embed_ms, recalled.search_ms, total_ms))
+
+    async def _look_up(self, question: Question) -> _Looked:
         question, policy = self._reached(question)
+        bucket = self._store.buckets.bucket(question.guild_id)
+        looks = self._changes.looks(bucket)
         pointed = await self.media.pointed(question, policy) if self.media.may_point(question) else ()
         asked, route_ms = await self._route(question, policy)
         recalled = await self._recall(question, asked, policy)
-        routed, recalled = decide(asked, recalled)
-        self._follow_ups.note(question, routed, recalled.first)
-        answer = await self.recaps.answer(question, asked, routed, recalled, policy, pointed)
-        total_ms = (time.perf_counter() - started) * 1000
-        return replace(answer, ms=Timing(route_ms, recalled.embed_ms, recalled.search_ms, total_ms))
+        if asked.speakers and looks == self._changes.looks(bucket):  # it names people, and nothing was read
+            with suppress(RedisUnavailableError):
+                await self._changes.look(bucket)
+        return _Looked(question, policy, pointed, asked, route_ms, recalled)
+
+    async def _current(self, look_up: Callable[[], Awaitable[T]]) -> T:
+        """What is looked up with the help of this process's copies; again, if what was read for it shows that another
+        process has removed or changed something since."""
+        found = await look_up()
+        return await look_up() if await self._changes.catch_up() else found
 
     async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
-        people, before = await self._rosters.of(question, policy), self._follow_ups.previous(question)
+        people = await self._rosters.of(question, policy)
+        before = self._follow_ups.previous(question) if policy.enabled else None
         started = time.perf_counter()
         routed = route(question.text, scene_of(question, people, policy, before), question.kind)
-        if more := await self._rosters.beyond(question, policy, routed):
+        if more := await self._rosters.beyond(question, policy, routed, people):
             started = time.perf_counter()
             routed = route(question.text, scene_of(question, more, policy, before), question.kind)
         return routed, (time.perf_counter() - started) * 1000
@@ -195,10 +229,13 @@ class Memory:
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
+        return await self._current(lambda: self._looked(request))
+
+    async def _looked(self, request: ContextRequest) -> str:
         question, policy = self._reached(request.question)
         request = replace(request, question=question)
         people = await self._rosters.of(question, policy)
-        if request.speaker and self._rosters.is_unknown(question):
+        if request.speaker and self._rosters.is_unknown(question, people):
             people = await self._rosters.from_history(question, policy)
         scene = scene_of(question, people, policy, self._follow_ups.previous(question))
         return await self._context.look(request, scene, policy)
@@ -263,6 +300,10 @@ class Memory:
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         await removed(partial(self._local.drop_author, author_id), self._store.consent.opt_out(author_id, guild_id))
+
+    async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
+        """Whether nothing of a person may be shown; without Redis by the copy of what was decided."""
+        return author_id in await self._store.decisions.hidden(guild_id or 0, {author_id})
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
         """Undoes an opt-out: at once (None), or in the background when what was forgotten is removed (`returning`)."""

@@ -47,6 +47,7 @@ async def opened(
         store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
         stack.push_async_callback(store.close)
         await asyncio.gather(store.decisions.sync(), store.levels.load())  # from the first moment on, Redis may go away
+        store.buckets.changes.begin()
         await stack.enter_async_context(beside(store.decisions.keep_synced()))
         await stack.enter_async_context(beside(store.levels.follow()))
         if settings.embed_in_process:

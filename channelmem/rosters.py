@@ -122,10 +122,9 @@ class Rosters:
             self._channels[place] = fresh
         return fresh
 
-    def is_unknown(self, question: Question) -> bool:
+    def is_unknown(self, question: Question, people: KnownPeople) -> bool:
         """Whether nobody is known in this channel, but the platform's history could help."""
-        people = self._channels.get((question.guild_id, question.channel_id))
-        return self._history is not None and not question.is_dm and not (people and people.seen)
+        return self._history is not None and not question.is_dm and not people.seen
 
     async def from_history(self, question: Question, policy: Policy) -> KnownPeople:
         """For a channel that is not known yet: the people who spoke last, from the platform's history."""
@@ -134,7 +133,9 @@ class Rosters:
         spoken = [message for message in past.messages if not message.own]
         return KnownPeople({one.author_id: Person(one.author_id, one.author, one.aliases) for one in spoken})
 
-    async def beyond(self, question: Question, policy: Policy, routed: Route) -> KnownPeople | None:
+    async def beyond(
+        self, question: Question, policy: Policy, routed: Route, people: KnownPeople
+    ) -> KnownPeople | None:
         """With the people that only the platform knows, if the question seems to need them; else None.
 
         Nobody is known in a new channel, so no name can be recognised there: its history knows who speaks. And somebody
@@ -142,8 +143,7 @@ class Rosters:
         """
         if self._history is None or question.is_dm or question.kind is Kind.NONE:
             return None
-        people = self._channels.get((question.guild_id, question.channel_id)) or KnownPeople()
-        unknown = self.is_unknown(question) and (routed.kind is Kind.NONE or bool(routed.stranger))
+        unknown = self.is_unknown(question, people) and (routed.kind is Kind.NONE or bool(routed.stranger))
         if unknown:
             people = await self.from_history(question, policy)
         if not routed.stranger:
@@ -164,8 +164,8 @@ class Rosters:
         for place in [place for place in self._channels if place[0] == guild_id]:
             del self._channels[place]
 
-    def drop_everybody(self) -> None:
-        """Somebody was forgotten, and any channel may know them."""
+    def drop_everything(self) -> None:
+        """Also if somebody was forgotten: any channel may know them."""
         self.note_removal()
         self._channels.clear()
 

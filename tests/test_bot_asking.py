@@ -17,7 +17,7 @@ from loopback.server import PATIENCE_S
 
 from bot import client
 from bot.asking import delivery
-from bot.asking.cog import NOT_ANSWERED
+from bot.asking.cog import NOT_ANSWERED, UNDECIDED
 from bot.asking.refusals import ASKER_CANT_READ, BOT_CANT_SEE, DIRECT_MESSAGE, EMPTY_QUESTION, EXCLUDED_CHANNEL
 from bot.client import Bot
 from bot.history.discord_history import DiscordHistory
@@ -193,6 +193,18 @@ async def test_nothing_is_left_to_explain_to_who_wants_to_be_forgotten(
     await scene.server.answered(await scene.server.slash(scene.general, scene.mark, command))
     text = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
     assert text == NOT_ANSWERED
+
+
+async def test_an_answer_that_names_somebody_who_opted_out_elsewhere_is_not_explained(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    await scene.server.ask(scene.general, scene.mark, "what did I say?")
+    recorder.reachable = False
+    unknown = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    recorder.reachable, recorder.out = True, {scene.mark.id}
+    gone = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    assert (unknown, gone) == (UNDECIDED, NOT_ANSWERED)
+    assert recording.traces.latest(scene.mark.id, scene.general.id) is None
 
 
 async def test_an_answer_under_way_leaves_nothing_to_explain_to_who_wants_to_be_forgotten(

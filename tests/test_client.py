@@ -345,7 +345,9 @@ async def test_people_are_hidden_shown_again_and_forgotten(talk: Talk) -> None:
     memory = talk.memory
     await memory.opt_out(ANN.id)
     assert await memory.recent(GUILD, CHANNEL, 10) == []
+    assert await memory.opted_out(ANN.id, GUILD)
     assert await memory.opt_in(ANN.id) is None
+    assert not await memory.opted_out(ANN.id, GUILD)
     assert len(await memory.recent(GUILD, CHANNEL, 10)) == 1
     assert [one.content async for one in memory.export(ANN.id)] == ["turtles are slow"]
     await memory.forget(ANN.id)
@@ -358,6 +360,7 @@ async def test_decisions_can_be_for_one_guild(talk: Talk) -> None:
     await talk.say(ANN, "there", guild_id=GUILD + 1)
     await talk.memory.opt_out(ANN.id, GUILD)
     assert await talk.memory.recent(GUILD, CHANNEL, 10) == []
+    assert [await talk.memory.opted_out(ANN.id, guild) for guild in (GUILD, GUILD + (1 << 22))] == [True, False]
     assert len(await talk.memory.recent(GUILD + 1, CHANNEL, 10)) == 1
     assert await talk.memory.opt_in(ANN.id, GUILD) is None
 

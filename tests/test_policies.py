@@ -22,6 +22,7 @@ from channelmem.cascade.levels import GRACE_S, Boundary, Level, Place
 from channelmem.cascade.values import AUTO, OFF, Number
 from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policies import Policies
+from channelmem.store.changes import Changes
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store
 from channelmem.types import MEMORY_OFF, Past
@@ -342,10 +343,11 @@ async def test_a_lost_announcement_is_noticed(
 ) -> None:
     monkeypatch.setattr("channelmem.store.levels.COMPARE_S", 0.05)
 
-    async def deaf(self: Levels, bucket: int, place: str) -> None:
+    async def deaf(self: Changes, bucket: int) -> bool:
         """Drops what it hears."""
+        return False
 
-    monkeypatch.setattr(Levels, "_heard", deaf)
+    monkeypatch.setattr(Changes, "follow", deaf)
     async with opened(settings, clock, fake_embedder) as other:
         await talk.memory.policies.set(HERE, "max_messages", 42)
         await until_true(lambda: other.memory.policy(GUILD, CHANNEL).context_messages == 42)

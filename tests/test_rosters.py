@@ -26,7 +26,7 @@ async def test_people_are_known_by_what_was_stored_before(store: Store) -> None:
     people = await rosters.of(ask(store), POLICY)
     assert {person.name for person in people.roster.people} == {"Ann", "Bob"}
     assert people.spoke[5] == message(1).ts
-    assert not rosters.is_unknown(ask(store))
+    assert not rosters.is_unknown(ask(store), people)
 
 
 async def test_whoever_speaks_is_known_without_another_look(store: Store) -> None:
@@ -64,7 +64,7 @@ async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> Non
     rosters = Rosters(store, None, nobody)
     await rosters.of(ask(store), POLICY)
     await store.consent.opt_out(6)
-    rosters.drop_everybody()
+    rosters.drop_everything()
     assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
@@ -81,8 +81,7 @@ class Platform(History):
 
 async def test_the_platform_knows_who_spoke_where_nobody_is_known(store: Store) -> None:
     rosters = Rosters(store, Platform(), nobody)
-    await rosters.of(ask(store), POLICY)
-    assert rosters.is_unknown(ask(store))
+    assert rosters.is_unknown(ask(store), await rosters.of(ask(store), POLICY))
     from_history = await rosters.from_history(ask(store), POLICY)
     assert list(from_history.seen.values()) == [ZOE]
 

@@ -16,6 +16,7 @@ from discord import app_commands
 from discord.ext import commands
 
 from channelmem.attached import Use
+from channelmem.errors import RedisUnavailableError
 from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.types import Answer, Origin, Question
 
@@ -34,6 +35,7 @@ DISLIKE = "👎"
 WAIT = "⏳"
 COOLING_DOWN = "One question at a time, please. Try again in {seconds} s."
 NOT_ANSWERED = "I haven't answered you here recently."
+UNDECIDED = "I can't check who opted out right now. Please try again in a minute."
 UNDELIVERED = (discord.HTTPException, aiohttp.ClientError, OSError)
 """Discord does not let the bot write there, or can't be reached: no apology would arrive either."""
 
@@ -104,11 +106,25 @@ class Asking(commands.Cog):
 
     @app_commands.command(name="why", description="Show what my last answer to you here was based on")
     async def why(self, interaction: discord.Interaction) -> None:
+        await interaction.response.defer(ephemeral=True)
         trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
-        text = explain(trace, self._media_of(trace)) if trace else NOT_ANSWERED
-        await interaction.response.send_message(
-            text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True
-        )
+        text = await self._explained(trace) if trace else NOT_ANSWERED
+        await interaction.followup.send(text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
+
+    async def _explained(self, trace: Trace) -> str:
+        """Not if it names somebody who opted out, maybe with another process of the bot."""
+        media = self._media_of(trace)
+        people = sorted({*trace.people, *(use.author_id for use in media)})
+        asked = (self.context.memory.opted_out(one, trace.guild_id) for one in people)
+        try:
+            gone = {one for one, is_out in zip(people, await asyncio.gather(*asked), strict=True) if is_out}
+        except RedisUnavailableError:
+            return UNDECIDED
+        for one in gone:
+            self.traces.drop_person(one)
+        if gone & trace.people:
+            return NOT_ANSWERED
+        return explain(trace, [use for use in media if use.author_id not in gone])
 
     @commands.Cog.listener()
     async def on_raw_reaction_add(self, payload: discord.RawReactionActionEvent) -> None:

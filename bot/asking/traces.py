@@ -47,9 +47,11 @@ class Trace:
     tried: tuple[SourceReport, ...]
     disliked_by: set[int] = field(default_factory=set)
 
-    def names(self, person_id: int) -> bool:
-        people = {self.asker_id, *(hit.author_id for hit in self.hits), *(each.id for each in self.route.speakers)}
-        return person_id in people
+    @property
+    def people(self) -> frozenset[int]:
+        """Everybody whom it names."""
+        speakers = (each.id for each in self.route.speakers)
+        return frozenset((self.asker_id, *(hit.author_id for hit in self.hits), *speakers))
 
 
 def trace_of(request_id: str, question: Question, answer: Answer) -> Trace:
@@ -91,9 +93,9 @@ class Traces:
 
     def drop_person(self, person_id: int) -> None:
         self.drops += 1
-        for message_id in [each for each, trace in self._by_message.items() if trace.names(person_id)]:
+        for message_id in [each for each, trace in self._by_message.items() if person_id in trace.people]:
             del self._by_message[message_id]
-        for asked in [each for each, trace in self._by_asker.items() if trace.names(person_id)]:
+        for asked in [each for each, trace in self._by_asker.items() if person_id in trace.people]:
             del self._by_asker[asked]
 
     def of_message(self, message_id: int) -> Trace | None:

@@ -17,7 +17,7 @@ from channelmem.api.problems import responses
 from channelmem.api.service import Given, Service
 from channelmem.errors import DecisionDelayedError
 from channelmem.types import Message
-from channelmem.wire.channels import Done, ReturnShown
+from channelmem.wire.channels import Done, OptedOutShown, ReturnShown
 from channelmem.wire.messages import MessageShown
 from channelmem.wire.scalars import PathId
 
@@ -49,6 +49,13 @@ async def opt_out(author_id: PathId, caller: Writer, given: Given, guild_id: InG
 async def opt_in(author_id: PathId, caller: Writer, given: Given, guild_id: InGuild = None) -> ReturnShown:
     """Undoes an opt-out: at once, or when what was forgotten is removed."""
     return _shown(caller, [await given.memory.opt_in(author_id, one) for one in _guilds(caller, guild_id)])
+
+
+@router.get("/opted-out")
+async def opted_out(author_id: PathId, caller: Reader, given: Given, guild_id: InGuild = None) -> OptedOutShown:
+    """Whether nothing of a person may be shown. Whoever keeps names for a while asks before showing them."""
+    guilds = _guilds(caller, guild_id, Scope.READ)
+    return OptedOutShown(opted_out=all([await given.memory.opted_out(author_id, one) for one in guilds]))
 
 
 @router.get("/returning")

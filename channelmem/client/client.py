@@ -39,7 +39,15 @@ from channelmem.types import (
     Outcome,
     Question,
 )
-from channelmem.wire.channels import GapsShown, KnownShown, PageShown, RedactionsShown, ServiceStatus, StatsShown
+from channelmem.wire.channels import (
+    GapsShown,
+    KnownShown,
+    OptedOutShown,
+    PageShown,
+    RedactionsShown,
+    ServiceStatus,
+    StatsShown,
+)
 from channelmem.wire.messages import MessageShown
 from channelmem.wire.sending import edit_json, message_json
 
@@ -177,6 +185,10 @@ class Client:
 
     async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         await self._connection.call("POST", f"/v1/people/{author_id}/opt-out", params=_in(guild_id))
+
+    async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
+        found = await self._connection.call("GET", f"/v1/people/{author_id}/opted-out", params=_in(guild_id))
+        return OptedOutShown.model_validate(found.json()).opted_out
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
         done = await self._connection.call("POST", f"/v1/people/{author_id}/opt-in", params=_in(guild_id))

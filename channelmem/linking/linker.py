@@ -285,6 +285,9 @@ class ChannelLinkers:
         for place in [place for place in self._slots if place[0] == guild_id]:
             del self._slots[place]
 
+    def drop_everything(self) -> None:
+        self._slots.clear()
+
     def drop_author(self, author_id: int) -> None:
         for slot in self._slots.values():
             for linker in slot.linkers():

@@ -21,6 +21,7 @@ from redis.asyncio import Redis
 from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
 from channelmem.policy import Policy
 from channelmem.settings import Settings
+from channelmem.store.changes import Changes
 from channelmem.store.cluster import Cluster
 from channelmem.store.completeness import Completeness, index_lost, serving
 from channelmem.store.connection import (
@@ -103,6 +104,7 @@ class Buckets:
         self.waiting: Callable[[], Iterable[Event]] = tuple
         """What this process still has to deliver; the store's outbox, if there is one."""
         self._keys = [keys_of(settings.key_prefix, bucket) for bucket in self.all]
+        self.changes = Changes(redis, self.keys)
         self.everywhere = Everywhere(redis, settings.key_prefix, settings.buckets)
         self.fed: set[int] = set()
         """Buckets on whose stream this process put something, until a worker of this process has seen it."""

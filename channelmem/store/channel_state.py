@@ -11,6 +11,7 @@ from typing import Any
 
 from channelmem.policy import Limits, Policy
 from channelmem.store.buckets import Buckets
+from channelmem.store.changes import newest_of
 from channelmem.store.connection import answered, reads
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
@@ -98,9 +99,11 @@ class ChannelState:
         """People known in the channel, the latest speaker first; leaves out those whose messages have all expired."""
         keys = self._buckets.guild_keys(guild_id)
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
+            pipe.xrevrange(keys.one("changes"), count=1)  # first: what is removed right after is seen as new
             pipe.hgetall(keys.of("people", room(guild_id, channel_id)))
             pipe.smembers(keys.one("optout"))
-            people, out = await answered(pipe.execute())
+            changes, people, out = await answered(pipe.execute())
+        self._buckets.changes.saw(self._buckets.bucket(guild_id), newest_of(changes))
         hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
         seen = [parse_person(author, packed) for author, packed in people.items()]
         since = self._buckets.clock() - (policy or self._buckets.policy).limits.archive_s

@@ -17,6 +17,7 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
+from channelmem.store.changes import newest_of
 from channelmem.store.connection import answered, reads
 from channelmem.store.decisions_copy import DecisionsCopy, Recorded
 from channelmem.store.keys import room
@@ -135,6 +136,7 @@ class Decisions:
     async def keep_synced(self) -> None:
         while True:
             await self.sync()
+            await self._buckets.changes.catch_up()
             await asyncio.sleep(SYNC_S)
 
     @reads
@@ -144,12 +146,15 @@ class Decisions:
                 pipe.smembers(self._buckets.keys(bucket).one("optout"))
                 pipe.hgetall(self._buckets.keys(bucket).one("policy"))
                 pipe.hgetall(self._buckets.keys(bucket).one("refused"))
+                pipe.xrevrange(self._buckets.keys(bucket).one("changes"), count=1)
             replies: list[Any] = await answered(pipe.execute())
-        recorded = Recorded({name.decode() for out in replies[::3] for name in out})
-        for state in replies[1::3]:
+        for bucket, newest in enumerate(replies[3::4]):
+            self._buckets.changes.saw(bucket, newest_of(newest))
+        recorded = Recorded({name.decode() for out in replies[::4] for name in out})
+        for state in replies[1::4]:
             for place in {field.decode().partition(":")[0] for field in state}:
                 _add(recorded, place, _windows(*(state.get(f"{place}:{kind}".encode()) for kind in STATES)))
-        for refused in replies[2::3]:
+        for refused in replies[2::4]:
             for name, windows in refused.items():
                 if name.decode() not in recorded.hidden:  # of whom nothing is shown anyway
                     _add(recorded, name.decode(), _parsed(windows))

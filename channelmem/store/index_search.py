@@ -165,7 +165,8 @@ class IndexSearch:
             *head(self._buckets, query.guild_id, query.source, query.limits),
             *(VERSION, *narrowing(query), int(late), len(query.author_ids), *query.author_ids, *rooms(query)),
         ]
-        total, oldest, where, hidden, rows = await self._run("scope", query, arguments)
+        total, oldest, where, hidden, rows, newest = await self._run("scope", query, arguments)
+        self._buckets.changes.saw(self._buckets.bucket(query.guild_id), newest)
         return Scope(total, float(oldest) if oldest else None, where.decode(), hidden.decode(), rows)
 
     async def _searched(

@@ -43,7 +43,8 @@ KEYS = {
     # per bucket
     "levels": "levels",  # HASH   place -> how often it changed; '*' -> how often anything did
     "threads": "threads",  # HASH   room of a thread -> room of its channel
-    "changed": "changed",  # PUB/SUB places whose settings changed
+    "changes": "changes",  # STREAM the newest removals, decisions and settings that copies must follow (changes.py)
+    "changed": "changed",  # PUB/SUB kinds of what is new in there
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
     "policy": "policy",  # HASH   <room>:paused, :off, :cleared -> since when, until when

@@ -34,6 +34,7 @@ Document = Mapping[str, Any]
 class Levels:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
+        buckets.changes.on_setting = self._follow_change
         self._copy = LevelsCopy(buckets.settings)
         self.documents: dict[str, Document] = {}
         """By place: `global`, `channel:<room>`, `character:<guild>:<name>`, `boundary:<room>`."""
@@ -195,9 +196,13 @@ class Levels:
                 if message is None:
                     await self._compare()
                 elif message["channel"] in buckets:
-                    await self._heard(buckets[message["channel"]], message["data"].decode())
+                    await self._buckets.changes.follow(buckets[message["channel"]])
 
-    async def _heard(self, bucket: int, place: str) -> None:
+    async def _follow_change(self, bucket: int, place: str) -> None:
+        """May raise RedisUnavailableError; everything is read again if it is unknown which place changed."""
+        if not place:
+            await self.load()
+            return
         counts = await self._count()
         await self._reload(bucket, place)
         self._counts = counts

@@ -57,7 +57,7 @@ RULES = {
         ("due", "updating", "quoting", "levels", "threads", "guilds", "epochs", "policy", "drains"), Rule.MEMBERS
     ),
     **dict.fromkeys(("optout", "refused", "redact", "forgetting", "returning"), Rule.MEMBERS),
-    **dict.fromkeys(("changed", "ingest", "rebuilding", "meta", "idx"), Rule.ANEW),
+    **dict.fromkeys(("changed", "changes", "ingest", "rebuilding", "meta", "idx"), Rule.ANEW),
 }
 """For every key of keys.py."""
 
@@ -188,7 +188,7 @@ class Rebucket:
                     await self._adopt(source, target)
             elif RULES[name] is Rule.MEMBERS:
                 await self._move_members(name, rest, source)
-            elif name == "ingest":
+            elif name in {"ingest", "changes"}:
                 await self._do("UNLINK", key)
         await self._move_keys(names)
 

@@ -19,6 +19,7 @@ from redis.exceptions import ResponseError
 
 from channelmem.policy import Limits
 from channelmem.store.buckets import Bucket, Buckets
+from channelmem.store.changes import newest_of
 from channelmem.store.cluster import Cluster
 from channelmem.store.connection import answered, reads
 from channelmem.store.documents import to_message
@@ -184,19 +185,22 @@ class Search:
         """Per channel a flat list of id and fields of its newest messages, and how many people opted out."""
         if not self._sorts:
             asked = [count, len(names), *names, *rooms(query)]
-            replies, opted_out = await self._buckets.run("rows", bucket.number, asked)
+            replies, opted_out, newest = await self._buckets.run("rows", bucket.number, asked)
+            self._buckets.changes.saw(bucket.number, newest)
             return replies, opted_out
         pipe = self._buckets.redis.pipeline(transaction=False)
         for channel in query.channel_ids:
             pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
         pipe.scard(bucket.keys.one("optout"))  # last, so that it sees an opt-out that came while the messages were read
+        pipe.xrevrange(bucket.keys.one("changes"), count=1)
         try:
-            *replies, opted_out = await answered(pipe.execute())
+            *replies, opted_out, changes = await answered(pipe.execute())
         except ResponseError as error:
             if "denied" not in str(error):
                 raise
             self._sorts = False  # an ACL user with key patterns
             return await self._newest_rows(bucket, query, names, count)
+        self._buckets.changes.saw(bucket.number, newest_of(changes))
         return replies, opted_out
 
     async def _check_version(self, guild_id: int) -> None:
@@ -237,7 +241,9 @@ class Search:
             *query.author_ids,
             *rooms(query),
         ]
-        _, _, rows = await self._buckets.run("view", self._buckets.bucket(query.guild_id), arguments)
+        bucket = self._buckets.bucket(query.guild_id)
+        _, _, rows, newest = await self._buckets.run("view", bucket, arguments)
+        self._buckets.changes.saw(bucket, newest)
         return rows
 
 

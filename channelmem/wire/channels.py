@@ -150,6 +150,10 @@ class Done(Shown):
     status: str = "ok"
 
 
+class OptedOutShown(Shown):
+    opted_out: bool
+
+
 class ReturnShown(Shown):
     """An opt-in takes effect when what was forgotten is removed."""
 

@@ -10,6 +10,7 @@ from typing import Self, cast
 from clock import wall_now
 from redis.asyncio import Redis
 
+from channelmem.errors import RedisUnavailableError
 from channelmem.policies import Policies
 from channelmem.policy import Policy
 from channelmem.settings import Settings
@@ -57,6 +58,9 @@ class Recorder:
     left: int | None = None
     """What a removal still has to do before an opt-in takes effect."""
     paused: bool = False
+    out: set[int] = field(default_factory=set)
+    """Who opted out, maybe through another process."""
+    reachable: bool = True
     open_loads: dict[int, Load] = field(default_factory=dict)
     absorbed: list[Message] = field(default_factory=list)
 
@@ -173,6 +177,11 @@ class Recorder:
 
     async def opt_out(self, author_id: int) -> None:
         self._note("opt_out", author_id)
+
+    async def opted_out(self, author_id: int, guild_id: int) -> bool:
+        if not self.reachable:
+            raise RedisUnavailableError("nobody knows")
+        return author_id in self.out
 
     async def opt_in(self, author_id: int) -> int | None:
         self._note("opt_in", author_id)

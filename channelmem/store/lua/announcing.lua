@@ -3,5 +3,5 @@
 local function announce(place)
   redis.call('HINCRBY', LEVELS, place, 1)
   redis.call('HINCRBY', LEVELS, '*', 1)
-  redis.call('PUBLISH', CHANGED, place)
+  note_change('settings', place)
 end

@@ -184,6 +184,7 @@ local function empty(_, channel, id, rev)
   if gone and (gone == 'inf' or tonumber(gone) >= tonumber(rev)) then return 0 end
   discard(channel, { id })
   redis.call('SET', GONE .. channel .. ':' .. id, rev, 'PX', TOMBSTONE_MS)
+  note_change('messages', channel .. ' ' .. id)
   return 1
 end
 
@@ -195,6 +196,7 @@ local function delete(_, channel, ...)
   end
   discard(channel, ids, 'gone')
   for _, id in ipairs(ids) do redis.call('SET', GONE .. channel .. ':' .. id, 'inf', 'PX', TOMBSTONE_MS) end
+  note_change('messages', channel .. ' ' .. table.concat(ids, ' '))
   return seen
 end
 
@@ -236,6 +238,7 @@ local function clear(guild, channel, at, floor_ms, lives_on)
   else
     redis.call('HDEL', NAMES .. guild, string.match(channel, '%d+$'))
   end
+  note_change('room', channel)
   return vanish(guild, channel)
 end
 
@@ -248,6 +251,7 @@ local function leave(guild, at)
   local count = 0
   for _, channel in ipairs(redis.call('SMEMBERS', GUILD .. guild)) do count = count + vanish(guild, channel) end
   redis.call('UNLINK', GUILD .. guild, UNFETCHED .. guild, LOADING .. guild, NAMES .. guild)
+  note_change('guild', guild)
   return count
 end
 

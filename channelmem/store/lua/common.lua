@@ -21,6 +21,18 @@ local function edited(about)
   return string.match(about, '^[^\31~]*')
 end
 
+-- What other processes must follow in the copies that they keep (changes.py): a person, room, guild, messages, settings.
+local function note_change(kind, what)
+  redis.call('XADD', CHANGES, 'MAXLEN', 1000, '*', kind, what)
+  redis.pcall('PUBLISH', CHANGED, kind) -- a user who may not publish must not be kept from removing
+end
+
+-- Reads return it: whoever has followed another one last keeps old copies.
+local function newest_change()
+  local newest = redis.call('XREVRANGE', CHANGES, '+', '-', 'COUNT', 1)[1]
+  return newest and newest[1] or ''
+end
+
 local take_along -- removes what was made of messages that go (derived.lua)
 
 -- Takes ids out of the order, which hides them, with what was made of them; unlinks their documents now or leaves them to

@@ -24,6 +24,7 @@ local function decide_out(name, now, oldest)
   -- Somebody who opted out before windows were kept did so at an unknown time.
   begin_window(name, (new or #refused_windows(name) > 0) and window_start(now) or '-inf', oldest)
   unmake_of(name)
+  note_change('person', name)
 end
 
 -- What was said before is to be forgotten too.
@@ -35,4 +36,5 @@ local function decide_forget(name, oldest)
   end
   begin_window(name, '-inf', oldest)
   unmake_of(name, 'gone')
+  note_change('person', name)
 end

@@ -1,6 +1,6 @@
 -- What SORT returns for the newest messages of channels, where SORT may not read other keys (an ACL user with key
 -- patterns, a cluster). ARGV: messages per channel, number of fields, fields..., channels... Returns per channel a flat
--- list (id, fields, id, fields...), and how many people opted out.
+-- list (id, fields, id, fields...), how many people opted out, and the newest change.
 
 local count = tonumber(ARGV[2])
 local names = { unpack(ARGV, 3, 2 + count) }
@@ -14,4 +14,4 @@ for i = 3 + count, #ARGV do
   end
   replies[#replies + 1] = flat
 end
-return { replies, redis.call('SCARD', OPTOUT) }
+return { replies, redis.call('SCARD', OPTOUT), newest_change() }

@@ -3,7 +3,7 @@
 -- ARGV after read.lua's four: version of the vector field, limit, window start, window end, 1 to include flagged
 -- messages, 1 to name what still waits for its vector, number of authors, authors..., channels... (none: the whole
 -- guild). Returns { messages in the view, oldest ts, filter for FT.SEARCH, filter that counts hidden messages, rows
--- still without a vector }; the filters are '' if there is nothing to look for, a row is { channel, id, fields }.
+-- still without a vector, newest change }; the filters are '' if there is nothing to look for, a row is { channel, id, fields }.
 
 local version = ARGV[5]
 if redis.call('HGET', META, 'version') ~= version then
@@ -128,8 +128,8 @@ local function waiting()
 end
 
 local query = filter()
-if query == '' then return { 0, oldest and number(oldest) or false, '', '', {} } end
+if query == '' then return { 0, oldest and number(oldest) or false, '', '', {}, newest_change() } end
 local counted = hidden(query)
 if #authors > 0 then query = query .. ' @author:{' .. table.concat(authors, '|') .. '}' end
 if not flagged then query = query .. ' -@flag:{own|addressed}' end
-return { total, number(oldest), query, counted, waiting() }
+return { total, number(oldest), query, counted, waiting(), newest_change() }

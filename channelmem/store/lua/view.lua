@@ -1,6 +1,6 @@
 -- Newest first, straight from the channels' order: no index, so it sees what was stored a moment ago.
 -- ARGV after read.lua's four: limit, window start, window end, 1 to include flagged messages, number of authors,
--- authors..., channels... Returns { visible messages, oldest ts, rows } where a row is { channel, id, fields }.
+-- authors..., channels... Returns { visible messages, oldest ts, rows, newest change } where a row is { channel, id, fields }.
 
 local limit, first, last, flagged = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local authors, some = {}, tonumber(ARGV[9])
@@ -48,4 +48,4 @@ for i = 10 + some, #ARGV do
   end
   total = total + inside
 end
-return { total, oldest and string.format('%.17g', oldest) or false, rows }
+return { total, oldest and string.format('%.17g', oldest) or false, rows, newest_change() }
