@@ -2,6 +2,7 @@
 
 ChannelmemError
 ├── ConfigError            a setting is missing or invalid
+│   └── TokenRefusedError        the service does not know the client's token (any more)
 ├── ServerError            the embedded Redis cannot be found, started or reached
 ├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
 │   ├── DecisionDelayedError     an opt-out or "forget me" is kept here until Redis can write it
@@ -21,6 +22,10 @@ class ChannelmemError(Exception):
 
 
 class ConfigError(ChannelmemError):
+    pass
+
+
+class TokenRefusedError(ConfigError):
     pass
 
 

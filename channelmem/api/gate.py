@@ -26,6 +26,8 @@ from channelmem.api.problems import ProblemError, mistake, redis_away, response_
 from channelmem.errors import RedisUnavailableError
 
 REQUEST_ID: Final = "X-Request-ID"
+RUN: Final = "X-Service-Run"
+"""Another one after a restart: what this process held in memory is gone."""
 BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 BODIES: Final = 16
@@ -59,6 +61,7 @@ class _Body:
 class Gate:
     def __init__(self, app: ASGIApp, door: Doorkeeper, max_body: int, observe: Observe) -> None:
         self._app, self._door, self._max_body, self._observe = app, door, max_body, observe
+        self._run = secrets.token_hex(8)
         self._held = 0
         """Bytes of all bodies in hand."""
 
@@ -75,6 +78,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 shown = MutableHeaders(scope=message)
                 shown[REQUEST_ID] = request_id
+                shown[RUN] = self._run
                 shown.setdefault("X-Content-Type-Options", "nosniff")
                 shown.setdefault("Cache-Control", "no-store")
                 self._observe(scope, message["status"], time.perf_counter() - started)
