@@ -44,7 +44,7 @@ class Writes:
 
     async def remember(self, bodies: Sequence[tuple[int, dict[str, Any]]]) -> list[Outcome]:
         """Takes guilds and messages."""
-        # All are encoded first, so that what cannot be sent fails alone; then all are put before anything is awaited: they take their places in the order when this is called.
+        # All are put before anything is awaited: they take their places in the order when this is called.
         texts = [(_lane(guild_id), encoded(body)) for guild_id, body in bodies]
         put = [self.outbox.put(lane, REMEMBER, (text,)) for lane, text in texts]
         return list(map(_outcome, await results_of(put)))

@@ -5,8 +5,9 @@ Each bucket has a lane with one batch in flight, so events of a channel are appl
 together are sent together. While Redis is unreachable, events stay in their lane. A bound holds over all lanes: the
 oldest additions are dropped first and counted; removals only when nothing else is left, so that nothing deleted
 survives an outage. A full Redis still answers questions, and removing needs no memory, so removals then overtake the
-waiting additions. An event that Redis rejects permanently, or that fails in a way nobody foresaw, is dropped and counted
-alone; the others go on. Whatever is given up after its caller was told QUEUED is counted and logged, never with words.
+waiting additions. An event that Redis rejects permanently, or that fails in a way nobody foresaw, is dropped and
+counted alone; the others go on. Whatever is given up after its caller was told QUEUED is counted and logged, never with
+words.
 """
 
 from __future__ import annotations

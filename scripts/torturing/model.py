@@ -197,6 +197,14 @@ class Model:
             self._unsure(ticket)
         self._forget_withdrawn(process)
 
+    def service_died(self, process: int) -> None:
+        """It kept decisions for this process that Redis could not write. Everything else is kept by the process."""
+        waiting = self.waiting.get(process, [])
+        for ticket, _ in waiting:
+            if ticket.step.act in PERSONAL:
+                self._unsure(ticket)
+        self.waiting[process] = [one for one in waiting if one[0].step.act not in PERSONAL]
+
     def flushed(self) -> None:
         """Somebody emptied Redis, with tombstones and decisions. Called only while nothing is on its way."""
         self.now += 1
