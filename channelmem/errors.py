@@ -9,7 +9,7 @@ ChannelmemError
 │   ├── RedisLoadingError        Redis was started and still reads its data, which takes minutes if it is large
 │   ├── SearchCutShortError      a search took too long, so what it found is not all there is
 │   └── ServiceUnavailableError  the service that holds the memory does not answer; the client does the same
-├── RejectedError          what was sent to the service would be rejected again
+├── RejectedError          what was sent to the service, or a removal, would be rejected again
 ├── RedisUnsuitableError   Redis lacks the search module, is too old, or is a cluster
 ├── SummariesBusyError     a channel's summaries are being updated by somebody else, or its messages change meanwhile
 ├── IndexMismatchError     the index was built for another model, dimension or bucket count

@@ -4,8 +4,9 @@ what is promised: nothing acknowledged is lost, nothing removed comes back, noth
     python -m scripts.torture [--minutes 20] [--steps 1000000] [--seed 1] [--processes 3] [--no-service] [--json]
 
 It starts an embedded Redis Stack of its own, and a service with one more bot, whose memory is a `Client`. Exit
-status 1: something was violated; the examples say what. The seed decides what is said, decided, asked and broken, and in
-which order; how that falls together in time is up to the machine, so a violation may need more than one run to come back.
+status 1: something was violated; the examples say what. The seed decides what is said, decided, asked and broken, and
+in which order; how that falls together in time is up to the machine, so a violation may need more than one run to come
+back.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from channelmem.errors import (
     ChannelmemError,
     DecisionDelayedError,
     RedisUnavailableError,
+    RejectedError,
     SummariesBusyError,
     UnknownSettingError,
 )
@@ -121,6 +122,8 @@ async def _of_memory(request: Request, error: Exception) -> JSONResponse:
         return response_of(redis_away(), request_id_of(request))
     if isinstance(error, UnknownSettingError):
         return response_of(ProblemError(422, str(error)), request_id_of(request))
+    if isinstance(error, RejectedError):
+        return response_of(ProblemError(409, str(error)), request_id_of(request))
     if isinstance(error, SummariesBusyError):
         return response_of(
             ProblemError(409, str(error), type_="urn:channelmem:busy", retry_s=5), request_id_of(request)

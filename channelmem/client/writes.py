@@ -22,7 +22,7 @@ from channelmem.errors import (
     ServiceUnavailableError,
     TokenRefusedError,
 )
-from channelmem.store.outbox import Event, Outbox, Result, results_of
+from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
 from channelmem.types import Outcome
 
 LANES = 4
@@ -54,10 +54,9 @@ class Writes:
 
     async def remove(self, guild_id: int, method: str, path: str, body: dict[str, Any] | None = None) -> int:
         """How many existed; 0 while it is queued."""
-        done = await self.outbox.put(
-            _lane(guild_id), "remove", (method, path, encoded(body) if body is not None else "")
-        )
-        return 0 if isinstance(done, Outcome) else done
+        text = "" if body is None else encoded(body)
+        done = await self.outbox.put(_lane(guild_id), "remove", (method, path, text))
+        return removed_of([done])
 
     def is_waiting(self, guild_id: int) -> bool:
         return self.outbox.is_waiting(_lane(guild_id))

@@ -32,6 +32,8 @@ BATCH_VALUES = 320  # 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
+GIVEN_UP = "A removal was given up, so what it was for may still be stored; the log says why"
+
 Result = int | Outcome
 Value = str | int | bytes
 
@@ -263,6 +265,14 @@ class Outbox:
     def _drop(self, event: Event) -> None:
         self.dropped += 1
         _resolve(event.done, Outcome.DROPPED)
+
+
+def removed_of(results: Iterable[Result]) -> int:
+    """How many existed; RejectedError if a removal was given up: whoever asked for it has to know."""
+    known = list(results)
+    if Outcome.DROPPED in known:
+        raise RejectedError(GIVEN_UP)
+    return sum(one for one in known if not isinstance(one, Outcome))
 
 
 async def results_of(events: Sequence[asyncio.Future[Result]]) -> list[Result]:

@@ -31,7 +31,7 @@ from channelmem.store.documents import change_of, pack_limits, to_revision, to_v
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.loads import Loads
-from channelmem.store.outbox import Event, Outbox, Result, results_of
+from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
 from channelmem.store.spending import Spending
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
@@ -203,7 +203,7 @@ class Store:
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
         results = await results_of(done)
         self._sweeper.wake()
-        return sum(result for result in results if isinstance(result, int))
+        return removed_of(results)
 
     async def _send(self, bucket: int, events: Sequence[Event]) -> list[int]:
         arguments: list[Any] = [repr(self.buckets.clock()), TOMBSTONE_MS, *self._pace_s]
