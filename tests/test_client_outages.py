@@ -236,25 +236,29 @@ def counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 async def test_deletes_of_an_outage_of_service_and_redis_all_arrive(
     own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service comes back before its Redis, and knows no token then. Requests come in parallel."""
-    monkeypatch.setattr(levels, "FOLLOW_S", 0.001)
+    """The service comes back before its Redis answers, and knows no token then. Requests come in parallel."""
+    monkeypatch.setattr(outbox, "LAST_RETRY_S", 0.01)
     settings, port = make_settings(own_server.url, own_server.folder, redis_timeout_s=LIMIT_S), quiet_port()
+    guilds = [GUILD + (lane << 22) for lane in range(4)]
+    places = [(guilds[number % 4], number) for number in range(1, 41)]
     async with AsyncExitStack() as stack:
         async with fixed(settings, port) as running:
-            theirs = await using(running, settings)
-            client = await stack.enter_async_context(Client.open(theirs))
-            assert set(await client.remember_many([message(n) for n in range(1, 41)])) == {Outcome.STORED}
+            client = await stack.enter_async_context(Client.open(await using(running, settings)))
+            said = [replace(message(number), guild_id=guild) for guild, number in places]
+            assert set(await client.remember_many(said)) == {Outcome.STORED}
             own_server.kill()
-        for number in range(1, 41):
-            assert await client.delete(GUILD, CHANNEL, [number]) == 0
+        for guild, number in places:
+            assert await client.delete(guild, CHANNEL, [number]) == 0
         assert client.queued == 40
         sent = counted(client, monkeypatch)
-        async with fixed(settings, port):
+        own_server.start()
+        own_server.freeze()
+        async with fixed(settings.model_copy(update={"redis_timeout_s": 1.0}), port):
             await until_true(lambda: len(sent) > 20)
-            own_server.start()
+            own_server.thaw()
             await until_true(lambda: client.queued == 0)
             assert client.dropped == 0
-            assert await here(client) == set()
+            assert [await client.recent(guild, CHANNEL, 10) for guild in guilds] == [[]] * 4
 
 
 @pytest.mark.process
