@@ -2,6 +2,7 @@
 
 ChannelmemError
 ├── ConfigError            a setting is missing or invalid
+│   └── TokenRefusedError        the service does not know the client's token (any more)
 ├── ServerError            the embedded Redis cannot be found, started or reached
 ├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
 │   ├── DamagedDataError         Redis holds something here that is not ours; waiting does not help
@@ -9,7 +10,7 @@ ChannelmemError
 │   ├── RedisLoadingError        Redis was started and still reads its data, which takes minutes if it is large
 │   ├── SearchCutShortError      a search took too long, so what it found is not all there is
 │   └── ServiceUnavailableError  the service that holds the memory does not answer; the client does the same
-├── RejectedError          what was sent to the service would be rejected again
+├── RejectedError          what was sent to the service, or a removal, would be rejected again
 ├── RedisUnsuitableError   Redis lacks the search module, is too old, or is a cluster
 ├── SummariesBusyError     a channel's summaries are being updated by somebody else, or its messages change meanwhile
 ├── IndexMismatchError     the index was built for another model, dimension or bucket count
@@ -22,6 +23,10 @@ class ChannelmemError(Exception):
 
 
 class ConfigError(ChannelmemError):
+    pass
+
+
+class TokenRefusedError(ConfigError):
     pass
 
 

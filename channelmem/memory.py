@@ -283,13 +283,14 @@ class Memory:
         drop = partial(self._local.drop, guild_id, channel_id, ids)
         return await removed(drop, self._store.delete(guild_id, channel_id, ids))
 
-    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
+    async def delete_channel(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
+        """`at` is when it was deleted, as for `clear`."""
         drop = partial(self._local.drop_channel, guild_id, channel_id)
-        return await removed(drop, self._store.delete_channel(guild_id, channel_id))
+        return await removed(drop, self._store.delete_channel(guild_id, channel_id, at=at))
 
-    async def delete_guild(self, guild_id: int) -> int:
+    async def delete_guild(self, guild_id: int, at: float | None = None) -> int:
         drop = partial(self._local.drop_guild, guild_id)
-        return await removed(drop, self._store.delete_guild(guild_id))
+        return await removed(drop, self._store.delete_guild(guild_id, at=at))
 
     # --- what people decide ---
 
@@ -366,6 +367,10 @@ class Memory:
     def queued(self) -> int:
         """Messages kept in memory while Redis is unreachable."""
         return self._store.queued
+
+    def is_queued(self, guild_id: int) -> bool:
+        """Whether a change in this guild still waits for Redis. It holds in this process, and is lost if that ends."""
+        return self._store.is_queued(guild_id)
 
     @property
     def dropped(self) -> int:

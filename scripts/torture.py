@@ -1,11 +1,12 @@
 """Lets several bots live a random history while processes and Redis are killed, stopped, filled and broken, and checks
 what is promised: nothing acknowledged is lost, nothing removed comes back, nothing leaves its channel.
 
-    python -m scripts.torture [--minutes 20] [--steps 1000000] [--seed 1] [--processes 3] [--json]
+    python -m scripts.torture [--minutes 20] [--steps 1000000] [--seed 1] [--processes 3] [--no-service] [--json]
 
-It starts an embedded Redis Stack of its own. Exit status 1: something was violated; the examples say what. The seed
-decides what is said, decided, asked and broken, and in which order; how that falls together in time is up to the
-machine, so a violation may need more than one run to come back.
+It starts an embedded Redis Stack of its own, and a service with one more bot, whose memory is a `Client`. Exit
+status 1: something was violated; the examples say what. The seed decides what is said, decided, asked and broken, and
+in which order; how that falls together in time is up to the machine, so a violation may need more than one run to come
+back.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from scripts.torturing.model import Why
 from scripts.torturing.plan import Plan
 from scripts.torturing.processes import OwnProcess
 from scripts.torturing.run import Run
+from scripts.torturing.service import Service
 
 
 def arguments() -> argparse.Namespace:
@@ -33,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--no-service", action="store_true", help="only bots with a memory of their own")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -40,14 +43,19 @@ def arguments() -> argparse.Namespace:
 async def tortured(options: argparse.Namespace, folder: Path) -> Run:
     settings = settings_for(folder)
     with lease(settings) as server:
-        faults = Faults(server.url, server.data_dir)
+        service = None if options.no_service else Service(settings, folder / "service.log")
+        faults = Faults(server.url, server.data_dir, service)
         processes = [OwnProcess(folder, folder / f"process-{number}.log") for number in range(options.processes)]
-        run = Run(Plan(options.seed, options.processes, faults.names), processes, faults)
+        if service is not None:
+            processes.append(OwnProcess(folder, folder / "client.log", service))
+        run = Run(Plan(options.seed, len(processes), faults.names), processes, faults)
         try:
             await run(options.steps, options.minutes * 60)
         finally:
             for process in processes:
                 await process.kill()
+            if service is not None:
+                await service.close()
     return run
 
 
@@ -56,6 +64,7 @@ def figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "seed": options.seed,
         "processes": options.processes,
+        "processes on a service": 0 if options.no_service else 1,
         "seconds": round(found.seconds, 1),
         "steps": found.total,
         "by act": dict(found.steps.most_common()),

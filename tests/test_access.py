@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -116,3 +117,43 @@ def test_a_wrong_secret_does_not_match() -> None:
     assert kept.matches(text.rpartition("_")[2])
     assert not kept.matches("A" * 43)
     assert not replace(kept, digest="").matches("")
+
+
+async def test_before_the_first_read_nobody_is_turned_away(own_server: OwnServer) -> None:
+    """Requests that come together, to a service that was started before Redis."""
+    settings = make_settings(own_server.url, own_server.folder, redis_timeout_s=0.5)
+    async with open_access(settings) as tokens, open_access(settings, patient=True) as fresh:
+        text, kept = new_token("bot", READ, None, now=NOW)
+        await tokens.add(kept)
+        own_server.kill()
+        answers = await asyncio.gather(*(fresh.caller(text) for _ in range(8)), return_exceptions=True)
+        assert [type(one) for one in answers] == [RedisUnavailableError] * 8
+        own_server.start()
+        assert await asyncio.gather(*(fresh.caller(text) for _ in range(8))) == [kept.caller] * 8
+
+
+async def test_a_token_that_was_just_made_is_known_to_all_who_come_together(
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "UNKNOWN_S", 0.0)
+    here, there = AccessTokens(redis, settings.key_prefix), AccessTokens(redis, settings.key_prefix)
+    assert await there.all() == []
+    text, kept = new_token("bot", READ, None, now=NOW)
+    await here.add(kept)
+    monkeypatch.setattr(access, "UNKNOWN_S", 1e9)
+    there._read_at = float("-inf")
+    assert await asyncio.gather(*(there.caller(text) for _ in range(8))) == [kept.caller] * 8
+
+
+async def test_while_redis_is_away_nobody_can_tell_whether_an_unknown_token_is_valid(
+    own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "UNKNOWN_S", 0.0)
+    settings = make_settings(own_server.url, own_server.folder, redis_timeout_s=0.5)
+    async with open_access(settings) as tokens, open_access(settings) as other:
+        assert await other.all() == []
+        text, kept = new_token("bot", READ, None, now=NOW)
+        await tokens.add(kept)
+        own_server.kill()
+        with pytest.raises(RedisUnavailableError):
+            await other.caller(text)

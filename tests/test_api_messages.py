@@ -114,10 +114,13 @@ async def test_an_edit_of_an_unknown_message_needs_all_of_it(http: httpx.AsyncCl
 
 async def test_deleted_messages_are_gone_and_do_not_come_back(http: httpx.AsyncClient) -> None:
     await http.post("/v1/messages", json=[said(n, f"number {n}") for n in range(1, 6)])
-    assert (await http.delete(f"{HERE}/messages/1")).json() == {"removed": 1}
-    assert (await http.delete(f"{HERE}/messages/1")).json() == {"removed": 0}
+    assert (await http.delete(f"{HERE}/messages/1")).json() == {"removed": 1, "queued": False}
+    assert (await http.delete(f"{HERE}/messages/1")).json() == {"removed": 0, "queued": False}
     assert (await http.get(f"{HERE}/messages/1")).status_code == 404
-    assert (await http.post(f"{HERE}/messages/bulk-delete", json={"ids": [2, "3"]})).json() == {"removed": 2}
+    assert (await http.post(f"{HERE}/messages/bulk-delete", json={"ids": [2, "3"]})).json() == {
+        "removed": 2,
+        "queued": False,
+    }
     assert (await http.post("/v1/messages", json=said(1))).json()["outcomes"][0]["outcome"] == "ignored"
     assert await texts(http) == ["number 5", "number 4"]
 
@@ -128,9 +131,9 @@ async def test_a_channel_and_a_guild_can_be_deleted(http: httpx.AsyncClient) -> 
     listed = (await http.get(f"/v1/guilds/{GUILD}/channels")).json()["channels"]
     assert [one["channel_id"] for one in listed] == [str(CHANNEL), other, str(CHANNEL + 2)]
     assert (await http.get("/v1/guilds")).json() == {"guilds": [str(GUILD)]}
-    assert (await http.delete(HERE)).json() == {"removed": 1}
+    assert (await http.delete(HERE)).json() == {"removed": 1, "queued": False}
     assert await texts(http) == []
-    assert (await http.delete(f"/v1/guilds/{GUILD}")).json() == {"removed": 2}
+    assert (await http.delete(f"/v1/guilds/{GUILD}")).json() == {"removed": 2, "queued": False}
     assert (await http.get(f"/v1/guilds/{GUILD}/channels/{other}/messages")).json()["messages"] == []
 
 
@@ -147,7 +150,7 @@ async def test_stats_tell_what_a_channel_holds_and_whether_it_is_paused(http: ht
 
 async def test_a_cleared_channel_is_empty_and_goes_on(http: httpx.AsyncClient) -> None:
     await http.post("/v1/messages", json=said(1))
-    assert (await http.post(f"{HERE}/clear", json={})).json() == {"removed": 1}
+    assert (await http.post(f"{HERE}/clear", json={})).json() == {"removed": 1, "queued": False}
     assert (await http.post("/v1/messages", json=said(2, ts=wall_now() + 1))).json()["outcomes"][0][
         "outcome"
     ] == "stored"

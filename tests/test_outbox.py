@@ -313,3 +313,62 @@ async def test_a_caller_that_gave_up_on_many_events_takes_none_of_them_back() ->
     wire.open.set()
     await drained(outbox)
     assert wire.arrived == ["0", "1", "2", "3", "4"]
+
+
+async def test_an_error_that_nobody_foresaw_costs_one_event_and_its_words_reach_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
+    wire = Wire()
+    words = "a secret \ud800"
+    wire.refusals = {words: UnicodeEncodeError("utf-8", words, 9, 10, "surrogates not allowed")}
+    outbox = Outbox(wire.send, 100)
+    results = await asyncio.wait_for(
+        asyncio.gather(*[outbox.put(0, "add", (one,)) for one in ("1", words, "2")]), LIMIT_S
+    )
+    assert results == [1, Outcome.DROPPED, 1]
+    assert await asyncio.wait_for(outbox.put(0, "add", ("3",)), LIMIT_S) == 1
+    await until_true(lambda: outbox._lanes[0].task is None)
+    gc.collect()
+    assert (wire.arrived, outbox.dropped, complaints) == (["1", "2", "3"], 1, [])
+    assert "UnicodeEncodeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_what_is_given_up_after_it_was_queued_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 100)
+    for kind, name in (("add", "a secret"), ("delete", "7"), ("delete", "8")):
+        assert await outbox.put(0, kind, (name,)) is Outcome.QUEUED
+    wire.refusals = dict.fromkeys(("a secret", "7", "8"), IndexMismatchError("Run: channelmem reindex"))
+    wire.away = False
+    await drained(outbox)
+    assert (wire.arrived, outbox.dropped) == ([], 3)
+    assert "1 add, 2 delete" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_what_is_left_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 100)
+    await outbox.put(0, "delete", ("7",))
+    await outbox.close(0.0)
+    assert outbox.dropped == 1
+    assert "never got these queued events; dropping them: 1 delete" in caplog.text
+
+
+async def test_a_change_that_is_repeated_while_it_waits_waits_once() -> None:
+    wire = Wire()
+    wire.away = True
+    outbox = Outbox(wire.send, 100, same=lambda kind, values: (kind, *values))
+    for kind in ("add", "delete", "add", "delete"):
+        assert await outbox.put(0, kind, ("1",)) is Outcome.QUEUED
+    await outbox.put(1, "delete", ("1",))
+    assert len(outbox) == 3
+    wire.away = False
+    await drained(outbox)
+    assert await outbox.put(0, "delete", ("1",)) == 1
+    assert wire.arrived.count("1") == 4

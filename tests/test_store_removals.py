@@ -190,7 +190,7 @@ async def test_a_cleared_channel_is_found_by_questions_to_the_guild_again(
     for number in (1, 2, 3):
         await store.add([message(number, ts=NOW + number)])
         assert [hit.message.id for hit in (await search.nearest(everywhere)).hits] == [number]
-        await store.clear(GUILD, CHANNEL)
+        await store.clear(GUILD, CHANNEL, at=NOW + number)
         assert (await search.nearest(everywhere)).hits == ()
     await store.add([message(4, ts=NOW + 4)])
     while await store.buckets.run("drain", 0, [4]):
@@ -206,7 +206,7 @@ async def test_an_epoch_is_kept_until_every_older_document_is_unlinked(
     await store._sweeper.stop()
     for first in (1, 11, 21):
         await store.add([message(number, ts=NOW + number) for number in range(first, first + 10)])
-        await store.clear(GUILD, CHANNEL)
+        await store.clear(GUILD, CHANNEL, at=NOW + first + 9)
     epochs = store.buckets.keys(0).one("epochs")
     while await documents(redis, settings):
         assert await redis.hget(epochs, room(GUILD, CHANNEL)) == b"3"
@@ -271,3 +271,16 @@ async def test_a_message_stored_again_after_a_channel_delete_survives_the_drain(
     assert await store.add(batch) == [Outcome.STORED] * 40  # sent later than the clear
     await store.swept()
     assert len(await ids(search)) == 40
+
+
+async def test_a_clear_that_comes_again_leaves_what_was_said_since(store: Store, search: Search) -> None:
+    """A client repeats what it sent while nobody answered."""
+    await store.add([message(1)])
+    assert await store.clear(GUILD, CHANNEL, at=NOW) == 1
+    await store.add([message(2, ts=NOW + 1)])
+    assert await store.clear(GUILD, CHANNEL, at=NOW) == 0
+    assert await store.delete_guild(GUILD, at=NOW) == 1
+    await store.add([message(3, ts=NOW + 2)])
+    assert await store.delete_guild(GUILD, at=NOW) == 0
+    assert [one.id for one in await search.newest(ARCHIVE)] == [3]
+    assert await store.delete_channel(GUILD, CHANNEL, at=NOW) == 1

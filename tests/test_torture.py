@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 from conftest import OwnServer
 from pydantic import SecretStr
 
+from channelmem.client.writes import Writes
+from channelmem.errors import RedisUnavailableError
 from channelmem.policy import Limits
 from channelmem.store.decisions import Decisions
-from channelmem.store.outbox import Result
+from channelmem.store.outbox import Event, Result
 from channelmem.store.store import Store
 from channelmem.types import Message, Outcome
 from scripts.torturing.actor import settings_for
@@ -24,12 +27,19 @@ from scripts.torturing.model import Model, Why
 from scripts.torturing.plan import Plan
 from scripts.torturing.processes import LocalProcess
 from scripts.torturing.run import Run
+from scripts.torturing.service import Service
 from scripts.torturing.steps import ROOMS, Act, Reply, Step
 from scripts.torturing.steps import Result as Done
 
 STEPS = 400
-NO_RESTART = "kill -9"
+FEW = 180
+"""With a service, which takes seconds to start after each round."""
+HANGS_S = 600.0
+"""However slow the machine is."""
+NO_RESTART = "Redis killed"
 """The server of a test does not come back by itself."""
+KILLED = "service killed (kill -9)"
+OF_SERVICE = (KILLED, "service stopped (SIGSTOP)", "service killed while the disk is full")
 
 
 def run_of(server: OwnServer, folder: Path, *, seed: int = 1, faulty: bool = True) -> Run:
@@ -39,6 +49,19 @@ def run_of(server: OwnServer, folder: Path, *, seed: int = 1, faulty: bool = Tru
     return Run(Plan(seed, 2, names, fault_share=0.7), [LocalProcess(settings), LocalProcess(settings)], faults)
 
 
+@asynccontextmanager
+async def run_with_service(server: OwnServer, folder: Path, *names: str) -> AsyncIterator[Run]:
+    """One bot with its own memory, and one whose memory is in a service, which these faults break."""
+    settings = settings_for(folder, redis_url=SecretStr(server.url))
+    service = Service(settings, folder / "service.log")
+    try:
+        faults = Faults(server.url, server.folder, service)
+        processes = [LocalProcess(settings), LocalProcess(service.client_settings())]
+        yield Run(Plan(1, 2, names, fault_share=1.0, kill_share=0.0), processes, faults)
+    finally:
+        await service.close()
+
+
 @pytest.fixture
 async def short(own_server: OwnServer, tmp_path: Path) -> Run:
     return run_of(own_server, tmp_path)
@@ -46,7 +69,7 @@ async def short(own_server: OwnServer, tmp_path: Path) -> Run:
 
 async def done(run: Run, steps: int = STEPS) -> Run:
     try:
-        await run(steps, 60)
+        await run(steps, HANGS_S)
     finally:
         for process in run._processes:
             await process.stop()
@@ -59,6 +82,17 @@ async def test_a_short_history_with_faults_violates_nothing(short: Run) -> None:
     assert short.figures.faults
     assert short.model.acknowledged > 0
     assert (dict(short.model.violations), short.model.examples) == ({}, [])
+
+
+@pytest.mark.process
+async def test_a_short_history_with_a_client_and_a_service_that_fails_violates_nothing(
+    own_server: OwnServer, tmp_path: Path
+) -> None:
+    async with run_with_service(own_server, tmp_path, *OF_SERVICE) as run:
+        await done(run, FEW)
+    assert run.figures.total >= FEW
+    assert run.figures.faults
+    assert (dict(run.model.violations), run.model.examples) == ({}, [])
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
@@ -187,3 +221,53 @@ async def test_a_broken_store_is_caught(
     broken(monkeypatch)
     run = await done(run_of(own_server, tmp_path, faulty=False))
     assert run.model.violations[found] > 0
+
+
+def forgets_removals(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def remove(*_: Any) -> int:
+        return 0
+
+    monkeypatch.setattr(Writes, "remove", remove)
+
+
+def calls_delivered_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Writes._send
+
+    async def sending(writes: Writes, lane: int, events: Sequence[Event]) -> list[int]:
+        try:
+            return await send(writes, lane, events)
+        except RedisUnavailableError:
+            return [0] * len(events)
+
+    monkeypatch.setattr(Writes, "_send", sending)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("broken", "found"), [(forgets_removals, Why.DELETED), (calls_delivered_what_is_not, Why.LOST)]
+)
+async def test_a_broken_client_is_caught(
+    own_server: OwnServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: Callable[[pytest.MonkeyPatch], None],
+    found: Why,
+) -> None:
+    broken(monkeypatch)
+    async with run_with_service(own_server, tmp_path, KILLED) as run:
+        await done(run, FEW)
+    assert run.model.violations[found] > 0
+
+
+def test_a_decision_that_only_a_service_knew_is_uncertain_after_its_death() -> None:
+    model = stored(OLD)
+    did(model, Step(Act.SAY, *ROOM, author=11, id=2, text=NEW, ts=1.0), Outcome.STORED)
+    forget, removal = Step(Act.FORGET, author=11, ts=2.0), Step(Act.DELETE, *ROOM, id=2)
+    model.replied(model.sent(0, forget, troubled=True), Reply(Done.DELAYED, queued=1))
+    model.replied(model.sent(0, removal, troubled=True), Reply(Done.DONE, queued=2))
+    assert shown(model, Act.ASK, OLD) == [Why.FORGOTTEN]
+    model.service_died(0)
+    assert [ticket.step for ticket, _ in model.waiting[0]] == [removal], "the client keeps what it sends"
+    assert model.doubtful() == [forget]
+    assert shown(model, Act.ASK, OLD) == []
+    assert shown(model, Act.ASK, NEW) == [Why.DELETED]

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query
 
 from channelmem.access import Scope
 from channelmem.api.auth import GuildAdmin, GuildReader, GuildWriter, Reader, Writer, check
-from channelmem.api.messages import CHANNEL
+from channelmem.api.messages import CHANNEL, removal
 from channelmem.api.problems import responses
 from channelmem.api.service import Given
 from channelmem.cascade.levels import Boundary
+from channelmem.types import LAST_TS
 from channelmem.wire.channels import (
     Answered,
     BoundaryBody,
@@ -32,6 +33,11 @@ from channelmem.wire.channels import (
 from channelmem.wire.scalars import PathId
 
 MOST_KNOWN = 1_000
+
+At = Annotated[
+    float | None,
+    Query(ge=0, le=LAST_TS, allow_inf_nan=False, description="When that happened, in epoch seconds; now if absent."),
+]
 
 router = APIRouter(prefix="/v1", tags=["channels"], responses=responses())
 
@@ -54,17 +60,19 @@ async def channels(guild_id: PathId, caller: GuildReader, given: Given) -> Chann
 
 
 @router.delete("/guilds/{guild_id}")
-async def delete_guild(guild_id: PathId, caller: GuildWriter, given: Given) -> Removed:
+async def delete_guild(guild_id: PathId, caller: GuildWriter, given: Given, at: At = None) -> Removed:
     """Removes everything stored of a guild: the bot left it."""
     del caller
-    return Removed(removed=await given.memory.delete_guild(guild_id))
+    return removal(given, guild_id, await given.memory.delete_guild(guild_id, at))
 
 
 @router.delete(CHANNEL)
-async def delete_channel(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Removed:
+async def delete_channel(
+    guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given, at: At = None
+) -> Removed:
     """Removes everything stored of a channel: it was deleted."""
     del caller
-    return Removed(removed=await given.memory.delete_channel(guild_id, channel_id))
+    return removal(given, guild_id, await given.memory.delete_channel(guild_id, channel_id, at))
 
 
 @router.get(f"{CHANNEL}/stats")
@@ -89,7 +97,7 @@ async def stats(guild_id: PathId, channel_id: PathId, caller: GuildReader, given
 async def clear(guild_id: PathId, channel_id: PathId, body: ClearBody, caller: GuildWriter, given: Given) -> Removed:
     """Forgets what was said in a channel so far; the channel itself goes on."""
     del caller
-    return Removed(removed=await given.memory.clear(guild_id, channel_id, body.at))
+    return removal(given, guild_id, await given.memory.clear(guild_id, channel_id, body.at))
 
 
 @router.put(f"{CHANNEL}/pause")

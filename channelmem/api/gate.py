@@ -28,6 +28,8 @@ from channelmem.api.problems import ProblemError, mistake, redis_away, response_
 from channelmem.errors import RedisUnavailableError
 
 REQUEST_ID: Final = "X-Request-ID"
+RUN: Final = "X-Service-Run"
+"""Another one after a restart: what this process held in memory is gone."""
 BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 BODIES: Final = 16
@@ -93,6 +95,7 @@ class Gate:
         self._app, self._door, self._max_body, self._observe = app, door, max_body, observe
         self._room = _Room(max_body * BODIES, max_body * BODIES * 3 // 4)
         self._logins = _Room(LOGIN_BYTES * LOGINS, LOGIN_BYTES * LOGINS_OF_ONE)
+        self._run = secrets.token_hex(8)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,6 +110,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 shown = MutableHeaders(scope=message)
                 shown[REQUEST_ID] = request_id
+                shown[RUN] = self._run
                 shown.setdefault("X-Content-Type-Options", "nosniff")
                 shown.setdefault("Cache-Control", "no-store")
                 self._observe(scope, message["status"], time.perf_counter() - started)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Query
 from channelmem.access import Scope
 from channelmem.api.auth import GuildReader, GuildWriter, Writer, believed, check
 from channelmem.api.problems import ProblemError, responses
-from channelmem.api.service import Given
+from channelmem.api.service import Given, Service
 from channelmem.reading import MOST, Cursor
 from channelmem.types import Message, Outcome
 from channelmem.wire.channels import DeleteBody, EditBody, EnrichBody, Enriched, PageShown, Removed
@@ -110,7 +110,7 @@ async def delete(
 ) -> Removed:
     """Removes a message and everything made of it; it is gone when this returns, or was not there."""
     del caller
-    return Removed(removed=await given.memory.delete(guild_id, channel_id, [message_id]))
+    return removal(given, guild_id, await given.memory.delete(guild_id, channel_id, [message_id]))
 
 
 @router.post(f"{CHANNEL}/messages/bulk-delete")
@@ -119,7 +119,7 @@ async def delete_many(
 ) -> Removed:
     """The same for up to 1,000 messages."""
     del caller
-    return Removed(removed=await given.memory.delete(guild_id, channel_id, body.ids))
+    return removal(given, guild_id, await given.memory.delete(guild_id, channel_id, body.ids))
 
 
 @router.put(f"{MESSAGE}/attachments/{{attachment_id}}/text")
@@ -135,6 +135,10 @@ async def enrich(
     """Makes a message findable by what is in its attachment. This is not an edit, and nobody is quoted with it."""
     del caller
     return Enriched(added=await given.memory.enrich(guild_id, channel_id, message_id, attachment_id, body.text))
+
+
+def removal(given: Service, guild_id: int, removed: int) -> Removed:
+    return Removed(removed=removed, queued=given.memory.is_queued(guild_id))
 
 
 def _remembered(one: Message, outcome: Outcome) -> Remembered:

@@ -17,6 +17,7 @@ from channelmem.errors import (
     DamagedDataError,
     DecisionDelayedError,
     RedisUnavailableError,
+    RejectedError,
     SummariesBusyError,
     UnknownSettingError,
 )
@@ -115,21 +116,28 @@ async def _shown(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _of_memory(request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, DecisionDelayedError):
-        return response_of(ProblemError(503, str(error), type_="urn:channelmem:delayed"), request_id_of(request))
-    if isinstance(error, DamagedDataError):
-        return response_of(ProblemError(503, f"{error}.", type_="urn:channelmem:damaged"), request_id_of(request))
-    if isinstance(error, RedisUnavailableError):
-        log.warning("Redis does not answer: %s", error)  # its sentence may name the server's address
-        return response_of(redis_away(), request_id_of(request))
-    if isinstance(error, UnknownSettingError):
-        return response_of(ProblemError(422, str(error)), request_id_of(request))
-    if isinstance(error, SummariesBusyError):
-        return response_of(
-            ProblemError(409, str(error), type_="urn:channelmem:busy", retry_s=5), request_id_of(request)
-        )
-    log.error("Request failed: %s", error)
-    return response_of(ProblemError(503, "The memory can't be used; see the log."), request_id_of(request))
+    return response_of(_problem_of(error), request_id_of(request))
+
+
+def _problem_of(error: Exception) -> ProblemError:
+    match error:
+        case DecisionDelayedError():
+            problem = ProblemError(503, str(error), type_="urn:channelmem:delayed")
+        case DamagedDataError():
+            problem = ProblemError(503, f"{error}.", type_="urn:channelmem:damaged")
+        case RedisUnavailableError():
+            log.warning("Redis does not answer: %s", error)  # its sentence may name the server's address
+            problem = redis_away()
+        case UnknownSettingError():
+            problem = ProblemError(422, str(error))
+        case RejectedError():
+            problem = ProblemError(409, str(error))
+        case SummariesBusyError():
+            problem = ProblemError(409, str(error), type_="urn:channelmem:busy", retry_s=5)
+        case _:
+            log.error("Request failed: %s", error)
+            problem = ProblemError(503, "The memory can't be used; see the log.")
+    return problem
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -27,7 +27,7 @@ from channelmem.types import (
 )
 from channelmem.wire.answers import AnswerShown, AskAnswer
 from channelmem.wire.contexts import ContextShown, StandingShown
-from channelmem.wire.sending import message_json, origin_json, person_json, question_json
+from channelmem.wire.sending import is_sendable, message_json, origin_json, person_json, question_json
 
 SHOWN = 500
 UNREACHABLE = "I can't reach my memory right now."
@@ -86,7 +86,7 @@ class Asking:
             "character": question.character,
             "thread_of": str(question.thread_of),
         }
-        found = StandingShown.model_validate((await self._connection.call("POST", "/v1/standing", body)).json())
+        found = StandingShown.model_validate((await self._connection.read("POST", "/v1/standing", body)).json())
         standing = frozenset(one.value() for one in found.origins)
         if answer.tried and answer.tried[-1].source is Source.HISTORY:
             # The platform's history as it may be shown by now: the service knows who opted out.
@@ -103,7 +103,7 @@ class Asking:
         """The answer, asked for again with whatever of the platform it needs and was not sent yet."""
         body = question_json(question) | more | ({"link": self.link} if self.link else {})
         while True:
-            found: dict[str, Any] = (await self._connection.call("POST", path, body)).json()
+            found: dict[str, Any] = (await self._connection.read("POST", path, body)).json()
             lacking = await self._lacking(question, found, body) if self._history else {}
             if not lacking:
                 return found
@@ -124,7 +124,10 @@ class Asking:
         assert self._history is not None  # noqa: S101  (types)
         policy = self._policies.of_question(question)
         past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
-        return {"history": [message_json(one) for one in past.messages], "history_problem": past.problem}
+        return {
+            "history": [message_json(one) for one in past.messages if is_sendable(one)],
+            "history_problem": past.problem,
+        }
 
     async def _members(self, guild_id: int, prefixes: Sequence[str]) -> list[dict[str, Any]]:
         find = getattr(self._history, "find_members", None)  # an adapter may have no such method
@@ -134,7 +137,7 @@ class Asking:
     async def _referenced(self, wanted: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
         assert self._history is not None  # noqa: S101  (types)
         found = [await self._history.fetch_message(channel_id, id_) for channel_id, id_ in dict.fromkeys(wanted)]
-        return [message_json(one) for one in found if one is not None]
+        return [message_json(one) for one in found if one is not None and is_sendable(one)]
 
 
 def _told(answer: Answer) -> Iterator[Message]:

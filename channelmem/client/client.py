@@ -14,6 +14,8 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 from channelmem.client.asking import Asking
@@ -49,7 +51,7 @@ from channelmem.wire.channels import (
     StatsShown,
 )
 from channelmem.wire.messages import MessageShown
-from channelmem.wire.sending import edit_json, message_json
+from channelmem.wire.sending import edit_json, has_place, is_sendable, message_json
 
 DRAIN_S = 5.0
 
@@ -66,6 +68,7 @@ class Client:
         self._policies = RemotePolicies(settings, store)
         self._levels.on_defaults = self._policies.adopt
         self._writes = Writes(connection, settings.queue_size)
+        connection.tell = self._writes.tell
         self._asking = Asking(connection, self._policies, history)
         self.overview = RemoteOverview(connection)
         self.media = RemoteMedia(connection)
@@ -114,7 +117,9 @@ class Client:
         return (await self.remember_many([message]))[0]
 
     async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
-        return await self._writes.remember([(one.guild_id, message_json(one)) for one in messages])
+        sent = [one for one in messages if is_sendable(one)]
+        outcomes = iter(await self._writes.remember([(one.guild_id, message_json(one)) for one in sent]))
+        return [next(outcomes) if is_sendable(one) else _ignored() for one in messages]
 
     async def ask(self, question: Question) -> Answer:
         return await self._asking.ask(question)
@@ -158,6 +163,10 @@ class Client:
     # --- changes ---
 
     async def edit(self, message: Message) -> Outcome:
+        if not has_place(message):
+            return _ignored()
+        if not is_sendable(message):  # the old text is no longer what the message says
+            message = replace(message, content="", ts=0.0, revision=time.time(), derived_from=())
         path = f"{_channel(message.guild_id, message.channel_id)}/messages/{message.id}"
         return await self._writes.edit(message.guild_id, path, edit_json(message))
 
@@ -172,11 +181,11 @@ class Client:
         path = f"{_channel(guild_id, channel_id)}/messages/bulk-delete"
         return await self._writes.remove(guild_id, "POST", path, {"ids": names})
 
-    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
-        return await self._writes.remove(guild_id, "DELETE", _channel(guild_id, channel_id))
+    async def delete_channel(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
+        return await self._writes.remove(guild_id, "DELETE", f"{_channel(guild_id, channel_id)}?at={_now(at)}")
 
-    async def delete_guild(self, guild_id: int) -> int:
-        return await self._writes.remove(guild_id, "DELETE", f"/v1/guilds/{guild_id}")
+    async def delete_guild(self, guild_id: int, at: float | None = None) -> int:
+        return await self._writes.remove(guild_id, "DELETE", f"/v1/guilds/{guild_id}?at={_now(at)}")
 
     # --- what people decide ---
 
@@ -209,12 +218,11 @@ class Client:
         await self._connection.call("DELETE", f"{_channel(guild_id, channel_id)}/pause")
 
     async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
-        at = time.time() if at is None else at  # of the call, not of its arrival
-        return await self._writes.remove(guild_id, "POST", f"{_channel(guild_id, channel_id)}/clear", {"at": at})
+        return await self._writes.remove(guild_id, "POST", f"{_channel(guild_id, channel_id)}/clear", {"at": _now(at)})
 
     async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
         path = f"{_channel(guild_id, channel_id)}/messages"
-        page = PageShown.model_validate((await self._connection.call("GET", path, params={"limit": limit})).json())
+        page = PageShown.model_validate((await self._connection.read("GET", path, params={"limit": limit})).json())
         return [one.value() for one in reversed(page.messages)]
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
@@ -257,6 +265,9 @@ class Client:
         """Writes kept in memory while the service is away."""
         return len(self._writes.outbox)
 
+    def is_queued(self, guild_id: int) -> bool:
+        return self._writes.is_waiting(guild_id)
+
     @property
     def dropped(self) -> int:
         return self._writes.outbox.dropped
@@ -273,6 +284,17 @@ class Client:
 
 def _channel(guild_id: int, channel_id: int) -> str:
     return f"/v1/guilds/{guild_id}/channels/{channel_id}"
+
+
+def _now(at: float | None) -> float:
+    """Of the call, not of its arrival."""
+    return time.time() if at is None else at
+
+
+@cache
+def _ignored() -> Outcome:
+    log.warning("Ignoring messages with an impossible time or id (logged once)")
+    return Outcome.IGNORED
 
 
 def _in(guild_id: int | None) -> dict[str, str] | None:

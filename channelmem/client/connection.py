@@ -1,13 +1,15 @@
 """The client's connection. In: a request. Out: JSON, or one of our errors: what a Memory would have raised.
 
 A service that is busy says when to come back (429 and 503 with Retry-After); reads then wait a moment and try again.
+What shows messages goes through `read`: the service then knows every removal that still waits here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +24,7 @@ from channelmem.errors import (
     RejectedError,
     ServiceUnavailableError,
     SummariesBusyError,
+    TokenRefusedError,
 )
 
 TIMEOUT_S = 10.0
@@ -34,6 +37,9 @@ MISSING = "CHANNELMEM_SERVICE_URL is not set; write it like http://127.0.0.1:841
 MALFORMED = "CHANNELMEM_SERVICE_URL must be like http://127.0.0.1:8410, without a user or password"
 NOT_OURS = "CHANNELMEM_SERVICE_URL answers, but not as a memory service does; check the URL"
 REFUSED = "The service refused CHANNELMEM_SERVICE_TOKEN: {detail}"
+RESTARTING = "The memory service keeps restarting"
+RUN = "X-Service-Run"
+"""The service's: another one after each start."""
 
 KINDS: dict[str, type[ChannelmemError]] = {
     "urn:channelmem:delayed": DecisionDelayedError,
@@ -41,6 +47,16 @@ KINDS: dict[str, type[ChannelmemError]] = {
     "urn:channelmem:damaged": DamagedDataError,
     "urn:channelmem:redis-unavailable": RedisUnavailableError,
 }
+
+
+class Json(str):
+    """A body that is JSON already."""
+
+    __slots__ = ()
+
+
+async def _nothing() -> str | None:
+    return None
 
 
 class Connection:
@@ -55,9 +71,23 @@ class Connection:
         )
         self.answers = True
         """Whether the service, and its Redis, answered last time."""
+        self.run = ""
+        """Of the service that answered last."""
+        self.tell: Callable[[], Awaitable[str | None]] = _nothing
+        """Sends what waits here and changes what may be shown; returns the run that knows all of it, None if nothing
+        waits."""
 
     async def close(self) -> None:
         await self._http.aclose()
+
+    async def read(self, method: str, path: str, body: object = None, **options: Any) -> httpx.Response:
+        """A `call` that shows messages: to a service that knows what was removed and edited, also if it restarts."""
+        for _ in range(TRIES):
+            told = await self.tell()
+            response = await self.call(method, path, body, **options)
+            if told in {None, response.headers.get(RUN, "")}:
+                return response
+        raise ServiceUnavailableError(RESTARTING)
 
     async def call(
         self,
@@ -72,9 +102,11 @@ class Connection:
     ) -> httpx.Response:
         """The response to one request; raises for every status that is an error."""
         timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
+        content = None if body is None else encoded(body).encode()
+        headers = (headers or {}) | ({} if content is None else {"Content-Type": "application/json"})
         for left in reversed(range(tries)):
             response = await self._send(
-                self._http.build_request(method, path, json=body, params=params, headers=headers, timeout=timeout)
+                self._http.build_request(method, path, content=content, params=params, headers=headers, timeout=timeout)
             )
             wait_s = _wait_s(response)
             if wait_s is None or not left:
@@ -84,12 +116,15 @@ class Connection:
         return response
 
     async def lines(self, path: str) -> AsyncIterator[str]:
-        """A stream of lines."""
+        """A stream of lines, read as by `read`."""
+        told = await self.tell()
         try:
             async with self._http.stream("GET", path) as response:
                 if response.is_error:
                     await response.aread()
                 self._check(response)
+                if told not in {None, response.headers.get(RUN, "")}:
+                    raise ServiceUnavailableError(RESTARTING)
                 async for line in response.aiter_lines():
                     yield line
         except httpx.TransportError as error:
@@ -107,11 +142,23 @@ class Connection:
 
     def _check(self, response: httpx.Response) -> None:
         self.answers = response.status_code != 503
+        self.run = response.headers.get(RUN, "")
         if response.is_error:
             raise _error(response)
         if response.status_code != 304 and "json" not in response.headers.get("content-type", ""):
             self.answers = False
             raise ServiceUnavailableError(NOT_OURS)
+
+
+def encoded(body: object) -> Json:
+    """As JSON that every service takes: without lone surrogates, which have no bytes. RejectedError names no value."""
+    if isinstance(body, Json):
+        return body
+    try:
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError):
+        raise RejectedError("A value can't be sent: it is no text, and no finite number") from None
+    return Json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _error(response: httpx.Response) -> ChannelmemError:
@@ -123,7 +170,7 @@ def _error(response: httpx.Response) -> ChannelmemError:
     if status < 500 and "status" not in problem:
         return ServiceUnavailableError(NOT_OURS)
     if status in {401, 403}:
-        return ConfigError(REFUSED.format(detail=detail))
+        return (TokenRefusedError if status == 401 else ConfigError)(REFUSED.format(detail=detail))
     if status in {408, 429} or status >= 500:
         return ServiceUnavailableError(f"The memory service is not ready: {detail}")
     return RejectedError(f"The memory service rejected a request ({status}): {detail}")

@@ -155,7 +155,7 @@ def _path(place: str) -> str:
         return f"/v1/settings/guilds/{guild}/channels/{channel}"
     if level == "character":
         guild, _, name = rest.partition(":")
-        return f"/v1/settings/guilds/{guild}/characters/{quote(name, safe='')}"
+        return f"/v1/settings/guilds/{guild}/characters/{quote(name, safe='', errors='replace')}"
     return "/v1/settings/global"
 
 

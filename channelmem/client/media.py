@@ -9,7 +9,7 @@ from channelmem.attached import Use
 from channelmem.client.connection import Connection
 from channelmem.errors import RedisUnavailableError
 from channelmem.types import Message
-from channelmem.wire.sending import message_json
+from channelmem.wire.sending import is_sendable, message_json
 
 
 class RemoteMedia:
@@ -20,6 +20,8 @@ class RemoteMedia:
         self.on_spent: Callable[[float], None] = lambda usd: None
 
     async def attach(self, message: Message) -> None:
+        if not is_sendable(message):
+            return
         with suppress(RedisUnavailableError):  # somebody who points at the preview has it fetched again
             await self._connection.call("POST", "/v1/messages/previews", message_json(message))
 

@@ -28,7 +28,7 @@ class RemoteRecaps:
         end = question.ts if window.end is None else window.end
         span = {"start": window.start or 0.0, "end": end, "limit": limit}
         body = question_json(question) | span | ({"link": self._link} if self._link else {})
-        shown = RecapShown.model_validate((await self._connection.call("POST", "/v1/recap", body)).json())
+        shown = RecapShown.model_validate((await self._connection.read("POST", "/v1/recap", body)).json())
         return None if shown.text is None else Told(shown.text)
 
 

@@ -9,7 +9,7 @@ from channelmem.client.connection import Connection
 from channelmem.summarising.past import Breakdown
 from channelmem.summarising.pyramid import Summary
 from channelmem.types import Message, Question, Window
-from channelmem.wire.sending import message_json, question_json
+from channelmem.wire.sending import is_sendable, message_json, question_json
 from channelmem.wire.summaries import BreakdownShown, SummariesShown
 
 MAKING_S = 180.0
@@ -24,7 +24,7 @@ class RemoteSummaries:
     async def of(self, guild_id: int, channel_id: int, window: Window | None = None) -> tuple[Summary, ...]:
         span = window or Window()
         ends = {name: end for name, end in (("start", span.start), ("end", span.end)) if end is not None}
-        found = await self._connection.call("GET", _path(guild_id, channel_id), params=ends or None)
+        found = await self._connection.read("GET", _path(guild_id, channel_id), params=ends or None)
         return tuple(one.value() for one in SummariesShown.model_validate(found.json()).summaries)
 
     async def update(self, guild_id: int, channel_id: int) -> int:
@@ -37,6 +37,7 @@ class RemoteSummaries:
         self, guild_id: int, channel_id: int, messages: Sequence[Message], *, more: bool = False
     ) -> tuple[Message, ...]:
         left: tuple[Message, ...] = ()
+        messages = list(filter(is_sendable, messages))
         for at in range(0, len(messages), CHUNK):
             some = (*left, *messages[at : at + CHUNK])
             follows = more or at + CHUNK < len(messages)
@@ -46,7 +47,7 @@ class RemoteSummaries:
         return left
 
     async def breakdown(self, question: Question) -> Breakdown:
-        found = await self._connection.call("POST", "/v1/breakdown", question_json(question))
+        found = await self._connection.read("POST", "/v1/breakdown", question_json(question))
         return BreakdownShown.model_validate(found.json()).value()
 
     async def _make(self, guild_id: int, channel_id: int, what: str, body: object = None) -> dict[str, Any]:

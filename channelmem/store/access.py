@@ -2,15 +2,17 @@
 
 All service processes share them, and `channelmem token` changes them while they run. The copy is read again when it is
 a second old: a revoked token ends within that time. While Redis is unreachable the last copy holds, so that questions
-can still be answered from the platform's history; a process that never read it knows nobody.
+can still be answered from the platform's history. Of a token that is not in it nobody can tell then.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from redis.asyncio import Redis
@@ -32,30 +34,28 @@ class AccessTokens:
         self._redis, self._key, self._clock = redis, keys_of(prefix, 0).one("access"), clock
         self._copy: dict[str, AccessToken] = {}
         self._read_at = float("-inf")
-        self.known = False
-        """False until Redis was read for the first time."""
+        self._reading = asyncio.Lock()
 
     async def caller(self, text: str) -> Caller | None:
         """Whose token this is; None if it is unknown, revoked or expired. RedisUnavailableError if nobody can tell."""
         parts = split(text)
         if parts is None:
             return None
-        await self._refresh(COPY_S if parts[0] in self._copy else UNKNOWN_S)
+        if parts[0] not in self._copy:
+            await self._refresh(UNKNOWN_S)
+        elif not self._reading.locked():  # of many requests at once, one reads; the others go by the copy
+            with suppress(RedisUnavailableError):
+                await self._refresh(COPY_S)
         kept = self._copy.get(parts[0])
         if kept is None or not kept.matches(parts[1]) or kept.is_expired(self._clock()):
             return None
         return kept.caller
 
     async def _refresh(self, age_s: float) -> None:
-        if time.monotonic() - self._read_at < age_s:
-            return
-        self._read_at = time.monotonic()  # before the answer: of many requests at once, one reads
-        try:
-            await self.all()
-        except RedisUnavailableError:
-            if not self.known:
-                self._read_at = float("-inf")
-                raise
+        """Returns when the copy is young enough. Nobody is turned away by a copy that is just being read."""
+        async with self._reading:
+            if time.monotonic() - self._read_at >= age_s:
+                await self.all()
 
     @reads
     async def all(self) -> list[AccessToken]:
@@ -63,7 +63,7 @@ class AccessTokens:
         rows: Any = await answered(self._redis.hgetall(self._key))
         found = filter(None, (_token(id_.decode(), raw) for id_, raw in rows.items()))
         self._copy = {one.id: one for one in found}
-        self._read_at, self.known = time.monotonic(), True
+        self._read_at = time.monotonic()
         return sorted(self._copy.values(), key=lambda one: one.created_at)
 
     async def add(self, token: AccessToken) -> None:

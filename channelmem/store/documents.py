@@ -61,6 +61,14 @@ def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]
     return (*values, pack_origins(message.guild_id, message.derived_from)) if message.derived_from else values
 
 
+def change_of(kind: str, values: tuple[str | int | bytes, ...]) -> tuple[object, ...]:
+    """What an event of the outbox changes: two of them change the same, whatever links were guessed meanwhile."""
+    about = values[7] if kind == "add" else b""
+    if isinstance(about, bytes) and about:
+        return (*values[1:3], about.partition(SEPARATOR.encode())[0])
+    return (kind, *values)
+
+
 def pack_origins(guild_id: int, origins: Iterable[Origin]) -> str:
     """As one argument for the scripts; `standing` in making.lua reads it."""
     return " ".join(f"{room(guild_id, one.channel_id)}:{padded(one.id)}:{one.revision!r}" for one in origins)

@@ -5,23 +5,25 @@ Each bucket has a lane with one batch in flight, so events of a channel are appl
 together are sent together. While Redis is unreachable, events stay in their lane. A bound holds over all lanes: the
 oldest additions are dropped first and counted; removals only when nothing else is left, so that nothing deleted
 survives an outage. A full Redis still answers questions, and removing needs no memory, so removals then overtake the
-waiting additions. An event that Redis rejects permanently is dropped and counted alone; the others go on.
+waiting additions. An event that Redis rejects permanently, or that fails in a way nobody foresaw, is dropped and
+counted alone; the others go on. Whatever is given up after its caller was told QUEUED is counted and logged, never with
+words.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from redis import exceptions as redis_errors
 
-from channelmem.errors import ChannelmemError, RedisUnavailableError, RejectedError
+from channelmem.errors import ChannelmemError, ConfigError, RedisUnavailableError, RejectedError
 from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import is_full, is_temporary
+from channelmem.store.connection import UNREACHABLE, is_full, is_temporary
 from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
@@ -30,12 +32,13 @@ BATCH_VALUES = 320  # 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
-_REJECTED = (redis_errors.ResponseError, redis_errors.DataError, RejectedError)
+GIVEN_UP = "A removal was given up, so what it was for may still be stored; the log says why"
+
 Result = int | Outcome
 Value = str | int | bytes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Event:
     """One change, as the `apply` script reads it."""
 
@@ -57,15 +60,21 @@ class Lane:
     """Whether its last batch met no Redis. On a cluster, others may be reachable."""
     overtaken: int = -1
     """The number of the last removal that overtook additions in a full Redis."""
+    changes: set[Hashable] = field(default_factory=set)
+    """What waits while it is offline, by what `same` says of it."""
     task: asyncio.Task[None] | None = None
 
 
 Send = Callable[[int, Sequence[Event]], Awaitable[list[int]]]
+Same = Callable[[str, tuple[Value, ...]], Hashable]
 
 
 class Outbox:
-    def __init__(self, send: Send, capacity: int, *, target: str = "Redis") -> None:
-        self._send, self._target = send, target
+    """`same` tells changes apart: one that waits already is not queued again, because a `Client` repeats what it was
+    told QUEUED until Redis has it."""
+
+    def __init__(self, send: Send, capacity: int, *, target: str = "Redis", same: Same | None = None) -> None:
+        self._send, self._target, self._same = send, target, same
         self._capacity = capacity
         self._lanes: dict[int, Lane] = {}
         self._closing = False
@@ -85,15 +94,25 @@ class Outbox:
         for lane in self._lanes.values():
             yield from (event for event in (*lane.flight, *lane.events) if event.done.done())
 
+    def is_waiting(self, bucket: int) -> bool:
+        """Whether `waiting` has one of this bucket."""
+        lane = self._lanes.get(bucket)
+        return lane is not None and any(event.done.done() for event in (*lane.flight, *lane.events))
+
     def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
         event = Event(kind, values, asyncio.get_running_loop().create_future())
         lane = self._lanes.setdefault(bucket, Lane(bucket))
         if self._closing and lane.task is None:  # nothing would send it
             self._drop(event)
             return event.done
-        lane.events.append(event)
         if lane.offline:
             _resolve(event.done, Outcome.QUEUED)
+            if self._same is not None:
+                if (change := self._same(kind, values)) in lane.changes:
+                    return event.done
+                lane.changes.add(change)
+        lane.events.append(event)
+        if lane.offline:
             self._bound()
         if lane.task is None:
             lane.task = asyncio.create_task(self._drain(lane))
@@ -106,10 +125,11 @@ class Outbox:
         if tasks:
             await asyncio.wait(tasks, timeout=wait_s)
         await cancel_all(tasks)
+        left = [event for lane in self._lanes.values() for event in lane.events]
         for lane in self._lanes.values():
             lane.task = None
-            while lane.events:
-                self._drop(lane.events.popleft())
+            lane.events.clear()
+        self._give_up(left, "unreachable until the end")
 
     async def _drain(self, lane: Lane) -> None:
         retry_s = FIRST_RETRY_S
@@ -128,22 +148,17 @@ class Outbox:
     async def _deliver(self, lane: Lane) -> bool:
         try:
             results = await self._send(lane.bucket, lane.flight)
-        except (RedisUnavailableError, *_REJECTED) as error:
-            if not is_temporary(error):
-                self._rejected(lane, error)
-                return True
-            # The script is idempotent by message id: a batch whose answer was lost can safely be sent again.
-            _put_back(lane)
-            self._go_offline(lane, error)
-            if is_full(error):
-                await self._overtake(lane)
+        except RedisUnavailableError as error:
+            await self._unreachable(lane, error)
             return False
         except ChannelmemError as error:
-            # Such as an index of another model: waiting does not help, so the callers get the error.
-            for event in lane.flight:
-                if not event.done.done():
-                    event.done.set_exception(error)
-            lane.flight = []
+            self._refused(lane, error)
+            return True
+        except Exception as error:  # noqa: BLE001  (whatever it is, it must not hold up this lane for good)
+            if is_temporary(error) or isinstance(error, UNREACHABLE):
+                await self._unreachable(lane, error)
+                return False
+            self._rejected(lane, error)
             return True
         self._go_online(lane)
         for event, result in zip(lane.flight, results, strict=True):
@@ -152,6 +167,13 @@ class Outbox:
         lane.most = min(lane.most * 2, BATCH_VALUES)
         return True
 
+    async def _unreachable(self, lane: Lane, error: Exception) -> None:
+        # The script is idempotent by message id: a batch whose answer was lost can safely be sent again.
+        _put_back(lane)
+        self._go_offline(lane, error)
+        if is_full(error):
+            await self._overtake(lane)
+
     async def _overtake(self, lane: Lane) -> None:
         """Sends removals out of turn. They keep their places too: what they remove may still wait ahead of them."""
         ahead = deque(event for event in lane.events if event.kind != "add" and event.number > lane.overtaken)
@@ -159,24 +181,57 @@ class Outbox:
             batch = _take(ahead, BATCH_VALUES)
             try:
                 await self._send(lane.bucket, batch)
-            except (ChannelmemError, *_REJECTED):
+            except Exception:  # noqa: BLE001  (their turn will come, and with it what to do about it)
                 return
             lane.overtaken = batch[-1].number
 
-    def _rejected(self, lane: Lane, error: Exception) -> None:
-        """Redis would reject it again: halves the batch until the event at fault is alone, then drops that one."""
-        self._go_online(lane)
-        if len(lane.flight) > 1:
-            lane.most = len(lane.flight) // 2
-            _put_back(lane)
+    def _refused(self, lane: Lane, error: ChannelmemError) -> None:
+        """Waiting does not help: an index of another model, or an event that is refused. The callers get the error."""
+        if isinstance(error, RejectedError):
+            self._rejected(lane, error)
+        elif isinstance(error, ConfigError) and self._is_split(lane):
             return
-        log.error("%s permanently rejected a %s event; dropping it: %s", self._target, lane.flight[0].kind, error)
+        else:
+            self._go_online(lane)
+            told = [event for event in lane.flight if not event.done.done()]
+            for event in told:
+                event.done.set_exception(error)
+            flight, lane.flight = lane.flight, []
+            self._give_up([event for event in flight if event not in told], str(error))
+
+    def _rejected(self, lane: Lane, error: Exception) -> None:
+        """It would be rejected again: halves the batch until the event at fault is alone, then drops that one."""
+        self._go_online(lane)
+        if self._is_split(lane):
+            return
+        # What others raise may quote the words of the event.
+        why = error if isinstance(error, (RejectedError, redis_errors.ResponseError)) else type(error).__name__
+        log.error("%s permanently rejected a %s event; dropping it: %s", self._target, lane.flight[0].kind, why)
         self._drop(lane.flight.pop())
+
+    def _is_split(self, lane: Lane) -> bool:
+        """Puts a batch back, to be sent in halves; False if it cannot be smaller."""
+        if len(lane.flight) <= 1:
+            return False
+        lane.most = len(lane.flight) // 2
+        _put_back(lane)
+        return True
+
+    def _give_up(self, events: Iterable[Event], why: str) -> None:
+        """Of these, callers were told that they wait."""
+        kinds: Counter[str] = Counter()
+        for event in events:
+            kinds[event.kind] += 1
+            self._drop(event)
+        if kinds:
+            lost = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            log.error("%s never got these queued events; dropping them: %s (%s)", self._target, lost, why)
 
     def _go_online(self, lane: Lane) -> None:
         if not lane.offline:
             return
         lane.offline = False
+        lane.changes.clear()
         if not self.offline:
             log.info(
                 "%s is reachable again; %d events are queued, %d were dropped", self._target, len(self), self.dropped
@@ -185,6 +240,8 @@ class Outbox:
     def _go_offline(self, lane: Lane, error: Exception) -> None:
         if not self.offline:
             log.warning("%s is unreachable; queueing messages in memory: %s", self._target, error)
+        if self._same is not None and not lane.offline:
+            lane.changes = {self._same(event.kind, event.values) for event in lane.events}
         lane.offline = True
         self._bound()
         for event in lane.events:
@@ -198,11 +255,24 @@ class Outbox:
                 key=lambda found: (found[0].kind != "add", found[0].number),
             )
             lane.events.remove(oldest)
-            self._drop(oldest)
+            if self._same is not None:
+                lane.changes.discard(self._same(oldest.kind, oldest.values))
+            if oldest.kind == "add":
+                self._drop(oldest)
+            else:
+                self._give_up([oldest], "the queue is full of removals")
 
     def _drop(self, event: Event) -> None:
         self.dropped += 1
         _resolve(event.done, Outcome.DROPPED)
+
+
+def removed_of(results: Iterable[Result]) -> int:
+    """How many existed; RejectedError if a removal was given up: whoever asked for it has to know."""
+    known = list(results)
+    if Outcome.DROPPED in known:
+        raise RejectedError(GIVEN_UP)
+    return sum(one for one in known if not isinstance(one, Outcome))
 
 
 async def results_of(events: Sequence[asyncio.Future[Result]]) -> list[Result]:

@@ -27,11 +27,11 @@ from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived
 from channelmem.store.descriptions import Descriptions
-from channelmem.store.documents import pack_limits, to_revision, to_values
+from channelmem.store.documents import change_of, pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.loads import Loads
-from channelmem.store.outbox import Event, Outbox, Result, results_of
+from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
 from channelmem.store.spending import Spending
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
@@ -54,7 +54,7 @@ class Store:
 
     def __init__(self, buckets: Buckets) -> None:
         self.buckets = buckets
-        self._outbox = Outbox(self._send, buckets.settings.queue_size)
+        self._outbox = Outbox(self._send, buckets.settings.queue_size, same=change_of)
         buckets.waiting = self._outbox.waiting
         self._pace_s = buckets.settings.summary_pace_s
         self._sweeper = Sweeper(buckets)
@@ -99,6 +99,10 @@ class Store:
     def queued(self) -> int:
         return len(self._outbox)
 
+    def is_queued(self, guild_id: int) -> bool:
+        """Whether something that a caller was told QUEUED still waits; what shares the guild's bucket counts, too."""
+        return self._outbox.is_waiting(self.buckets.bucket(guild_id))
+
     @property
     def dropped(self) -> int:
         """Events lost: the queue was full, Redis rejected them permanently, or they came after `close`."""
@@ -142,9 +146,10 @@ class Store:
         ]
         return await self._removed(done)
 
-    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
-        """Removes all messages of a channel at once."""
-        return await self._removed([self._clear(guild_id, channel_id, self.buckets.clock(), TOMBSTONE_MS)])
+    async def delete_channel(self, guild_id: int, channel_id: int, *, at: float | None = None) -> int:
+        """Removes all messages of a channel at once. `at`: as for `clear`."""
+        floor = self.buckets.clock() if at is None else at
+        return await self._removed([self._clear(guild_id, channel_id, floor, TOMBSTONE_MS)])
 
     async def clear(
         self, guild_id: int, channel_id: int, policy: Policy | None = None, *, at: float | None = None
@@ -162,9 +167,9 @@ class Store:
         await self.decisions.sync()
         return removed
 
-    async def delete_guild(self, guild_id: int) -> int:
-        """Removes all channels of a guild at once."""
-        values = (guild_id, repr(self.buckets.clock()))
+    async def delete_guild(self, guild_id: int, *, at: float | None = None) -> int:
+        """Removes all channels of a guild at once. `at`: as for `clear`."""
+        values = (guild_id, repr(self.buckets.clock() if at is None else at))
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
 
     async def enrich(
@@ -199,7 +204,7 @@ class Store:
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
         results = await results_of(done)
         self._sweeper.wake()
-        return sum(result for result in results if isinstance(result, int))
+        return removed_of(results)
 
     async def _send(self, bucket: int, events: Sequence[Event]) -> list[int]:
         arguments: list[Any] = [repr(self.buckets.clock()), TOMBSTONE_MS, *self._pace_s]

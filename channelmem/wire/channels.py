@@ -61,6 +61,11 @@ class ClearBody(Body):
 
 class Removed(Shown):
     removed: int = Field(description="How many existed; 0 also while Redis is unreachable and the removal is queued.")
+    queued: bool = Field(
+        False,
+        description="Redis is unreachable: what was removed is no longer shown, but the removal is lost if this "
+        "process ends. Send it again until this is false.",
+    )
 
 
 class EnrichBody(Body):

@@ -67,13 +67,13 @@ Span = Annotated[float, Field(strict=True, ge=0, le=LAST_TS, allow_inf_nan=False
 class Body(BaseModel):
     """What callers send: a misspelt field is an error, not silently ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Shown(BaseModel):
     """What the service sends: an older client ignores what it does not know yet."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True, hide_input_in_errors=True)
 
 
 def as_json(model: BaseModel) -> dict[str, Any]:

@@ -1,16 +1,11 @@
 """One process of a history: a bot's Memory that does what it is told. In: steps. Out: what became of them, and every
 token that came out.
-
-    python -m scripts.torturing.actor DATA_DIR    steps on stdin, replies on stdout
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import pickle
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +17,7 @@ from channelmem.errors import ChannelmemError, DecisionDelayedError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.search import Query
-from channelmem.types import Answer, History, Message, Outcome, Past, Person, Question, Source
+from channelmem.types import Answer, History, Message, Past, Person, Question, Source
 from scripts.fake_embedder import FakeEmbedder
 from scripts.torturing.steps import BOT_ID, PEOPLE, TOKEN, Act, Reply, Result, Step
 
@@ -86,7 +81,10 @@ class Actor:
         except Exception:
             log.exception("%s failed", step)
             reply = Reply(Result.FAILED)
-        return replace(reply, queued=self._memory.queued)
+        return replace(reply, queued=await self._queued())
+
+    async def _queued(self) -> int:
+        return self._memory.queued
 
     # --- changes ---
 
@@ -217,30 +215,3 @@ async def acting(settings: Settings) -> AsyncIterator[Actor]:
     platform = Platform()
     async with Memory.open(settings, embedder=FakeEmbedder(), history=platform, patient=True) as memory:
         yield Actor(memory, platform)
-
-
-# --- between processes ---
-
-
-def packed(thing: Step | Reply) -> bytes:
-    return base64.b64encode(pickle.dumps(thing)) + b"\n"
-
-
-def unpacked(line: bytes) -> Any:
-    return pickle.loads(base64.b64decode(line))  # noqa: S301  (from our own process)
-
-
-async def serve(settings: Settings) -> None:
-    lines = asyncio.StreamReader(limit=1 << 26)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    async with acting(settings) as actor:
-        sys.stdout.buffer.write(packed(Reply(Outcome.STORED)))  # it is ready
-        sys.stdout.buffer.flush()
-        while line := await lines.readline():
-            sys.stdout.buffer.write(packed(await actor.do(unpacked(line))))
-            sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING)
-    asyncio.run(serve(settings_for(Path(sys.argv[1]))))

@@ -1,4 +1,6 @@
-"""What breaks. In: a Redis server. Out: the same server, stopped, busy, full, slow, without its index, or killed."""
+"""What breaks. In: a Redis server, and perhaps a service. Out: the same server, stopped, busy, full, slow, without its
+index, or killed; the same service, stopped or killed.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,29 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
+from scripts.torturing.service import Service
+
 BACK_S = 60.0
 """A killed server loads its data again."""
 SLOW_MS = 60
 
-Breaking = Callable[[float], AbstractAsyncContextManager[None]]
+BETWEEN_S = 0.1
+
+Lasting = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Faults:
-    def __init__(self, url: str, folder: Path | None = None) -> None:
+    def __init__(self, url: str, folder: Path | None = None, service: Service | None = None) -> None:
         """`folder` is where the server keeps its data; without it there is no full disk."""
-        self._url, self._folder = url, folder
-        self._lasting: dict[str, Callable[[], AbstractAsyncContextManager[None]]] = {
+        self._url, self._folder, self.service = url, folder, service
+        self._lasting: dict[str, Lasting] = {
             "Redis stopped (SIGSTOP)": self._stopped,
             "busy with a script (BUSY)": self._busy,
             "memory full (OOM)": self._memory_full,
@@ -38,6 +45,14 @@ class Faults:
             "connections cut (CLIENT KILL)": self._cut,
             "Redis killed (kill -9)": self._kill,
         }
+        if service is not None:
+            self._lasting |= {
+                "service killed (kill -9)": partial(self._service_killed, service),
+                "service stopped (SIGSTOP)": partial(self._service_stopped, service),
+                "service killed while the disk is full": partial(self._both, service, self._disk_full),
+                "service killed while Redis is stopped": partial(self._both, service, self._stopped),
+            }
+            self._sudden["service and Redis killed (kill -9)"] = partial(self._kill_both, service)
 
     @property
     def names(self) -> list[str]:
@@ -56,9 +71,13 @@ class Faults:
         async with asyncio.timeout(BACK_S):
             while not await self._replies():  # noqa: ASYNC110  (Redis sends no event)
                 await asyncio.sleep(0.05)
+        if self.service is not None:
+            await self.service.ready()
 
     async def flush_all(self) -> None:
         await self._do("FLUSHALL")
+        if self.service is not None:
+            await self.service.admit()
 
     async def _replies(self) -> bool:
         try:
@@ -153,6 +172,31 @@ class Faults:
             await self._do("CLIENT", "PAUSE", str(SLOW_MS), "ALL")
             await asyncio.sleep(SLOW_MS / 800)
 
+    @asynccontextmanager
+    async def _service_killed(self, service: Service) -> AsyncIterator[None]:
+        await service.kill()
+        try:
+            yield
+        finally:
+            await service.start()
+
+    @asynccontextmanager
+    async def _service_stopped(self, service: Service) -> AsyncIterator[None]:
+        service.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            service.signal(signal.SIGCONT)
+
+    @asynccontextmanager
+    async def _both(self, service: Service, breaking: Lasting) -> AsyncIterator[None]:
+        """It ends with what it was told and Redis could not take, and comes back before Redis does."""
+        async with breaking():
+            await asyncio.sleep(BETWEEN_S)
+            await service.kill()
+            await service.start()
+            yield
+
     # --- once ---
 
     async def _drop_index(self) -> None:
@@ -167,3 +211,9 @@ class Faults:
 
     async def _kill(self) -> None:
         os.kill(await self._pid(), signal.SIGKILL)
+
+    async def _kill_both(self, service: Service) -> None:
+        """The service comes back first, and knows no token until Redis is back."""
+        await self._kill()
+        await service.kill()
+        await service.start()

@@ -197,6 +197,17 @@ class Model:
             self._unsure(ticket)
         self._forget_withdrawn(process)
 
+    def service_died(self, process: int) -> None:
+        """It kept decisions for this process that Redis could not write. Everything else is kept by the process."""
+        waiting = self.waiting.get(process, [])
+        for ticket, _ in waiting:
+            if ticket.step.act in PERSONAL:
+                self._unsure(ticket)
+        self.waiting[process] = [one for one in waiting if one[0].step.act not in PERSONAL]
+        for said in self.withdrawn.get(process, []):
+            kept = {at: gone for at, gone in said.withdrawn.items() if at[0] != process or gone.why != Why.FORGOTTEN}
+            said.withdrawn = kept
+
     def flushed(self) -> None:
         """Somebody emptied Redis, with tombstones and decisions. Called only while nothing is on its way."""
         self.now += 1
@@ -221,7 +232,8 @@ class Model:
             self._doubt(ticket)
         for said in self._removed(ticket):
             said.doom()
-            self._withdraw(said, ticket.process, Gone(Why.DELETED, self.now))
+            why = Why.FORGOTTEN if ticket.step.act in PERSONAL else Why.DELETED
+            self._withdraw(said, ticket.process, Gone(why, self.now))
         if ticket.step.act is Act.EDIT:
             said = self.by_token[ticket.step.token]
             self._withdraw(said, ticket.process, Gone(Why.EDITED, self.now), keep=ticket.step.token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -10,7 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from channelmem.settings import Settings
-from scripts.torturing.actor import Actor, acting, packed, unpacked
+from scripts.torturing.actor import Actor
+from scripts.torturing.live import TOKEN, URL, packed, unpacked
+from scripts.torturing.remote import acting_anywhere
+from scripts.torturing.service import Service
 from scripts.torturing.steps import Reply, Step
 
 LIMIT = 1 << 26
@@ -34,14 +38,16 @@ class Process(Protocol):
 class OwnProcess:
     """A real one."""
 
-    def __init__(self, data_dir: Path, log: Path) -> None:
+    def __init__(self, data_dir: Path, log: Path, service: Service | None = None) -> None:
         self._data_dir, self._log = data_dir, log
+        self._service = {URL: service.url, TOKEN: service.token} if service else {}
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "scripts.torturing.actor", str(self._data_dir)),
+                *(sys.executable, "-m", "scripts.torturing.live", str(self._data_dir)),
+                env=os.environ | self._service,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -87,7 +93,7 @@ class LocalProcess:
         self._actor: Actor | None = None
 
     async def start(self) -> None:
-        self._actor = await self._stack.enter_async_context(acting(self._settings))
+        self._actor = await self._stack.enter_async_context(acting_anywhere(self._settings))
 
     async def do(self, step: Step) -> Reply | None:
         if self._actor is None:

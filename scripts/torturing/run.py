@@ -41,10 +41,19 @@ class Run:
         self._processes, self._faults, self._flushes = processes, faults, flushes
         self._troubled = False
         self._dying: set[int] = set()
+        self._remote = len(processes) - 1 if faults.service else None
+        """The process whose memory is in the service."""
+        self._deaths = 0
+        """Of the service."""
+        if faults.service:
+            faults.service.on_death = self._service_died
 
     async def __call__(self, steps: int, seconds: float) -> None:
         """Ends after so many steps or seconds, with a look at everything."""
         started = time.monotonic()
+        if self._faults.service:
+            await self._faults.service.start()
+            await self._faults.service.admit()
         await self._faults.recovered()
         for number in range(len(self._processes)):
             await self._start(number)
@@ -60,7 +69,17 @@ class Run:
 
     async def _start(self, number: int) -> None:
         await self._processes[number].start()
-        self.model.synced[number] = self.model.now
+        self._synced(number)
+
+    def _synced(self, number: int) -> None:
+        """Whether a service has read what others decided cannot be asked."""
+        if number != self._remote:
+            self.model.synced[number] = self.model.now
+
+    def _service_died(self) -> None:
+        self._deaths += 1
+        assert self._remote is not None
+        self.model.service_died(self._remote)
 
     # --- a round ---
 
@@ -106,7 +125,10 @@ class Run:
             step = replace(step, ts=said.step.ts)
         self.figures.steps[step.act] += 1
         ticket = self.model.sent(number, step, troubled=self._troubled)
+        deaths = self._deaths
         reply = await self._processes[number].do(step)
+        if reply is not None and number == self._remote and reply.result == Result.DELAYED and deaths != self._deaths:
+            reply = replace(reply, result=Result.UNAVAILABLE)  # a service kept it that may be gone
         if reply is None and number not in self._dying:
             raise RuntimeError(f"Process {number} ended by itself during {step}")
         if reply is not None and step.act in LOOKS:
@@ -134,7 +156,7 @@ class Run:
     async def _settle(self) -> None:
         for number in range(len(self._processes)):
             await self._surely(number, Step(Act.SETTLE))
-            self.model.synced[number] = self.model.now
+            self._synced(number)
 
     async def _surely(self, number: int, step: Step) -> None:
         reply = await self._do(number, step)
