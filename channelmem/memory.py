@@ -171,7 +171,7 @@ class Memory:
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
-        looked = await self._current(lambda: self._look_up(question))
+        looked = await self._current(question.guild_id, lambda: self._look_up(question))
         question, policy, asked = looked.question, looked.policy, looked.route
         routed, recalled = decide(asked, looked.recalled)
         self._follow_ups.note(question, routed, recalled.first)
@@ -191,11 +191,11 @@ class Memory:
                 await self._changes.look(bucket)
         return _Looked(question, policy, pointed, asked, route_ms, recalled)
 
-    async def _current(self, look_up: Callable[[], Awaitable[T]]) -> T:
+    async def _current(self, guild_id: int, look_up: Callable[[], Awaitable[T]]) -> T:
         """What is looked up with the help of this process's copies; again, if what was read for it shows that another
         process has removed or changed something since."""
         found = await look_up()
-        return await look_up() if await self._changes.catch_up() else found
+        return await look_up() if await self._changes.catch_up(self._store.buckets.bucket(guild_id)) else found
 
     async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
         people = await self._rosters.of(question, policy)
@@ -229,7 +229,7 @@ class Memory:
 
     async def look(self, request: ContextRequest) -> str:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
-        return await self._current(lambda: self._looked(request))
+        return await self._current(request.question.guild_id, lambda: self._looked(request))
 
     async def _looked(self, request: ContextRequest) -> str:
         question, policy = self._reached(request.question)

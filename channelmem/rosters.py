@@ -39,6 +39,7 @@ class KnownPeople:
     seen: dict[int, Person] = field(default_factory=dict)
     spoke: dict[int, float] = field(default_factory=dict)
     read_at: float = 0.0
+    """0 if they were not read from Redis."""
     made: Roster | None = None
     """Built from `seen` when a question needs it."""
 
@@ -123,8 +124,8 @@ class Rosters:
         return fresh
 
     def is_unknown(self, question: Question, people: KnownPeople) -> bool:
-        """Whether nobody is known in this channel, but the platform's history could help."""
-        return self._history is not None and not question.is_dm and not people.seen
+        """Whether nobody is known from what is stored of this channel, but the platform's history could help."""
+        return self._history is not None and not question.is_dm and not (people.seen and people.read_at)
 
     async def from_history(self, question: Question, policy: Policy) -> KnownPeople:
         """For a channel that is not known yet: the people who spoke last, from the platform's history."""

@@ -148,9 +148,9 @@ async def test_a_process_that_cannot_read_what_changed_lets_go_of_everything(
 ) -> None:
     settings = make_settings(own_server.url, tmp_path, redis_timeout_s=LIMIT_S)
     async with processes(settings, clock, tmp_path) as (talk, _):
-        talk.memory._changes.saw(0, b"1-1")
+        talk.memory._changes.saw(talk.memory._store.buckets.bucket(GUILD), b"1-1")
         own_server.kill()
-        assert await talk.memory._changes.catch_up()
+        assert await talk.memory._changes.catch_up(talk.memory._store.buckets.bucket(GUILD))
         assert "Quux" not in copies_of(talk.memory)
 
 

@@ -343,11 +343,10 @@ async def test_a_lost_announcement_is_noticed(
 ) -> None:
     monkeypatch.setattr("channelmem.store.levels.COMPARE_S", 0.05)
 
-    async def deaf(self: Changes, bucket: int) -> bool:
+    async def deaf(self: Changes, bucket: int, kind: str) -> None:
         """Drops what it hears."""
-        return False
 
-    monkeypatch.setattr(Changes, "follow", deaf)
+    monkeypatch.setattr(Changes, "heard", deaf)
     async with opened(settings, clock, fake_embedder) as other:
         await talk.memory.policies.set(HERE, "max_messages", 42)
         await until_true(lambda: other.memory.policy(GUILD, CHANNEL).context_messages == 42)

@@ -7,7 +7,7 @@ so nothing depends on them: whoever answers from a copy reads messages too, and 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from redis.asyncio import Redis
@@ -38,15 +38,25 @@ class Changes:
         self._newest: dict[int, bytes] = {}
         """By bucket, the newest one that was seen."""
         self._looks: dict[int, int] = {}
+        """By bucket, how often messages or people were read. Of others this process keeps nothing."""
 
     def saw(self, bucket: int, newest: bytes) -> None:
         """What a read came with; empty if there was never a change."""
         self._newest[bucket] = newest
         self._looks[bucket] = self.looks(bucket) + 1
 
+    def saw_all(self, newest: Iterable[bytes]) -> None:
+        """The newest change of every bucket, without a read."""
+        self._newest = dict(enumerate(newest))
+
     def begin(self) -> None:
         """Before this process keeps anything: there is nothing to follow of what was seen so far."""
         self._followed |= self._newest
+
+    async def heard(self, bucket: int, kind: str) -> None:
+        """An announcement. Somebody who opts out everywhere is announced in every bucket of a cluster."""
+        if kind == SETTINGS or self.looks(bucket):
+            await self.follow(bucket)
 
     def looks(self, bucket: int) -> int:
         """How often the bucket was looked at."""
@@ -57,13 +67,18 @@ class Changes:
         key = self._keys_of(bucket).one("changes")
         self.saw(bucket, newest_of(await answered(self._redis.xrevrange(key, count=1))))
 
-    async def catch_up(self) -> bool:
-        """Follows what was seen; whether that changed more than single messages."""
-        behind = [bucket for bucket, newest in self._newest.items() if self._followed.get(bucket, b"") != newest]
-        return any([await self.follow(bucket) for bucket in behind])
+    async def catch_up_all(self) -> None:
+        """In every bucket of which this process keeps something."""
+        for bucket in list(self._looks):
+            await self.catch_up(bucket)
+
+    async def catch_up(self, bucket: int) -> bool:
+        """Follows what was seen of a bucket; whether that changed more than single messages."""
+        newest = self._newest.get(bucket, b"")
+        return self._followed.get(bucket, b"") != newest and await self.follow(bucket)
 
     async def follow(self, bucket: int) -> bool:
-        """The same for what is new in one bucket. If it can't be read, all copies go."""
+        """The same for whatever is new. If it can't be read, all copies go."""
         try:
             newest, changes = await self._since(self._followed.get(bucket, b""), bucket)
             for kind, what in changes:

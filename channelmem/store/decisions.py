@@ -136,7 +136,7 @@ class Decisions:
     async def keep_synced(self) -> None:
         while True:
             await self.sync()
-            await self._buckets.changes.catch_up()
+            await self._buckets.changes.catch_up_all()
             await asyncio.sleep(SYNC_S)
 
     @reads
@@ -148,8 +148,7 @@ class Decisions:
                 pipe.hgetall(self._buckets.keys(bucket).one("refused"))
                 pipe.xrevrange(self._buckets.keys(bucket).one("changes"), count=1)
             replies: list[Any] = await answered(pipe.execute())
-        for bucket, newest in enumerate(replies[3::4]):
-            self._buckets.changes.saw(bucket, newest_of(newest))
+        self._buckets.changes.saw_all(map(newest_of, replies[3::4]))
         recorded = Recorded({name.decode() for out in replies[::4] for name in out})
         for state in replies[1::4]:
             for place in {field.decode().partition(":")[0] for field in state}:

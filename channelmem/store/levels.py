@@ -196,7 +196,7 @@ class Levels:
                 if message is None:
                     await self._compare()
                 elif message["channel"] in buckets:
-                    await self._buckets.changes.follow(buckets[message["channel"]])
+                    await self._buckets.changes.heard(buckets[message["channel"]], message["data"].decode())
 
     async def _follow_change(self, bucket: int, place: str) -> None:
         """May raise RedisUnavailableError; everything is read again if it is unknown which place changed."""
