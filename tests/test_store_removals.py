@@ -273,6 +273,18 @@ async def test_a_message_stored_again_after_a_channel_delete_survives_the_drain(
     assert len(await ids(search)) == 40
 
 
+async def test_a_clear_that_nobody_dated_takes_all_even_after_a_clock_that_was_ahead(
+    store: Store, search: Search
+) -> None:
+    await store.clear(GUILD, CHANNEL, at=NOW + 60)
+    await store.add([message(1, ts=NOW + 61)])
+    assert await store.clear(GUILD, CHANNEL) == 1
+    await store.delete_guild(GUILD, at=NOW + 62)
+    await store.add([message(2, ts=NOW + 63)])
+    assert await store.delete_guild(GUILD) == 1
+    assert await search.newest(ARCHIVE) == []
+
+
 async def test_a_clear_that_comes_again_leaves_what_was_said_since(store: Store, search: Search) -> None:
     """A client repeats what it sent while nobody answered."""
     await store.add([message(1)])

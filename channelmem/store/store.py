@@ -161,7 +161,7 @@ class Store:
         limits = (policy or self.buckets.policy).limits
         # The time of the call, not of its arrival: messages sent while Redis was unreachable stay.
         floor = self.buckets.clock() if at is None else at
-        clear = self._clear(guild_id, channel_id, floor, int(limits.archive_s * 1000), lives_on=1)
+        clear = self._clear(guild_id, channel_id, floor, int(limits.archive_s * 1000), 1, int(at is not None))
         await self.decisions.close(guild_id, channel_id, Window(end=floor))
         removed = await self._removed([clear])
         await self.decisions.sync()
@@ -169,7 +169,7 @@ class Store:
 
     async def delete_guild(self, guild_id: int, *, at: float | None = None) -> int:
         """Removes all channels of a guild at once. `at`: as for `clear`."""
-        values = (guild_id, repr(self.buckets.clock() if at is None else at))
+        values = (guild_id, repr(self.buckets.clock() if at is None else at), int(at is not None))
         return await self._removed([self._outbox.put(self.buckets.bucket(guild_id), "leave", values)])
 
     async def enrich(
@@ -194,11 +194,10 @@ class Store:
         flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
-    def _clear(
-        self, guild_id: int, channel_id: int, at: float, floor_ms: int, lives_on: int = 0
-    ) -> asyncio.Future[Result]:
+    def _clear(self, guild_id: int, channel_id: int, at: float, floor_ms: int, *flags: int) -> asyncio.Future[Result]:
+        """Flags: whether the channel lives on; whether the caller dated it, as a client does, which may repeat it."""
         # Not a coroutine, for the same reason as `_put`.
-        values = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, lives_on)
+        values = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, *flags)
         return self._outbox.put(self.buckets.bucket(guild_id), "clear", values)
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:

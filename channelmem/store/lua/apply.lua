@@ -227,14 +227,15 @@ local function vanish(guild, channel)
   return count
 end
 
--- Whether everything up to then is gone already: what is stored since is newer, and a change that comes again leaves it.
+-- Whether everything up to then is gone already: what is stored since is newer, and a change that comes again leaves it. Only
+-- a caller who dates a change repeats it; otherwise it is wanted now, even if a clock was ahead before.
 local function is_over(key, at)
   local known = redis.call('GET', key)
   return known and tonumber(known) >= tonumber(at)
 end
 
-local function clear(guild, channel, at, floor_ms, lives_on)
-  if lives_on == '1' and is_over(FLOOR .. channel, at) then return 0 end
+local function clear(guild, channel, at, floor_ms, lives_on, dated)
+  if lives_on == '1' and dated == '1' and is_over(FLOOR .. channel, at) then return 0 end
   for _, left in ipairs({ UNFETCHED, LOADING }) do -- everything in it is older than the floor
     redis.call('HDEL', left .. guild, string.match(channel, '%d+$'))
   end
@@ -249,8 +250,8 @@ local function clear(guild, channel, at, floor_ms, lives_on)
   return vanish(guild, channel)
 end
 
-local function leave(guild, at)
-  if is_over(FLOOR .. guild, at) then return 0 end
+local function leave(guild, at, dated)
+  if dated == '1' and is_over(FLOOR .. guild, at) then return 0 end
   redis.call('SREM', GUILDS, guild)
   raise_floor(FLOOR .. guild, at, TOMBSTONE_MS)
   for channel in pairs(rooms) do
