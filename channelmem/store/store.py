@@ -197,7 +197,7 @@ class Store:
     def _clear(self, guild_id: int, channel_id: int, at: float, floor_ms: int, *flags: int) -> asyncio.Future[Result]:
         """Flags: whether the channel lives on; whether the caller dated it, as a client does, which may repeat it."""
         # Not a coroutine, for the same reason as `_put`.
-        values = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, *flags)
+        values: tuple[str | int | bytes, ...] = (guild_id, room(guild_id, channel_id), repr(at), floor_ms, *flags)
         return self._outbox.put(self.buckets.bucket(guild_id), "clear", values)
 
     async def _removed(self, done: list[asyncio.Future[Result]]) -> int:
