@@ -21,7 +21,7 @@ from itertools import count
 
 from redis import exceptions as redis_errors
 
-from channelmem.errors import ChannelmemError, ConfigError, RedisUnavailableError, RejectedError
+from channelmem.errors import ChannelmemError, ConfigError, DamagedDataError, RedisUnavailableError, RejectedError
 from channelmem.store.cancellation import cancel_all
 from channelmem.store.connection import UNREACHABLE, is_full, is_temporary
 from channelmem.types import Outcome
@@ -148,6 +148,9 @@ class Outbox:
     async def _deliver(self, lane: Lane) -> bool:
         try:
             results = await self._send(lane.bucket, lane.flight)
+        except DamagedDataError as error:  # waiting would not repair it, and hold up everything behind
+            self._rejected(lane, error)
+            return True
         except RedisUnavailableError as error:
             await self._unreachable(lane, error)
             return False
