@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -31,10 +32,14 @@ class _Watch:
             self.seen.append(f"{event} {arguments[:2]}")
 
 
+ASKING = {"uname", "ip", "ifconfig"}
+"""Programs that packages run once to learn what machine this is; whichever test comes first would be to blame."""
+
+
 def _only_asks(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Signal 0 asks whether a process is there; clients of model providers ask `uname` what machine this is."""
+    """Signal 0 asks whether a process is there."""
     if event == "subprocess.Popen":
-        return bool(arguments[0] == "uname")
+        return PurePath(str(arguments[0])).name in ASKING
     return event in {"os.kill", "os.killpg"} and arguments[1] == 0
 
 
