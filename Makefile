@@ -174,7 +174,7 @@ lock: $(READY)  ## write the releases with their hashes to requirements/ (UPGRAD
 	echo '$(TORCH)' | $(COMPILE) - --no-config $(AFTER_DEV) --output-file requirements/torch-cuda.txt
 
 up:  ## Redis Stack, RedisInsight and the bot with docker compose
-	@docker compose up --detach --build --wait || { docker compose logs --tail 2 redis bot; exit 1; }
+	@docker compose up --detach --build --wait --wait-timeout 180 || { docker compose logs --tail 2 redis bot; exit 1; }
 
 down:  ## stop what `make up` started
 	docker compose down

@@ -14,6 +14,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ App = Callable[..., Awaitable[None]]
 
 
 def server(app: App, **options: Any) -> uvicorn.Server:
+    take_files()
     http: Any = partial(_Limited, Connections(most_connections()))
     config = uvicorn.Config(
         app,
@@ -55,6 +57,16 @@ def server(app: App, **options: Any) -> uvicorn.Server:
         **options,
     )
     return uvicorn.Server(config)
+
+
+def take_files() -> None:
+    """Raises the soft limit of open files as far as it may: macOS begins with 256."""
+    files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST + RESERVED + BACKLOG
+    if files != resource.RLIM_INFINITY and files < wanted:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
 
 
 def most_connections() -> int:
@@ -89,9 +101,14 @@ class Connections:
         self._addresses[one.address] += 1
         self.waits(one)
         if self._addresses[one.address] > self._most_of_one:
-            self._drop(next(other for other in self._waiting if other.address == one.address))
+            self._drop(self._idlest(one.address))
         elif len(self._open) > self._most:
-            self._drop(next(iter(self._waiting)))
+            self._drop(self._idlest())
+
+    def _idlest(self, address: str | None = None) -> _Limited:
+        """The one that waits longest, if possible of those whose last response has left."""
+        some = [one for one in self._waiting if address in (None, one.address)]
+        return next((one for one in some if not one.transport.get_write_buffer_size()), some[0])
 
     def waits(self, one: _Limited) -> None:
         if one in self._open:

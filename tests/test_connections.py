@@ -90,7 +90,10 @@ async def test_idle_connections_make_room_and_others_are_answered(
 def test_one_address_takes_no_more_than_half_and_whoever_works_stays() -> None:
     class One:
         def __init__(self, address: str) -> None:
-            self.address, self.transport, self.gone = address, self, False
+            self.address, self.transport, self.gone, self.unsent = address, self, False, 0
+
+        def get_write_buffer_size(self) -> int:
+            return self.unsent
 
         def abort(self) -> None:
             self.gone = True
@@ -105,6 +108,12 @@ def test_one_address_takes_no_more_than_half_and_whoever_works_stays() -> None:
     for one in others:
         table.add(one)  # type: ignore[arg-type]
     assert [one.gone for one in (first, third, *others)] == [False, True, False, False, False]
+    others[0].unsent = 5_000_000
+    last = One("e")
+    for one in (One("f"), last):
+        table.add(one)  # type: ignore[arg-type]
+    assert not others[0].gone, "its response is still being sent"
+    assert not last.gone
     table.remove(first)  # type: ignore[arg-type]
     table.remove(first)  # type: ignore[arg-type]
     assert len(table) == 3

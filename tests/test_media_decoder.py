@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +15,7 @@ import psutil
 import pytest
 from hostile_media import many_scans, playlist, silent_flac
 from media_server import picture
+from PIL import Image
 from waiting import LIMIT_S, until_true
 
 from channelmem.media import decoder as limits
@@ -49,6 +52,40 @@ async def refused(decoder: Decoder, content: bytes) -> UnreadableError:
     return caught.value
 
 
+async def test_a_caller_that_goes_away_during_a_large_reply_blocks_nobody(decoder: Decoder) -> None:
+    noise = io.BytesIO()
+    Image.frombytes("RGB", (1024, 1024), random.Random(1).randbytes(3 * 1024 * 1024)).save(noise, "PNG")  # noqa: S311  (noise)
+    for _ in range(3):
+        asked = asyncio.create_task(decoder.pixels(noise.getvalue()))
+        await until_true(lambda: received(decoder) > 100_000)
+        asked.cancel()
+        async with asyncio.timeout(LIMIT_S):
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+    assert await decoder.picture(SMALL) == checked(SMALL)
+
+
+def received(decoder: Decoder) -> int:
+    """Bytes of a reply that nobody has taken yet."""
+    if decoder._process is None or decoder._process.stdout is None:
+        return 0
+    return len(decoder._process.stdout._buffer)  # type: ignore[attr-defined]
+
+
+async def test_a_reply_of_another_size_than_its_picture_is_not_believed(
+    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lies(*_: object) -> tuple[Reply, bytes]:
+        return Reply(size=3, width=10, height=10), b"abc"
+
+    monkeypatch.setattr(limits, "_exchanged", lies)
+    with pytest.raises(UnreadableError) as caught:
+        await decoder.pixels(SMALL)
+    assert caught.value.lasting
+    with pytest.raises(UnreadableError):
+        await decoder.sound(SPEECH, 10.0)
+
+
 async def test_it_starts_with_the_first_file_and_stays(decoder: Decoder) -> None:
     assert decoder._process is None
     assert await decoder.picture(SMALL) == checked(SMALL)
@@ -77,7 +114,7 @@ async def test_it_has_no_secrets_and_may_open_nothing(decoder: Decoder, monkeypa
     child = process(decoder)
     assert "secret" not in str(child.environ())
     assert child.num_fds() == 3
-    assert child.rlimit(psutil.RLIMIT_NOFILE) == (3, 3)
+    assert child.rlimit(psutil.RLIMIT_NOFILE) == (0, 0), "nor may it take the number of a file that it closed"
     assert child.rlimit(psutil.RLIMIT_FSIZE) == (0, 0)
     assert oom_score(child) == 1000, "the first to go"
     assert child.rlimit(psutil.RLIMIT_AS)[0] < 2_000_000_000

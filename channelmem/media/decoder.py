@@ -31,6 +31,7 @@ SOUND_SPEED: Final = 30.0
 """Seconds of sound that are decoded in a second, at least."""
 PATIENCE: Final = 3.0
 """How much longer than its processor time a file may take while other programs run."""
+END_S: Final = 5.0
 MOST_WAITING: Final = 16
 MOST_PICTURE: Final = 4_000_000
 MOST_PIXELS: Final = 3 * LONGEST_SIDE * LONGEST_SIDE
@@ -89,6 +90,8 @@ class Decoder:
     async def sound(self, content: bytes, max_s: float) -> bytes:
         """One channel of 16-bit samples at 16 kHz."""
         _, sound = await self._asked("sound", content, int((max_s + 5) * SOUND_BYTES_PER_S), max_s)
+        if len(sound) % 2:
+            raise lasting(BROKEN)
         return sound
 
     async def close(self) -> None:
@@ -97,6 +100,8 @@ class Decoder:
 
     async def _drawn(self, job: str, content: bytes, most: int) -> Picture:
         told, made = await self._asked(job, content, most)
+        if job == "pixels" and len(made) != 3 * told.width * told.height:
+            raise lasting(BROKEN)
         return Picture(made, told.media_type, told.width, told.height)
 
     async def _asked(self, job: str, content: bytes, most: int, max_s: float = 0.0) -> tuple[Reply, bytes]:
@@ -125,7 +130,10 @@ class Decoder:
             fine = True
         except TimeoutError:
             raise passing(TOO_SLOW) from None
-        except (asyncio.IncompleteReadError, OSError, ValueError):
+        except ValueError:  # it answered, and wrongly
+            await self._end()
+            raise lasting(BROKEN) from None
+        except (asyncio.IncompleteReadError, OSError):
             raise self._fault(await self._end()) from None
         finally:
             if not fine:
@@ -151,10 +159,11 @@ class Decoder:
             return None
         with suppress(ProcessLookupError):
             process.kill()
-        code = await process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-        return code
+        # wait() waits for the pipes, too, and never returns while one is full; communicate() takes what is left.
+        with suppress(TimeoutError):  # somebody else may hold its output open
+            async with asyncio.timeout(END_S):
+                await process.communicate()
+        return process.returncode
 
 
 async def _started() -> Process:
@@ -173,7 +182,10 @@ async def _exchanged(process: Process, asked: dict[str, Any], content: bytes, mo
         raise ValueError("no pipes")
     process.stdin.write(json.dumps(asked).encode() + b"\n" + content)
     await process.stdin.drain()
-    told = Reply.model_validate_json(await process.stdout.readline())
+    line = await process.stdout.readline()
+    if not line:
+        raise asyncio.IncompleteReadError(b"", 1)
+    told = Reply.model_validate_json(line)
     if told.size > most:
         raise ValueError("a reply that is too long")
     return told, await process.stdout.readexactly(told.size)
