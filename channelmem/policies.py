@@ -21,7 +21,7 @@ from channelmem.cascade.declared import Setting
 from channelmem.cascade.levels import GRACE_S, Boundary, Change, Level, Loss, Overrides, Place
 from channelmem.cascade.resolve import Effective, resolve
 from channelmem.cascade.values import Auto, Json, Value
-from channelmem.errors import RedisUnavailableError, UnknownSettingError
+from channelmem.errors import ChannelmemError, DamagedDataError, RedisUnavailableError, UnknownSettingError
 from channelmem.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.keys import guild_and_channel, room
@@ -74,14 +74,14 @@ class Policies:
             for one in self.effective(*key).values():
                 policy = one.setting.apply(policy, one.value)
             if not policy.limits.archive:
-                undo_until = self._undo_until(guild_id, self.channel_of(guild_id, channel_id, thread_of))
+                undo_until = self._undo_until(guild_id, channel_id, self._parent(guild_id, channel_id, thread_of))
                 policy = replace(policy, limits=policy.limits._replace(undo_until=undo_until))
             self._cache[key] = policy
         return policy
 
-    def _undo_until(self, guild_id: int, channel_id: int) -> float:
+    def _undo_until(self, guild_id: int, *channel_ids: int) -> float:
         """Until when an archive that is off can be switched on again as it was; 0 if nobody switched it."""
-        places = Place.everywhere(), Place.channel(guild_id, channel_id)
+        places = Place.everywhere(), *(Place.channel(guild_id, one) for one in channel_ids if one)
         switched = max(self._archive_changed(name_of(place)) for place in places)
         return switched + GRACE_S if switched else 0.0
 
@@ -150,12 +150,14 @@ class Policies:
         return guild_and_channel(noted.encode())[1] if noted else thread_of
 
     def _of_channel(self, guild_id: int, channel_id: int, thread_of: int) -> Mapping[str, Value]:
-        """What is set for a channel or thread. Off is final, be it the thread or its channel that is off."""
-        values = self.overrides(Place.channel(guild_id, self.channel_of(guild_id, channel_id, thread_of)))
+        """What is set for a channel or thread; a thread follows its channel in what is not set at itself. Off is final,
+        be it the thread or its channel that is off."""
+        values = self.overrides(Place.channel(guild_id, channel_id))
         parent = self._parent(guild_id, channel_id, thread_of)
-        if parent and self.overrides(Place.channel(guild_id, parent)).get("enabled") is False:
-            return {**values, "enabled": False}
-        return values
+        if not parent:
+            return values
+        above = self.overrides(Place.channel(guild_id, parent))
+        return {**above, **values, **({"enabled": False} if above.get("enabled") is False else {})}
 
     def any_closed(self, guild_id: int) -> bool:
         """Whether some channel of the guild is off: a thread of an unknown channel may belong to it."""
@@ -227,30 +229,40 @@ class Policies:
         """Removes what switched-off archives held once that can't be undone, whichever process switched them."""
         while True:
             await asyncio.sleep(LOOK_S)
-            await self.fit_overdue()
+            try:
+                await self.fit_overdue()
+            except ChannelmemError as error:  # such as an index of another model, until it is rebuilt
+                log.warning("Lifetimes of messages do not follow a changed setting yet: %s", error)
 
     async def fit_overdue(self) -> None:
         now, longest_s = self._levels.now(), self._settings.longest_s
         for name in list(self._levels.documents):
             changed = self._archive_changed(name)
             overdue = changed + GRACE_S <= now < changed + longest_s  # what is older has expired by itself
-            if overdue and self._fitted.get(name) != changed and await self._fit(_place(name)):
+            if not overdue or self._fitted.get(name) == changed:
+                continue
+            await self._levels.refresh()  # somebody may have undone it while Redis was away from this process
+            if self._archive_changed(name) == changed and await self._fit(_place(name)):
                 self._fitted[name] = changed
 
     async def _fit(self, place: Place) -> bool:
         """Brings the lifetimes of messages in line with their policies; False if Redis can't be reached."""
+        complete = True
         try:
             for guild_id, channel_id in await self._rooms(place):
-                await self._channels.fit(guild_id, channel_id, self.storing(guild_id, channel_id))
+                try:
+                    await self._channels.fit(guild_id, channel_id, self.storing(guild_id, channel_id))
+                except DamagedDataError:  # it is logged; the other channels go on
+                    complete = False
         except RedisUnavailableError as error:
             log.warning("Lifetimes of messages do not follow a changed setting yet: %s", error)
             return False
-        return True
+        return complete
 
     async def _rooms(self, place: Place) -> list[tuple[int, int]]:
         """Channels and threads that hold messages and follow what is set at a place."""
         rooms = await self._channels.rooms(place.guild_id)
-        return [one for one in rooms if place.channel_id in (0, self.channel_of(*one))]
+        return [one for one in rooms if place.channel_id in (0, one[1], self._parent(*one, 0))]
 
     async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
         """What setting these values would take away (None: clearing everything at the place)."""

@@ -194,6 +194,19 @@ async def test_a_bound_client_acts_in_its_guilds_only(settings: Settings, fake_e
         assert await running.memory.recent(GUILD, CHANNEL, 10) == []
 
 
+async def test_a_message_that_redis_can_never_store_blocks_neither_messages_nor_removals_behind_it(
+    settings: Settings, fake_embedder: FakeEmbedder
+) -> None:
+    async with serving(settings, fake_embedder) as running, Client.open(await using(running, settings)) as client:
+        assert await client.remember(message(1)) is Outcome.STORED
+        buckets = running.memory._store.buckets
+        await buckets.redis.set(buckets.guild_keys(GUILD).channel(GUILD, CHANNEL + 1)[0], "no sorted set")
+        broken, later = client.remember(replace(message(2), channel_id=CHANNEL + 1)), client.remember(message(3))
+        gone = client.delete(GUILD, CHANNEL, [1])
+        assert list(await asyncio.gather(broken, later, gone)) == [Outcome.DROPPED, Outcome.STORED, 1]
+        assert [one.id for one in await client.recent(GUILD, CHANNEL, 10)] == [3]
+
+
 async def test_a_busy_service_is_asked_again(settings: Settings, fake_embedder: FakeEmbedder) -> None:
     few = settings.model_copy(update={"service_max_asks": 2})
     async with serving(few, fake_embedder) as running, Client.open(await using(running, few)) as client:

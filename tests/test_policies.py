@@ -302,6 +302,72 @@ async def test_after_the_hour_it_is_removed_by_any_process_and_cannot_be_undone(
     assert not [key async for key in redis.scan_iter(f"{settings.key_prefix}:*:msg:*")]
 
 
+async def test_a_process_that_missed_the_undo_removes_nothing(
+    old: Talk, clock: Clock, settings: Settings, fake_embedder: FakeEmbedder
+) -> None:
+    policies = old.memory.policies
+    await policies.set(HERE, "archive", False)
+    async with opened(settings, clock, fake_embedder) as other:
+        stale = dict(other.memory.policies._levels.documents)
+        await policies.set(HERE, "archive", AUTO)
+        await policies.fitted()
+        clock.now += GRACE_S + 1
+        other.memory.policies._levels.documents, other.memory.policies._levels._counts = stale, []
+        other.memory.policies._forget_cached()
+        await other.memory.policies.fit_overdue()
+    assert "4711" in (await old.ask(MARK, "who mentioned the vault code?")).text
+
+
+async def test_a_setting_at_a_thread_leaves_it_the_archive_of_its_channel(talk: Talk) -> None:
+    policies, thread = talk.memory.policies, Place.channel(GUILD, THREAD)
+    await policies.set(EVERYWHERE, "archive", False)
+    await policies.set(HERE, "archive", True)
+    await talk.say(BOB, CODE, channel_id=THREAD, thread_of=CHANNEL, ago_s=7200)
+    await policies.set(thread, "summaries", False)
+    assert policies.of(GUILD, THREAD).limits.archive
+    assert not policies.of(GUILD, THREAD).summaries
+    assert (await policies.preview(thread, {"archive": False})).messages == 1
+    assert (await policies.preview(HERE, {"archive": False})).messages == 1
+
+
+async def test_a_damaged_channel_does_not_keep_others_from_being_trimmed(old: Talk, clock: Clock) -> None:
+    await old.say(BOB, "words over there", channel_id=OTHER)
+    buckets = old.memory._store.buckets
+    await old.memory.flush()
+    (order, *_) = buckets.guild_keys(GUILD).channel(GUILD, OTHER)
+    await buckets.redis.delete(order)
+    await buckets.redis.set(order, "no sorted set")
+    await old.memory.policies.set(EVERYWHERE, "archive", False)
+    await old.memory.policies.fitted()
+    clock.now += GRACE_S + 1
+    await old.memory.policies.fit_overdue()
+    await old.memory._store.swept()
+    (mine, *_) = buckets.guild_keys(GUILD).channel(GUILD, CHANNEL)
+    assert not await buckets.redis.exists(mine)
+
+
+async def test_what_is_hidden_is_no_source_of_a_new_answer(old: Talk) -> None:
+    (first, *_) = [one async for one in old.memory.export(BOB.id)]
+    await old.memory.policies.set(HERE, "archive", False)
+    await old.memory.policies.fitted()
+    own = old.message(Person(99, "Memo"), f"Bob said: {CODE}", own=True, derived_from=(first.origin,))
+    assert await old.memory.remember(own) is Outcome.IGNORED
+
+
+async def test_a_change_that_nobody_can_read_drops_the_copies_and_questions_go_on(old: Talk) -> None:
+    buckets = old.memory._store.buckets
+    await buckets.redis.xadd(buckets.guild_keys(GUILD).one("changes"), {"room": "garbage"})
+    assert "4711" in (await old.ask(MARK, "who mentioned the vault code?")).text
+
+
+async def test_a_damaged_list_of_changes_is_made_again(old: Talk) -> None:
+    buckets = old.memory._store.buckets
+    key = buckets.guild_keys(GUILD).one("changes")
+    await buckets.redis.set(key, "no stream")
+    assert await old.memory.clear(GUILD, CHANNEL) == 2
+    assert await buckets.redis.type(key) == b"stream"
+
+
 async def test_a_deletion_and_a_forget_have_no_grace(old: Talk, clock: Clock) -> None:
     policies = old.memory.policies
     await policies.set(HERE, "archive", False)

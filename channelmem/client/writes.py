@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 from weakref import WeakSet
 
 from channelmem.client.connection import NOT_OURS, Connection, Json, encoded
 from channelmem.errors import (
+    ChannelmemError,
     ConfigError,
     RedisUnavailableError,
     RejectedError,
@@ -88,6 +90,10 @@ class Writes:
             return await self._sent(events)
         except TokenRefusedError as error:  # by a service that lost its tokens, or until somebody makes a new one
             raise ServiceUnavailableError(str(error)) from error
+        except RedisUnavailableError:
+            with suppress(ChannelmemError):
+                await self.tell()  # a service that takes no messages now still takes the removals behind them
+            raise
 
     async def _sent(self, events: Sequence[Event]) -> list[int]:
         results: list[int | None] = []
@@ -110,8 +116,12 @@ class Writes:
             outcomes = [Outcome(one["outcome"]) for one in shown["outcomes"]]
         except (KeyError, TypeError, ValueError):
             raise ServiceUnavailableError(NOT_OURS) from None
-        if Outcome.DROPPED in outcomes or len(outcomes) != len(events):  # its own queue was full; this one has room
+        if len(outcomes) != len(events):
+            raise ServiceUnavailableError(NOT_OURS)
+        if Outcome.DROPPED in outcomes and Outcome.QUEUED in outcomes:  # its own queue was full; this one has room
             raise ServiceUnavailableError("The memory service dropped messages; sending them again.")
+        if Outcome.DROPPED in outcomes:  # halves the batch, until the one that can't be stored is alone
+            raise RejectedError("The memory service can't store a message")
         return [None if one is Outcome.QUEUED else OUTCOMES.index(one) for one in outcomes]
 
     async def _change(self, event: Event) -> int | None:

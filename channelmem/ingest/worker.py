@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import DamagedDataError, RedisUnavailableError
 from channelmem.ingest.embed_one import embed_alone
 from channelmem.ingest.reindex import Reindex, silent
 from channelmem.ingest.streams import Entry, Place, Streams
@@ -297,10 +297,9 @@ class Worker:
             try:
                 if await repair(self._buckets, bucket):
                     self._unchecked.discard(bucket)
-            except ResponseError as error:  # new messages must not wait for it
+            except (ResponseError, DamagedDataError) as error:  # new messages must not wait for it
                 log.warning("Could not look for lost messages; trying again in %g s: %s", CHECK_RETRY_S, error)
                 self._next_check_s = now + CHECK_RETRY_S
-                return
 
 
 def _blobs(vectors: NDArray[np.float32]) -> list[bytes]:

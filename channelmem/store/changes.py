@@ -83,6 +83,8 @@ class Changes:
             newest, changes = await self._since(self._followed.get(bucket, b""), bucket)
             for kind, what in changes:
                 await self._tell(bucket, kind, what)
+        except (ValueError, LookupError):  # an entry that none of ours wrote
+            self.on_removal(EVERYTHING, "")
         except RedisUnavailableError:
             self._followed.pop(bucket, None)
             self.on_removal(EVERYTHING, "")

@@ -106,7 +106,7 @@ class ChannelState:
         self._buckets.changes.saw(self._buckets.bucket(guild_id), newest_of(changes))
         hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
         seen = [parse_person(author, packed) for author, packed in people.items()]
-        since = self._buckets.clock() - (policy or self._buckets.policy).limits.archive_s
+        since = self._buckets.clock() - (policy or self._buckets.policy).limits.lifetime_s
         hidden |= {one.person.id for one in seen if self._buckets.undelivered.hides(guild_id, one.person.id)}
         known = [one for one in seen if one.last_ts >= since and one.person.id not in hidden]
         return sorted(known, key=lambda one: one.last_ts, reverse=True)

@@ -208,6 +208,10 @@ class Levels:
         self._counts = counts
         await self._keep()
 
+    async def refresh(self) -> None:
+        """Knows what is set now; may raise RedisUnavailableError."""
+        await self._compare()
+
     async def _compare(self) -> None:
         if await self._count() != self._counts:
             await self._load()

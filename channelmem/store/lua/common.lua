@@ -23,7 +23,11 @@ end
 
 -- What other processes must follow in the copies that they keep (changes.py): a person, room, guild, messages, settings.
 local function note_change(kind, what)
-  redis.call('XADD', CHANGES, 'MAXLEN', 1000, '*', kind, what)
+  local noted = redis.pcall('XADD', CHANGES, 'MAXLEN', 1000, '*', kind, what)
+  if type(noted) == 'table' and noted.err and string.find(noted.err, 'WRONGTYPE') then -- a mere aid: made again
+    redis.call('UNLINK', CHANGES)
+    redis.call('XADD', CHANGES, 'MAXLEN', 1000, '*', kind, what)
+  end
   redis.pcall('PUBLISH', CHANGED, kind) -- a user who may not publish must not be kept from removing
 end
 

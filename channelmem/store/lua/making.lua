@@ -9,6 +9,11 @@ local function standing(guild, source, limits)
   if not ts or not about or (tonumber(edited(about)) or 0) ~= tonumber(rev) then return nil end
   local ends = ts + limits.life_s
   if ends < NOW or opted_out(guild, author) then return nil end
+  -- A switched-off archive is still there for a while, but hidden.
+  if limits.kept and not limits.archive
+      and (ts < NOW - limits.buffer_s or redis.call('ZREVRANK', CHAN .. channel, id) >= limits.n) then
+    return nil
+  end
   return { channel = channel, id = id, author = author, ends = ends, from = from }
 end
 
