@@ -37,6 +37,17 @@ async def test_a_paused_channel_takes_nothing_and_drops_what_is_edited(store: St
     assert await store.add([message(3)]) == [Outcome.STORED]
 
 
+async def test_an_edit_that_is_refused_before_its_message_arrives_keeps_the_old_words_out(
+    store: Store, search: Search
+) -> None:
+    await store.channels.pause(GUILD, CHANNEL)
+    assert await store.edit(message(1, "changed", revision=1.0)) is Outcome.IGNORED
+    await store.channels.resume(GUILD, CHANNEL)
+    assert await store.add([message(1), message(2)]) == [Outcome.IGNORED, Outcome.STORED]
+    assert await ids(search) == [2]
+    assert await store.edit(message(1, "changed again", revision=2.0)) is Outcome.STORED
+
+
 def without_archive(store: Store, undo_until: float = 0.0) -> Policy:
     default = store.buckets.policy
     return replace(default, limits=default.limits._replace(archive=False, undo_until=undo_until))

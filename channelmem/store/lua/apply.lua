@@ -85,15 +85,25 @@ local function outdate_summary(m)
   end
 end
 
+-- Nothing older than this revision is stored for a while.
+local function outlive(m)
+  local key = GONE .. m.channel .. ':' .. m.id
+  local gone = redis.call('GET', key)
+  if gone and (gone == 'inf' or tonumber(gone) >= m.rev) then return end
+  redis.pcall('SET', key, edited(m.about), 'PX', TOMBSTONE_MS) -- a full Redis refuses it, and lets the rest pass
+end
+
 local function refused(m, room)
   if m.ts < NOW - room.life_s then
     outdate_summary(m)
     return true
   end
   if opted_out(m.guild, m.author) or room.closed or was_refused(m, room.channel) then
-    -- The new text must not be stored, and the old one is no longer what the message says.
+    -- The new text must not be stored, and the old one is no longer what the message says: not now, and not if it comes
+    -- after its edit, as from a client that sends edits ahead of what waits.
     local known = revision_of(m.channel, m.id)
     if known and m.rev > known then discard(m.channel, { m.id }) end
+    if m.rev > (known or 0) then outlive(m) end
     return true
   end
   if m.ts <= room.floor then return true end
