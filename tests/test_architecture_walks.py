@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from conftest import CHANNEL, GUILD
+from conftest import CHANNEL, GUILD, Clock
 
 from channelmem import Memory, Message, Question, Settings
 
@@ -57,9 +57,9 @@ def test_every_package_and_module_at_the_top_has_its_row() -> None:
 
 
 @pytest.fixture
-async def asked(settings: Settings, embedder: Any) -> Any:
-    ts = 1_800_000_000.0
-    async with Memory.open(settings, embedder=embedder) as memory:
+async def asked(settings: Settings, embedder: Any, clock: Clock) -> Any:
+    ts = clock.now
+    async with Memory.open(settings, embedder=embedder, clock=clock) as memory:
         for at, (who, text) in enumerate([("Ann", "the venue is the old mill"), ("Bob", "how many people fit in?")]):
             await memory.remember(Message(GUILD, CHANNEL, 100 + at, at + 1, who, text, ts - 60 + at))
         await memory.flush()
