@@ -31,6 +31,7 @@ SOUND_SPEED: Final = 30.0
 """Seconds of sound that are decoded in a second, at least."""
 PATIENCE: Final = 3.0
 """How much longer than its processor time a file may take while other programs run."""
+ENDING_S: Final = 1.0
 END_S: Final = 5.0
 MOST_WAITING: Final = 16
 MOST_PICTURE: Final = 4_000_000
@@ -134,7 +135,7 @@ class Decoder:
             await self._end()
             raise lasting(BROKEN) from None
         except (asyncio.IncompleteReadError, OSError):
-            raise self._fault(await self._end()) from None
+            raise self._fault(await self._end(after_s=ENDING_S)) from None
         finally:
             if not fine:
                 await self._end()
@@ -152,13 +153,19 @@ class Decoder:
             self._process = await _started()
         return self._process
 
-    async def _end(self) -> int | None:
-        """Ends it, and tells its return code; killing it changes nothing if it was ending by itself."""
+    async def _end(self, after_s: float = 0.0) -> int | None:
+        """Ends it, and tells its return code. One that is ending by itself is given a moment: asyncio can't tell the
+        code of a process that was gone when it was to be killed."""
         process, self._process = self._process, None
         if process is None:
             return None
-        with suppress(ProcessLookupError):
-            process.kill()
+        if after_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(after_s):
+                    await process.communicate()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
         # wait() waits for the pipes, too, and never returns while one is full; communicate() takes what is left.
         with suppress(TimeoutError):  # somebody else may hold its output open
             async with asyncio.timeout(END_S):
