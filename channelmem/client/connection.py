@@ -157,7 +157,7 @@ def encoded(body: object) -> Json:
     try:
         text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError):
-        raise RejectedError("A value can't be sent: it is no text, and no finite number") from None
+        raise RejectedError("A value can't be sent: it must be valid text or a finite number") from None
     return Json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 

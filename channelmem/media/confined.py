@@ -27,7 +27,7 @@ if sys.platform != "win32":
     import resource
 
 MEMORY: Final = 768 << 20
-"""Bytes beyond what the imports take: a picture of 40 million pixels is held three times while it is written anew."""
+"""Bytes beyond what the imports take: a picture of 40 million pixels is held three times while it is encoded again."""
 FILES: Final = 0
 """New ones: what is open stays open, and the number of one that is closed can't be taken again."""
 
@@ -82,7 +82,7 @@ def _warm_up() -> None:
     """Pillow and PyAV load some of their modules with the first file that needs them; then it would be too late."""
     Image.init()
     drawn, played = io.BytesIO(), io.BytesIO()
-    Image.new("RGB", (1, 1)).save(drawn, "JPEG", exif=Image.Exif(), comment=b"so that it is written anew")
+    Image.new("RGB", (1, 1)).save(drawn, "JPEG", exif=Image.Exif(), comment=b"to be dropped")
     with wave.open(played, "wb") as file:
         file.setparams((1, 2, 8_000, 0, "NONE", ""))
         file.writeframes(b"\0\0" * 800)
