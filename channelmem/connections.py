@@ -22,6 +22,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from channelmem.errors import ConfigError
+
 HEADERS_S: Final = 10.0
 """How long headers may take to arrive, from the first byte or the begin of a connection."""
 BODY_S: Final = 40.0
@@ -77,7 +79,26 @@ def most_connections() -> int:
     return max(16, min(MOST, files - RESERVED - BACKLOG))
 
 
-def drop_unread(listener: socket.socket) -> None:
+def listening(host: str, port: int, how: str = "--host and --port") -> socket.socket:
+    """`how`: what chooses another address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol spelt out: only then asyncio sends without delay. Otherwise every answer waits 40 ms: it is sent
+    # in two parts, and the second would wait until the first is acknowledged.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        _drop_unread(sock)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise ConfigError(
+            f"Can't listen on {host}, port {port}: {error.strerror or error}. Choose others with {how}."
+        ) from error
+    return sock
+
+
+def _drop_unread(listener: socket.socket) -> None:
     """Ends connections whose other side stops reading (Linux)."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_S * 1_000)

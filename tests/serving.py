@@ -19,8 +19,8 @@ from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
-from channelmem.api.serving import listening as bound
 from channelmem.cascade.declared import SETTINGS, Setting
+from channelmem.connections import listening as bound
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
 from channelmem.ops.access import open_access

@@ -102,6 +102,20 @@ async def test_a_channel_of_a_full_redis_can_be_paused_and_lose_its_archive(full
     assert await ids(full) == []
 
 
+async def test_a_message_that_waited_while_an_archive_was_off_removes_nothing_of_it(
+    full: Store, client: Redis, clock: Clock
+) -> None:
+    default = full.buckets.policy
+    off = replace(default, limits=default.limits._replace(archive=False, undo_until=clock.now + 60))
+    clock.now += full.buckets.settings.buffer_s
+    assert await full.add([message(30, ts=clock.now)], [off]) == [Outcome.QUEUED]
+    await client.config_set("maxmemory", 0)
+    await until_true(lambda: full.queued == 0)
+    assert await ids(full) == [*range(1, MESSAGES + 1), 30]
+    assert await full.channels.fit(GUILD, CHANNEL, off) == MESSAGES, "it is still off, and can't be undone any more"
+    assert await ids(full) == [30]
+
+
 async def test_a_memory_opens_on_a_full_redis_and_answers(full: Store, alone: Settings, clock: Clock) -> None:
     async with Memory.open(alone, clock=clock, embedder=FakeEmbedder()) as memory:
         question = Question(GUILD, CHANNEL, 99, 7, "Bob", "what did Ann say about turtles?", clock.now)

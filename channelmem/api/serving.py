@@ -39,6 +39,8 @@ NONE_YET = (
     "There are no tokens yet, so every request is refused. Make one: channelmem token add NAME --scopes read,write"
 )
 
+HOW = "--host and --port, or CHANNELMEM_SERVICE_HOST and CHANNELMEM_SERVICE_PORT"
+
 Beside = Callable[[Memory, AccessTokens | None, str], AbstractAsyncContextManager[None]]
 """Is given the memory, the tokens and the URL."""
 
@@ -49,7 +51,7 @@ async def serve(settings: Settings, *, guarded: bool = True, beside: Beside | No
     """Until SIGTERM or SIGINT. `beside` runs with it: a demo."""
     async with AsyncExitStack() as stack:
         tokens = await _tokens(stack, settings, guarded=guarded)
-        sock = stack.enter_context(listening(settings.service_host, settings.service_port))
+        sock = stack.enter_context(connections.listening(settings.service_host, settings.service_port, HOW))
         summariser = await stack.enter_async_context(summariser_of(settings))
         opening = Memory.open(settings, history=CallersHistory(), summariser=summariser, patient=True)
         memory = await stack.enter_async_context(opening)
@@ -88,25 +90,6 @@ async def _has_any(tokens: AccessTokens) -> bool:
     with suppress(RedisUnavailableError):
         return any(not one.is_expired(time.time()) for one in await tokens.all())
     return True
-
-
-def listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol spelt out: only then asyncio sends without delay. Otherwise every answer waits 40 ms: it is sent
-    # in two parts, and the second would wait until the first is acknowledged.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        connections.drop_unread(sock)
-        sock.listen(connections.BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise ConfigError(
-            f"Can't listen on {host}, port {port}: {error.strerror or error}. "
-            "Choose others with --host and --port, or CHANNELMEM_SERVICE_HOST and CHANNELMEM_SERVICE_PORT."
-        ) from error
-    return sock
 
 
 def _url(sock: socket.socket) -> str:

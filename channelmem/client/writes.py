@@ -67,10 +67,11 @@ class Writes:
         """For `Connection.tell`: removals and edits, out of turn. They keep their places in the order, too."""
         async with self._telling:
             while waiting := [one for one in self.outbox.waiting() if one.kind != REMEMBER]:
-                unknown = next((one for one in waiting if not self._is_known(one)), None)
-                if unknown is None:
+                unknown = [one for one in waiting if not self._is_known(one)]
+                if not unknown:
                     return self._told_to
-                await self._tell(unknown)
+                for one in unknown:
+                    await self._tell(one)
         return None
 
     async def _tell(self, event: Event) -> None:

@@ -65,9 +65,10 @@ async def _over_http(bounds: Bounds, address: Address, bar: Bar, *, guarded: boo
         memory = await stack.enter_async_context(_opened(settings, bar))
         door = await _door(stack, settings) if guarded else OpenDoor()
         app = make_app(memory, bounds, door, url=address.url, host=address.host)
-        server = connections.server(app, host=address.host, port=address.port, log_level="warning")
+        sock = stack.enter_context(connections.listening(address.host, address.port))
+        server = connections.server(app, log_level="warning")
         Console(stderr=True).print(f"MCP over HTTP at {address.url}. Press Ctrl-C to stop.", highlight=False)
-        await server.serve()
+        await server.serve(sockets=[sock])
 
 
 async def _door(stack: AsyncExitStack, settings: Settings) -> Doorkeeper:

@@ -61,6 +61,18 @@ def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]
     return (*values, pack_origins(message.guild_id, message.derived_from)) if message.derived_from else values
 
 
+LIMITS_AT = 9
+
+
+def late(values: Sequence[str | int | bytes]) -> tuple[str | int | bytes, ...]:
+    """An `add` event that had to wait. Its limits are those of then: an archive that was off may be on again, so this
+    event removes nothing of it. If it is still off, the next one does."""
+    limits, _, undo_until = str(values[LIMITS_AT]).rpartition(" ")
+    if undo_until == "0.0":  # nobody ever switched it
+        return tuple(values)
+    return (*values[:LIMITS_AT], f"{limits} inf", *values[LIMITS_AT + 1 :])
+
+
 def change_of(kind: str, values: tuple[str | int | bytes, ...]) -> tuple[object, ...]:
     """What an event of the outbox changes: two of them change the same, whatever links were guessed meanwhile."""
     about = values[7] if kind == "add" else b""

@@ -27,7 +27,7 @@ from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived
 from channelmem.store.descriptions import Descriptions
-from channelmem.store.documents import change_of, pack_limits, to_revision, to_values
+from channelmem.store.documents import change_of, late, pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.loads import Loads
@@ -208,7 +208,10 @@ class Store:
     async def _send(self, bucket: int, events: Sequence[Event]) -> list[int]:
         arguments: list[Any] = [repr(self.buckets.clock()), TOMBSTONE_MS, *self._pace_s]
         for event in events:
-            arguments += (event.kind, len(event.values), *event.values)
+            values = event.values
+            if event.kind == "add" and event.done.done():
+                values = late(values)
+            arguments += (event.kind, len(values), *values)
         results: list[int]
         await _created(self.buckets.ready(bucket))
         meta_there, drains, *results = await self.buckets.run("apply", bucket, arguments)

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from channelmem.access import Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.callers_history import CallersHistory
-from channelmem.api.serving import listening
+from channelmem.connections import listening
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.ops.access import open_access
