@@ -24,24 +24,21 @@ from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 from .asking.cog import Asking
-from .asking.own_answers import OwnAnswers
-from .asking.traces import Traces
+from .asking.traces import OwnAnswers, Traces
 from .backfill.cog import Backfill
-from .backfill.session_gaps import SessionGaps
+from .backfill.pages import SessionGaps
 from .contexts.cog import Contexts
 from .dashboards.cog import Dashboards
 from .errors import LOGIN_MISSING, ErrorReportingTree
-from .help.cog import Help
-from .history.discord_history import DiscordHistory
-from .listening.cog import Listening
-from .naming.cog import Naming
-from .ops.metrics import Metrics
-from .ops.status_server import StatusServer
-from .past.cog import PastCommands
+from .help import Help
+from .history import DiscordHistory
+from .listening import Listening, Naming
+from .metrics import Metrics, StatusServer
+from .past import PastCommands
 from .privacy.channel_cog import ChannelPrivacy
 from .privacy.cog import Privacy
-from .redacting.cog import Redacting
-from .summaries.cog import SummaryCommands
+from .redacting import Redacting
+from .summaries import SummaryCommands
 
 DRAIN_S = 5.0
 

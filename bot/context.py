@@ -14,9 +14,9 @@ from channelmem.llm.characters import Character
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
-from .history.discord_history import DiscordHistory
-from .messages.channels import Fetcher
-from .ops.metrics import Metrics
+from .history import DiscordHistory
+from .messages.convert import Fetcher
+from .metrics import Metrics
 
 
 class BotContext(Fetcher, Protocol):

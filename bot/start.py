@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from channelmem.display import visible
 from channelmem.settings import hide, load_settings
-from channelmem.terminal import visible
 
 from .client import run
 from .errors import STARTUP_ERRORS, startup_sentence
-from .ops.log_setup import configure_logging
+from .log_setup import configure_logging
 
 
 def main() -> int:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from channelmem.attached import Media
-from channelmem.follow_ups import FollowUps
+from channelmem import text as line
 from channelmem.linking.linker import ChannelLinkers
-from channelmem.recalling.ranking import line
-from channelmem.rosters import Rosters
+from channelmem.media.media import Media
+from channelmem.scenes import FollowUps, Rosters
 from channelmem.store import documents
 from channelmem.store.changes import Changes
 from channelmem.store.keys import guild_and_channel
-from channelmem.summarising import documents as summaries
-from channelmem.summarising import past
+from channelmem.summaries import pyramid as summaries
+from channelmem.summaries import reader as past
 
 T = TypeVar("T")
 

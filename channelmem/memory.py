@@ -16,35 +16,31 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from channelmem.attached import Media
-from channelmem.context import ContextBuilder
+from channelmem.browse import Overview, Reading
+from channelmem.context.builder import ContextBuilder, RelatedSummaries
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
-from channelmem.filtered_history import FilteredHistory
-from channelmem.follow_ups import FollowUps
+from channelmem.history import FilteredHistory
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
+from channelmem.media.media import Media
 from channelmem.opening import Clock, beside, opened, summarising
-from channelmem.overview import Overview
-from channelmem.policies import Policies
-from channelmem.policy import Policy, within_reach
-from channelmem.reading import Reading
+from channelmem.policy.policies import Policies
+from channelmem.policy.policy import Policy, within_reach
 from channelmem.recalling.recall import Recall, Recalled, decide
 from channelmem.recaps import Recaps
-from channelmem.related import RelatedSummaries
-from channelmem.rosters import Rosters, scene_of
 from channelmem.routing.route import route
+from channelmem.scenes import FollowUps, Rosters, scene_of
 from channelmem.settings import Settings, load_settings
-from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.newest import Newest
-from channelmem.store.search import Search
+from channelmem.store.progress import Bookmarks
+from channelmem.store.search import Newest, Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import SummaryStore
-from channelmem.summaries import Summaries
-from channelmem.summarising.reader import SummaryReader
-from channelmem.summarising.summariser import Summariser
+from channelmem.summaries.reader import SummaryReader
+from channelmem.summaries.summaries import Summaries
+from channelmem.summaries.update import Summariser
 from channelmem.types import (
     Answer,
     ChannelStatus,

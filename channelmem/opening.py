@@ -18,11 +18,11 @@ from channelmem.ingest.worker import Worker
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import connect
+from channelmem.store.circuit import cancel_all
+from channelmem.store.redis import connect
 from channelmem.store.store import Store
-from channelmem.summarising.worker import SummaryWorker
-from channelmem.telling import tokens
+from channelmem.summaries.worker import SummaryWorker
+from channelmem.telling import budget as tokens
 
 Clock = Callable[[], float]
 

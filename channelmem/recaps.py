@@ -13,14 +13,14 @@ from typing import Final
 
 from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
-from channelmem.filtered_history import FilteredHistory
-from channelmem.policy import Policy
+from channelmem.history import FilteredHistory
+from channelmem.policy.policy import Policy
 from channelmem.recalling.recall import RECAP_MESSAGES, Recalled, left_at
 from channelmem.store.search import Query, Search
-from channelmem.summarising.digest import Digest, Link, digest, parts_within, told
-from channelmem.summarising.lookup import lines_about
-from channelmem.summarising.pyramid import Line, Summary
-from channelmem.summarising.reader import SummaryReader
+from channelmem.summaries.digest import Digest, Link, digest, parts_within, told
+from channelmem.summaries.pyramid import Line, Summary
+from channelmem.summaries.reader import SummaryReader
+from channelmem.summaries.summaries import lines_about
 from channelmem.telling.answer import LONGEST, joined, phrasing_of, tell
 from channelmem.telling.recap import LEAST_MESSAGES
 from channelmem.types import Answer, Hit, Kind, Message, Mode, Origin, Question, Route, Source, Window

@@ -165,7 +165,7 @@ def _unsorted(embedder: object) -> Timed:
 
 def _torch() -> Timed:
     # Imported here because it takes 10 s, which --skip-torch is there to save.
-    from channelmem.embedding.model_export import load_reference  # noqa: PLC0415
+    from channelmem.embedding.export import load_reference  # noqa: PLC0415
 
     model = load_reference(_packaged())
 

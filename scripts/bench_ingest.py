@@ -30,7 +30,7 @@ from rich.progress import Progress
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.cancellation import cancel_all
+from channelmem.store.circuit import cancel_all
 from channelmem.store.store import Store
 from scripts import measure
 from scripts.fill import DIMS, Cloud, fill

@@ -30,9 +30,9 @@ import numpy as np
 from rich.progress import Progress
 
 from channelmem.settings import Settings
-from channelmem.store.connection import command
+from channelmem.store.index import create_command, make_schema
 from channelmem.store.keys import keys_of
-from channelmem.store.schema import create_command, make_schema
+from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Source, Window

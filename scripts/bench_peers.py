@@ -31,8 +31,8 @@ from channelmem.embedding.embed import Embedder, LaneEmbedder, open_embedder
 from channelmem.embedding.model import Model, as_directory, find_source, prepare
 from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
+from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene, route
-from channelmem.routing.scene import Roster
 from channelmem.settings import Settings
 from channelmem.types import Message, Mode, Person, Question, Source
 from scripts import measure

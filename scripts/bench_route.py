@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene, route
-from channelmem.routing.scene import Roster
 from channelmem.types import Person
 
 NOW = 1_773_847_800.0

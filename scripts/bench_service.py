@@ -38,10 +38,10 @@ from channelmem.access import Scope, new_token
 from channelmem.client import Client
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
-from channelmem.ops.access import open_access
+from channelmem.ops.inspect import open_access
 from channelmem.settings import Settings
 from channelmem.types import Message, Question
-from channelmem.wire.sending import message_json, question_json
+from channelmem.wire.messages import message_json, question_json
 from scripts import measure
 from scripts.measure import Ratio, Report
 

@@ -13,8 +13,8 @@ import time
 from redis.asyncio import Redis
 from rich.progress import Progress
 
-from channelmem.cascade.levels import Place
-from channelmem.policies import Policies
+from channelmem.policy.cascade import Place
+from channelmem.policy.policies import Policies
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.store import Store

@@ -14,15 +14,16 @@ from typing import Any
 from redis.asyncio import Redis
 from rich.progress import Progress
 
-from channelmem.cascade.levels import Place
-from channelmem.cascade.values import OFF
+from channelmem import text as line
 from channelmem.durations import DAY_S, HOUR_S
 from channelmem.memory import Memory
-from channelmem.recalling.ranking import line
-from channelmem.store.connection import command
-from channelmem.summarising import documents, past
-from channelmem.summarising.extractive import summarise
-from channelmem.summarising.windows import ClosedWindow
+from channelmem.policy.cascade import Place
+from channelmem.policy.values import OFF
+from channelmem.store.redis import command
+from channelmem.summaries import pyramid as documents
+from channelmem.summaries import reader as past
+from channelmem.summaries.extractive import summarise
+from channelmem.summaries.pyramid import ClosedWindow
 from channelmem.types import Message, Question
 from scripts import measure
 from scripts.fake_embedder import FakeEmbedder

@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from channelmem.llm.minutes import MINUTES_CHARS, of_pair, of_window
 from channelmem.llm.prompts import Prompt
-from channelmem.summarising.extractive import combine, summarise
-from channelmem.summarising.pyramid import Summary, pairs
-from channelmem.summarising.windows import ClosedWindow
-from channelmem.telling import tokens
+from channelmem.llm.transcription import MINUTES_CHARS, of_pair, of_window
+from channelmem.summaries.extractive import combine, summarise
+from channelmem.summaries.pyramid import ClosedWindow, Summary, pairs
+from channelmem.telling import budget as tokens
 from channelmem.types import Message
 
 WINDOWS, MESSAGES = 16, 30

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 
-from channelmem.linking.features import SPAN
 from channelmem.linking.linker import Linker, Networks
+from channelmem.linking.window import SPAN
 from channelmem.types import Message
 
 Row = dict[str, Any]

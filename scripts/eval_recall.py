@@ -29,14 +29,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from channelmem.policy import Policy
-from channelmem.recalling.ranking.facts import FactWeights
-from channelmem.recalling.ranking.line import stems
-from channelmem.recalling.ranking.rank import SHIPPED, Weights
-from channelmem.recalling.ranking.speaker import SpeakerWeights
+from channelmem.policy.policy import Policy
+from channelmem.recalling.rank import SHIPPED, FactWeights, SpeakerWeights, Weights
 from channelmem.recalling.recall import Recall
 from channelmem.server.lease import connect_url
 from channelmem.settings import Settings
+from channelmem.text import stems
 from channelmem.types import Answer, Hit, Kind, Mode, Person, Question
 from scripts.eval_links import best_link, score
 from scripts.replay import Row, Stage, Talk, question, read, stage, talks

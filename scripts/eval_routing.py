@@ -18,7 +18,7 @@ from typing import Any
 
 from channelmem.cli.route import as_row, scene_of
 from channelmem.routing.route import Scene, route
-from channelmem.routing.tokens import fold
+from channelmem.routing.words import fold
 from channelmem.settings import Settings
 from channelmem.types import Route
 

@@ -28,11 +28,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from channelmem.recalling.ranking.line import stems
-from channelmem.summarising.cover import CONTEXT_CHARS, RawLine, cover
-from channelmem.summarising.extractive import SUMMARY_CHARS, Weights, combine, summarise
-from channelmem.summarising.pyramid import Summary, pairs
-from channelmem.summarising.windows import ClosedWindow, SmartSizes, closed_windows
+from channelmem.summaries.extractive import SUMMARY_CHARS, Weights, combine, summarise
+from channelmem.summaries.pyramid import ClosedWindow, SmartSizes, Summary, closed_windows, pairs
+from channelmem.summaries.reader import CONTEXT_CHARS, RawLine, cover
+from channelmem.text import stems
 from channelmem.types import Message
 from scripts.measure import bench_settings, remove
 from scripts.stored_summaries import lasting, replayed_context

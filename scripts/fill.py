@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.store.connection import command
 from channelmem.store.keys import GROUP
+from channelmem.store.redis import command
 from channelmem.store.store import Store
 from channelmem.types import Message
 from scripts.measure import PER_CHANNEL, chat_lines, conversation

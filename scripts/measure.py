@@ -31,7 +31,7 @@ from rich.table import Table
 
 from channelmem.server.lease import connect_url
 from channelmem.settings import Settings
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 from channelmem.types import Message, Question
 
 GUILD = 811_111_111_111_111_111

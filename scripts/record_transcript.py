@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from loopback import Channel, Json, Loopback, User  # noqa: E402  (it lives with the tests)
 from loopback.bots import running  # noqa: E402
 
-from bot.history.discord_history import DiscordHistory  # noqa: E402
+from bot.history import DiscordHistory  # noqa: E402
 from channelmem.memory import Memory  # noqa: E402
 from channelmem.settings import Settings  # noqa: E402
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import channelmem.embedding
+from channelmem.embedding.export import load_reference
 from channelmem.embedding.model import as_directory, find_source
-from channelmem.embedding.model_check import SENTENCES, STORED
-from channelmem.embedding.model_export import load_reference
+from channelmem.embedding.write import SENTENCES, STORED
 from channelmem.settings import Settings
 
 FILE = Path(channelmem.embedding.__file__).with_name(STORED)

@@ -21,7 +21,7 @@ from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.types import Kind, Message, Person, Question, Source
 

@@ -26,7 +26,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from channelmem import Memory, Settings
 from channelmem.access import OpenDoor
 from channelmem.api.app import create_app
-from channelmem.api.callers_history import CallersHistory
+from channelmem.api.asking import CallersHistory
 from scripts import window_demo as demo
 from scripts.chromium import FLAGS, MISSING, chromium
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from channelmem.cascade import declared
+from channelmem.policy import cascade as declared
 from channelmem.settings import SECRETS, Settings, variable
 
 ROOT = Path(__file__).resolve().parent.parent

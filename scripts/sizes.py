@@ -9,8 +9,8 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from channelmem.settings import Settings
-from channelmem.store.connection import command
 from channelmem.store.keys import keys_of
+from channelmem.store.redis import command
 
 Store = Callable[[], Awaitable[None]]
 

@@ -25,9 +25,9 @@ from sklearn.metrics import roc_auc_score
 
 from channelmem.cli.route import scene_of
 from channelmem.routing import about
-from channelmem.routing.letters import spell
+from channelmem.routing.people import spell
 from channelmem.routing.route import read_line
-from channelmem.routing.tokens import read, unaddressed
+from channelmem.routing.words import read, unaddressed
 from channelmem.settings import Settings
 from scripts.eval_routing import Row
 from scripts.eval_routing import read as read_rows

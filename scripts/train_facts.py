@@ -2,7 +2,7 @@
 
     python -m scripts.train_facts                 hit@1 and hit@3 as shipped and refitted, each scene left out in turn
     python -m scripts.train_facts --data DIR      other scenes are measured too, with weights fitted to ours
-    python -m scripts.train_facts --write         also prints the weights for channelmem/recalling/ranking/facts.py
+    python -m scripts.train_facts --write         also prints the weights for channelmem/recalling/rank.py
 
 Training data: the questions of tests/data/scenes that are not about somebody's own words. The model is a softmax over
 the candidates of a question: the score of `rank` without `FactWeights`, plus its columns, times a weight each.
@@ -21,15 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
+from channelmem.recalling import rank as facts
 from channelmem.recalling import recall
+from channelmem.recalling.candidates import Lookup
 from channelmem.recalling.choosing import Candidates, Choice, choose
-from channelmem.recalling.ranking import facts
-from channelmem.recalling.ranking.line import text_of
-from channelmem.recalling.ranking.lines import read_lines
-from channelmem.recalling.ranking.rank import SHIPPED, rank
-from channelmem.recalling.sources.pool import Lookup
+from channelmem.recalling.rank import SHIPPED, rank
 from channelmem.recalling.verdict import of_somebody
 from channelmem.store.documents import whole
+from channelmem.text import read_lines, text_of
 from channelmem.types import Source
 from scripts.eval_scenes import OWN, judged
 from scripts.scenes import read_scenes
@@ -54,7 +53,7 @@ def columns(candidates: Candidates, cosines: Floats, lookup: Lookup) -> Floats:
     covered = candidates.reading.present @ candidates.reading.share
     now = None if ask.speakers else ask.now
     lines = read_lines(list(map(text_of, pool.messages)))
-    seen = facts.columns(pool.messages, lines, covered, candidates.reading.replies, ask.wants, now)
+    seen = facts.fact_columns(pool.messages, lines, covered, candidates.reading.replies, ask.wants, now)
     table = np.vstack([plain, seen]).T
     table[:, COSINE] = np.nan_to_num(cosines, nan=0.0)
     return np.asarray(table[np.asarray(candidates.allowed, bool)])

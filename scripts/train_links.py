@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from channelmem.linking.features import FEATURES, SPAN, Floats
 from channelmem.linking.linker import Linker, Networks
+from channelmem.linking.window import FEATURES, SPAN, Floats
 from scripts.eval_links import FILES, Links, Row, answers, channels, linked, messages, score
 
 TARGET = Path(__file__).parent.parent / "channelmem" / "linking" / "links.npz"

@@ -31,11 +31,10 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.linking.linker import Networks
-from channelmem.recalling.ranking.line import STOP
-from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, rank
-from channelmem.recalling.ranking.speaker import SpeakerWeights
-from channelmem.recalling.sources.pool import linked
+from channelmem.recalling.candidates import linked
+from channelmem.recalling.rank import SHIPPED, Pool, RankingQuery, SpeakerWeights, rank
 from channelmem.settings import Settings
+from channelmem.text import STOP
 from channelmem.types import Message
 from scripts.eval_links import FILES
 from scripts.eval_links import channels as annotated_channels

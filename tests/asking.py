@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene, route
-from channelmem.routing.scene import Roster
 from channelmem.types import Person, Route
 
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday

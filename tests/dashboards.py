@@ -14,10 +14,10 @@ from loopback.bots import running, unhurried
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
-from channelmem.cascade.declared import SETTINGS, Setting
+from bot.history import DiscordHistory
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
+from channelmem.policy.cascade import SETTINGS, Setting
 from channelmem.settings import Settings
 
 LINES = [f"line {number} about kayaks" for number in range(1, 7)]

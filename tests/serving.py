@@ -18,12 +18,12 @@ from starlette.routing import BaseRoute
 from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
-from channelmem.api.callers_history import CallersHistory
-from channelmem.cascade.declared import SETTINGS, Setting
+from channelmem.api.asking import CallersHistory
 from channelmem.connections import listening as bound
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
-from channelmem.ops.access import open_access
+from channelmem.ops.inspect import open_access
+from channelmem.policy.cascade import SETTINGS, Setting
 from channelmem.settings import Settings
 from channelmem.store.access import AccessTokens
 

@@ -9,7 +9,7 @@ from conftest import CHANNEL, GUILD
 from redis.asyncio import Redis
 
 from channelmem.settings import Settings
-from channelmem.store.connection import command
+from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
 from channelmem.types import Source
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channelmem.recalling.sources.pool import CUT_SHORT
-from channelmem.routing.wants import with_wants
+from channelmem.recalling.candidates import CUT_SHORT
+from channelmem.routing.clause import with_wants
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
-from channelmem.telling.threads import Forest, build
+from channelmem.telling.block import Forest, build
 from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Wants, Window
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC

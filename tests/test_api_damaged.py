@@ -92,7 +92,7 @@ async def statuses(http: httpx.AsyncClient) -> dict[str, str]:
 async def test_a_damaged_key_is_no_mistake_of_ours(
     service: Running, filled: httpx.AsyncClient, redis: Redis, damage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("channelmem.summaries.WAIT_S", 0.1)  # for who updates them: a damaged lock stays
+    monkeypatch.setattr("channelmem.summaries.summaries.WAIT_S", 0.1)  # for who updates them: a damaged lock stays
     prefix, found = service.memory._store.buckets.settings.key_prefix, {}
     # Whose damage would show nowhere else: the token itself, the index, documents that JSON.SET keeps well-formed.
     all_keys = {key.split(b":")[2]: key async for key in redis.scan_iter(f"{prefix}:*")}  # one of each kind

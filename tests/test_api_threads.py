@@ -12,7 +12,7 @@ from conftest import CHANNEL, GUILD
 from serving import EVERYTHING, Running
 
 from channelmem.access import Scope
-from channelmem.cascade.levels import Place
+from channelmem.policy.cascade import Place
 from channelmem.types import MEMORY_OFF, Message, Outcome
 
 pytest_plugins = ["serving_fixtures"]

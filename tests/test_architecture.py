@@ -30,7 +30,7 @@ STAGES: dict[str, set[str]] = {
 }
 # What adapters may use besides the ground: the front door, and the safe display of people's words.
 FRONT = GROUND | {"memory", "policies", "llm", "tools", "context_window", "past", "cli", "attached"}
-SAFE_DISPLAY = "channelmem.telling.quote"
+SAFE_DISPLAY = "channelmem.display"
 # What the rooms above memory may build on; the chat platform is not part of it.
 ADAPTERS = {
     "wire": {"summarising"},

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 NAMED = re.compile(r"`((?:channelmem|bot)/[\w/]*(?:\.py)?)`")
 # The worker runs beside the flows: it reads, embeds and commits while somebody asks. So does the copy of decisions.
-BESIDE = {"channelmem/ingest/worker.py", "channelmem/store/store.py", "channelmem/store/heal.py"}
-BESIDE |= {"channelmem/store/decisions.py", "channelmem/store/decisions_copy.py"}
+BESIDE = {"channelmem/ingest/worker.py", "channelmem/store/store.py", "channelmem/store/repair.py"}
+BESIDE |= {"channelmem/store/decisions.py"}
 
 
 def told(flow: str) -> set[str]:

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channelmem.telling import tokens
-from channelmem.telling.assemble import AMBIENT, CHAIN, HITS, QUESTION, REFERENCES, Parts, _names, assemble
+from channelmem.telling import budget as tokens
+from channelmem.telling.block import AMBIENT, CHAIN, HITS, QUESTION, REFERENCES, Forest, Parts, _names, assemble, build
 from channelmem.telling.budget import MARKS_AROUND_A_TEXT
-from channelmem.telling.threads import Forest, build
 from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Thread
 
 NOW = 1_800_000_000.0

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER
 
 from channelmem.ingest.normalise import LAST_ID, normalise
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.documents import pack, to_message, to_revision, to_stored, whole
 from channelmem.store.keys import room

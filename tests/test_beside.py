@@ -1,6 +1,6 @@
 import pytest
 
-from channelmem.recalling.beside import Beside
+from channelmem.recalling.choosing import Beside
 from channelmem.types import Message
 
 

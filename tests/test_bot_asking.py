@@ -17,10 +17,17 @@ from loopback.server import PATIENCE_S
 
 from bot import client
 from bot.asking import delivery
-from bot.asking.cog import NOT_ANSWERED, UNDECIDED
-from bot.asking.refusals import ASKER_CANT_READ, BOT_CANT_SEE, DIRECT_MESSAGE, EMPTY_QUESTION, EXCLUDED_CHANNEL
+from bot.asking.cog import (
+    ASKER_CANT_READ,
+    BOT_CANT_SEE,
+    DIRECT_MESSAGE,
+    EMPTY_QUESTION,
+    EXCLUDED_CHANNEL,
+    NOT_ANSWERED,
+    UNDECIDED,
+)
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.llm.responder import Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.settings import Settings

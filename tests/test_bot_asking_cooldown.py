@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.asking import cooldown as module
-from bot.asking.cooldown import Cooldown
+from bot.asking import cog as module
+from bot.asking.cog import Cooldown
 
 
 class Clock:

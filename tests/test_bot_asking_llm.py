@@ -17,15 +17,15 @@ from loopback.server import PATIENCE_S
 from prometheus_client import generate_latest
 from waiting import until
 
-from bot.asking.split import MOST_MESSAGES
+from bot.asking.delivery import MOST_MESSAGES
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
-from bot.redacting.cog import REMOVED
-from channelmem.cascade.levels import Place
-from channelmem.cascade.values import OFF
+from bot.history import DiscordHistory
+from bot.redacting import REMOVED
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import CUT
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Place
+from channelmem.policy.values import OFF
 from channelmem.settings import Settings
 from channelmem.types import Message
 

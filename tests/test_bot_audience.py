@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from bot.messages import audience
-from bot.messages.audience import PAST, SOMEBODY, VIEW, Audience, Overwrites
-from bot.messages.channels import MessageChannel
+from bot.messages import people as audience
+from bot.messages.convert import MessageChannel
+from bot.messages.people import PAST, SOMEBODY, VIEW, Audience, Overwrites
 
 ADMINISTRATOR = 8
 GUILD, ROLES, MEMBERS = 1, (10, 11, 12), (100, 101)

@@ -16,7 +16,7 @@ from loopback.scene import Scene
 
 from bot.backfill import cog as backfill
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 
 from bot.backfill import cog as backfill
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Message

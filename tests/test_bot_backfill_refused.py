@@ -12,10 +12,10 @@ from loopback.bots import backfilled, running, unhurried
 from loopback.scene import Scene
 from waiting import until
 
-from bot.history.discord_history import DiscordHistory
-from channelmem.cascade.levels import Place
-from channelmem.cascade.values import AUTO
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Place
+from channelmem.policy.values import AUTO
 from channelmem.settings import Settings
 from channelmem.types import MEMORY_OFF
 

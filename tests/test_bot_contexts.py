@@ -16,18 +16,16 @@ from loopback.bots import running, unhurried
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.contexts.cog import FILE_BYTES, SENT, SENT_TOO, TOO_LARGE
+from bot.contexts.cog import FILE_BYTES, MODERATORS_ONLY, NO_HISTORY, OWNER_TOO, SENT, SENT_TOO, TOO_LARGE
 from bot.contexts.form import OUTGROWN
-from bot.contexts.permissions import MODERATORS_ONLY, NO_HISTORY, OWNER_TOO
 from bot.errors import MEMORY_UNREACHABLE
-from bot.history.discord_history import DiscordHistory
-from channelmem.cascade.levels import Place
-from channelmem.cascade.values import OFF
-from channelmem.context_window.reach import FUTURE, TOO_MUCH, UNREADABLE
-from channelmem.context_window.window import BEGUN, CANCELLED, MAX_AGE, NOTHING_STORED, UNLIMITED
+from bot.history import DiscordHistory
+from channelmem.context.window import BEGUN, CANCELLED, FUTURE, MAX_AGE, NO_LIMIT, NOTHING_STORED, TOO_MUCH, UNREADABLE
 from channelmem.errors import RedisUnavailableError
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Place
+from channelmem.policy.values import OFF
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]
@@ -124,7 +122,7 @@ async def test_moderators_set_add_subtract_and_reset(table: Table) -> None:
     assert await table.run("context set", duration="banana @everyone") == UNREADABLE
     assert await table.run("context reset") == "Context window reset to default (8h)."
     await table.bot.memory.policies.set(Place.everywhere(), MAX_AGE, OFF)
-    assert await table.run("context add", duration="8h") == UNLIMITED
+    assert await table.run("context add", duration="8h") == NO_LIMIT
 
 
 async def test_the_model_is_given_what_is_inside_the_window(table: Table) -> None:

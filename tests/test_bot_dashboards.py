@@ -14,10 +14,9 @@ from dashboards import LINES, Desk, buttons, looks, make_desk
 from llm_server import LlmServer, llm_server
 from loopback.scene import Scene
 
-from bot.dashboards import texts
-from channelmem.cascade.declared import SETTINGS
-from channelmem.cascade.levels import Place
-from channelmem.cascade.values import Number
+from bot.dashboards import board as texts
+from channelmem.policy.cascade import SETTINGS, Place
+from channelmem.policy.values import Number
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

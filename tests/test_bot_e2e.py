@@ -12,7 +12,7 @@ from loopback.payloads import Member
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

@@ -21,11 +21,11 @@ from stored import mentions_of
 from waiting import until
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
-from bot.redacting.cog import REMOVED
-from channelmem.cascade.levels import Place
+from bot.history import DiscordHistory
+from bot.redacting import REMOVED
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
 
 pytestmark = pytest.mark.process  # files are decoded in a process of their own

@@ -7,7 +7,7 @@ from loopback.bots import running, unhurried
 from loopback.scene import Scene
 from waiting import until
 
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

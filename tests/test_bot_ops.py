@@ -13,9 +13,8 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.ops.log_setup import configure_logging
-from bot.ops.metrics import Metrics
-from bot.ops.status_server import StatusServer
+from bot.log_setup import configure_logging
+from bot.metrics import Metrics, StatusServer
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Mode, Question, Route, Timing
 

@@ -12,9 +12,11 @@ from loopback.payloads import Channel
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
+from bot import past as cog
+from bot import past as loader
+from bot import past as texts
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
-from bot.past import cog, loader, texts
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Load, Message

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from waiting import until
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

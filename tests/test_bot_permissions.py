@@ -12,9 +12,9 @@ from loopback.payloads import Overwrite, Role
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot.asking.refusals import ASKER_CANT_READ, BOT_CANT_SEE
+from bot.asking.cog import ASKER_CANT_READ, BOT_CANT_SEE
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

@@ -13,7 +13,7 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from bot.privacy import texts
 from bot.privacy.texts import (
     EXCLUDED,
@@ -83,7 +83,7 @@ async def test_packing_a_large_export_leaves_the_event_loop_free(
         packed_by.append(threading.current_thread())
         return b"packed"
 
-    monkeypatch.setattr("bot.privacy.export.gzip.compress", pack)
+    monkeypatch.setattr("bot.privacy.returns.gzip.compress", pack)
     said = Message(scene.guild.id, scene.general.id, 1, scene.mark.id, "Mark", "turtles " * 2_000_000, 0.0)
     recorder.messages[1] = said
     slash = await scene.server.slash(scene.general, scene.mark, "memory export me")

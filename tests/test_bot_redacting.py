@@ -12,10 +12,10 @@ from loopback.payloads import Json
 from loopback.scene import Scene
 from waiting import until
 
-from bot.asking.own_answers import OwnAnswers
-from bot.history.discord_history import DiscordHistory
-from bot.redacting import cog as redacting
-from bot.redacting.cog import REMOVED
+from bot import redacting
+from bot.asking.traces import OwnAnswers
+from bot.history import DiscordHistory
+from bot.redacting import REMOVED
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Origin
@@ -173,7 +173,7 @@ async def test_a_message_waits_for_the_delivery_that_knows_its_sources(monkeypat
     own, source = OwnAnswers(), Origin(2, 3)
     assert await own.origins(1, 10) == (), "no answer is being delivered"
     with own.delivering(1):
-        monkeypatch.setattr("bot.asking.own_answers.WAIT_S", 0.0)
+        monkeypatch.setattr("bot.asking.traces.WAIT_S", 0.0)
         assert await own.origins(1, 10) is None
         assert await own.origins(7, 10) == (), "another channel"
         own.sent(10, lambda: (source,))

@@ -22,13 +22,13 @@ from test_bot_outages import QUESTION, TURTLES, eventually
 from test_cli_serve import service
 
 from bot.client import Bot, open_memory
-from bot.history.discord_history import DiscordHistory
-from bot.ops.metrics import Metrics
+from bot.history import DiscordHistory
+from bot.metrics import Metrics
 from channelmem.access import new_token
 from channelmem.client import Client
 from channelmem.embedding.embed import Embedder
 from channelmem.llm.opening import open_responder
-from channelmem.ops.access import open_access
+from channelmem.ops.inspect import open_access
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

@@ -12,12 +12,12 @@ from loopback.bots import running, unhurried
 from loopback.interactions import Interaction
 from loopback.scene import Scene
 
+from bot import past as texts
+from bot import summaries as cog
 from bot.client import Bot
-from bot.contexts.permissions import MODERATORS_ONLY
-from bot.history.discord_history import DiscordHistory
-from bot.past import texts
-from bot.summaries import cog
-from channelmem.context_window.reach import UNREADABLE
+from bot.contexts.cog import MODERATORS_ONLY
+from bot.history import DiscordHistory
+from channelmem.context.window import UNREADABLE
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Message

@@ -17,12 +17,12 @@ from loopback.scene import Scene
 from waiting import until
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.summarising import worker
-from channelmem.summarising.extractive import MODEL
+from channelmem.summaries import worker
+from channelmem.summaries.extractive import MODEL
 
 pytest_plugins = ["loopback.fixtures"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.telling import tokens
+from channelmem.telling import budget as tokens
 from channelmem.telling.budget import MARKS_AROUND_A_TEXT, Block, BudgetRow, Draft, Section, fit, overflows
 
 

@@ -30,9 +30,9 @@ from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import connect
+from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP, room
+from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Attachment, Message, Outcome, Source

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.cascade.declared import SETTINGS, Combine, Setting
-from channelmem.cascade.levels import Level
-from channelmem.cascade.resolve import CAPPED, resolve
-from channelmem.cascade.values import AUTO, OFF, Channels, Duration, Number, Switch, Value
-from channelmem.policy import Policy
+from channelmem.policy.cascade import CAPPED, SETTINGS, Combine, Level, Setting, resolve
+from channelmem.policy.policy import Policy
+from channelmem.policy.values import AUTO, OFF, Channels, Duration, Number, Switch, Value
 from channelmem.settings import Settings
 
 BY_NAME = {one.name: one for one in SETTINGS}

@@ -10,7 +10,7 @@ from conftest import CHANNEL, GUILD, NOW, Clock, message, open_store
 from redis.asyncio import Redis
 from stored import ARCHIVE, documents, ids
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.keys import room
 from channelmem.store.search import Search

@@ -16,7 +16,7 @@ from waiting import until, until_true
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.circuit import CircuitPool
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 from channelmem.types import Answer, Outcome, Question
 
 TIMEOUT_S = 3.0

@@ -19,10 +19,10 @@ from terminals import CTRL_C, CTRL_D, ENTER, LEFT, LIMIT_S, UP, Terminal, termin
 from waiting import until_true
 
 from channelmem.cli.chat import asked
-from channelmem.cli.chat_history import FILE, MAX_LINES, History
+from channelmem.cli.chat_context import FILE, MAX_LINES, History
 from channelmem.cli.chat_input import LINE_CHARS
+from channelmem.display import visible
 from channelmem.settings import Settings
-from channelmem.terminal import visible
 
 pytestmark = pytest.mark.timeout(3 * LIMIT_S)
 CODE = "from channelmem.cli import main; main()"

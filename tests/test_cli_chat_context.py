@@ -11,8 +11,7 @@ from llm_server import LlmServer, say
 from terminals import CTRL_C, CTRL_D, ENTER, LIMIT_S
 from test_cli_chat import Env, at_terminal, env, flat, model, piped
 
-from channelmem.context_window.reach import FUTURE, TOO_MUCH, UNREADABLE
-from channelmem.context_window.window import BEGUN, CANCELLED, NOTHING_STORED
+from channelmem.context.window import BEGUN, CANCELLED, FUTURE, NOTHING_STORED, TOO_MUCH, UNREADABLE
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LIMIT_S)]
 __all__ = ["env", "model"]  # fixtures

@@ -11,11 +11,11 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, message
 from typer.testing import CliRunner, Result
 
-from channelmem.cascade import declared
-from channelmem.cascade.declared import SETTINGS
-from channelmem.cascade.values import Number
 from channelmem.cli import app
 from channelmem.errors import ChannelmemError
+from channelmem.policy import cascade as declared
+from channelmem.policy.cascade import SETTINGS
+from channelmem.policy.values import Number
 from channelmem.settings import Settings
 from channelmem.store.store import Store
 
@@ -131,7 +131,7 @@ def test_a_mistake_is_one_sentence_that_names_the_fix(arguments: tuple[str, ...]
 
 
 async def test_what_takes_messages_away_asks_first(store: Store, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr("channelmem.ops.policies.time", SimpleNamespace(time=clock))
+    monkeypatch.setattr("channelmem.ops.inspect.time", SimpleNamespace(time=clock))
     await store.add([message(1, ts=NOW - 7200)])
 
     async def set_(*arguments: str, answer: str = "") -> Result:

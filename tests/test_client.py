@@ -16,15 +16,13 @@ from pydantic import SecretStr
 from serving import EVERYTHING, Running, serving
 
 from channelmem import ContextRequest, Memory, Message, Outcome, Past, Person, Question, Settings
-from channelmem.cascade.levels import Boundary, Level, Place
-from channelmem.cascade.values import AUTO, OFF
 from channelmem.client import Client
-from channelmem.client.past import RemoteLoads, RemoteSpending
-from channelmem.client.summaries import RemoteSummaries
-from channelmem.media_kinds import of_preview
-from channelmem.store.loads import Loads
-from channelmem.store.spending import Spending
-from channelmem.summaries import Summaries
+from channelmem.client.rooms import RemoteLoads, RemoteSpending, RemoteSummaries
+from channelmem.media.kinds import of_preview
+from channelmem.policy.cascade import Boundary, Level, Place
+from channelmem.policy.values import AUTO, OFF
+from channelmem.store.progress import Loads, Spending
+from channelmem.summaries.summaries import Summaries
 from channelmem.types import Attachment, Gap, Kind, Load, Origin, RelatedChannel, Source, Window
 
 ANN, BOB, CY = Person(5, "Ann", ("ann_77",)), Person(6, "Bob"), Person(7, "Cy")

@@ -23,7 +23,7 @@ from waiting import until_true
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.server.check import check_server
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 from channelmem.types import Outcome
 from scripts.cluster import Cluster, Node, start
 

@@ -13,17 +13,8 @@ from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocket
 
 from channelmem.errors import DamagedDataError, RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store.connection import (
-    answered,
-    command,
-    connect,
-    is_full,
-    is_temporary,
-    reads,
-    run_in_all,
-    run_script,
-)
 from channelmem.store.keys import keys_of
+from channelmem.store.redis import answered, command, connect, is_full, is_temporary, reads, run_in_all, run_script
 
 TEMPORARY = [
     redis_errors.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),

@@ -8,25 +8,30 @@ from dataclasses import replace
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 
-from channelmem.cascade.levels import Boundary, Level, Place
-from channelmem.cascade.values import AUTO, OFF
-from channelmem.context_window import window as module
-from channelmem.context_window.edit_file import EditError
-from channelmem.context_window.reach import FUTURE, NO_AMOUNT, TOO_LITTLE, TOO_MUCH, UNREADABLE, Step
-from channelmem.context_window.window import (
+from channelmem.context import window as module
+from channelmem.context.edit_file import EditError
+from channelmem.context.window import (
     ALL_GONE,
     BEGUN,
     CANCELLED,
-    EXAMPLES,
+    EDIT_EXAMPLES,
+    FUTURE,
     MAX_AGE,
     MEMORY_OFF,
+    NO_AMOUNT,
+    NO_LIMIT,
     NOTHING_STORED,
+    TOO_LITTLE,
     TOO_MANY,
-    UNLIMITED,
+    TOO_MUCH,
+    UNREADABLE,
     Command,
     ContextWindow,
+    Step,
 )
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Boundary, Level, Place
+from channelmem.policy.values import AUTO, OFF
 from channelmem.settings import Settings
 from channelmem.types import Person, Question
 
@@ -52,7 +57,7 @@ def window(memory: Memory) -> ContextWindow:
 
 async def test_without_an_override_the_default_is_shown_with_examples(window: ContextWindow) -> None:
     now = "Right now: 0 summaries, 0 raw messages."
-    assert await window.show(HERE) == f"Context window: 8h (default: 8h). This is the default.\n{now}\n{EXAMPLES}"
+    assert await window.show(HERE) == f"Context window: 8h (default: 8h). This is the default.\n{now}\n{EDIT_EXAMPLES}"
 
 
 async def test_what_that_is_at_the_moment_is_shown_in_one_line(memory: Memory, window: ContextWindow) -> None:
@@ -165,8 +170,8 @@ async def test_a_channels_cap_is_told_and_does_not_lower_what_is_stored(memory: 
 async def test_without_a_limit_there_is_nothing_to_add_to(memory: Memory, window: ContextWindow, level: Level) -> None:
     place = FRODO if level is Level.CHARACTER else Place.everywhere()
     await memory.policies.set(place, MAX_AGE, OFF)
-    assert await window.change(Step.ADD, "8h", HERE) == UNLIMITED
-    assert await window.change(Step.SUB, "8h", HERE) == UNLIMITED
+    assert await window.change(Step.ADD, "8h", HERE) == NO_LIMIT
+    assert await window.change(Step.SUB, "8h", HERE) == NO_LIMIT
     assert (await window.show(HERE)).startswith("Context window: no limit (default: ")
     assert memory.policies.of(GUILD, CHANNEL, "Frodo").context_max_age_s is None
     assert await window.change(Step.SET, "8h", HERE) == "Context window set to 8h."

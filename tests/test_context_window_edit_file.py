@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.context_window import edit_file
-from channelmem.context_window.edit_file import EditError, Sheet, decode, write
+from channelmem.context import edit_file
+from channelmem.context.edit_file import EditError, Sheet, decode, write
 from channelmem.types import Message
 
 BERLIN = ZoneInfo("Europe/Berlin")

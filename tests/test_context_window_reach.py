@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.context_window.reach import (
+from channelmem.context.window import (
     EXAMPLES,
     FUTURE,
     LEAST_S,

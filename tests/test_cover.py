@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talk import DAY, chat, say
 
-from channelmem.summarising.cover import CONTEXT_CHARS, Cover, Piece, RawLine, cover, header
-from channelmem.summarising.extractive import combine, summarise
-from channelmem.summarising.pyramid import Summary, pairs
-from channelmem.summarising.windows import ClosedWindow, closed_windows
+from channelmem.summaries.extractive import combine, summarise
+from channelmem.summaries.pyramid import ClosedWindow, Summary, closed_windows, pairs
+from channelmem.summaries.reader import CONTEXT_CHARS, Cover, Piece, RawLine, cover, header
 from channelmem.types import Message
 
 HOUR = 3600.0

@@ -12,11 +12,10 @@ from pydantic import SecretStr
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store import decisions_copy
+from channelmem.store import decisions as decisions_copy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import connect
-from channelmem.store.decisions import Decisions
-from channelmem.store.decisions_copy import KEY_FILE, DecisionsCopy, Recorded
+from channelmem.store.decisions import KEY_FILE, Decisions, DecisionsCopy, Recorded
+from channelmem.store.redis import connect
 from channelmem.store.store import Store
 from channelmem.types import Message, Window
 

@@ -19,10 +19,10 @@ from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents
 from waiting import until
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.connection import connect
 from channelmem.store.derived import Made
+from channelmem.store.redis import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import Committed, SummaryRow, SummaryStore

@@ -10,10 +10,9 @@ from conftest import CHANNEL, GUILD, NOW
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.summarising.digest import MOST_PARTS, digest, parts_within, told
-from channelmem.summarising.extractive import combine, summarise
-from channelmem.summarising.pyramid import Summary, pairs
-from channelmem.summarising.windows import closed_windows
+from channelmem.summaries.digest import MOST_PARTS, digest, parts_within, told
+from channelmem.summaries.extractive import combine, summarise
+from channelmem.summaries.pyramid import Summary, closed_windows, pairs
 from channelmem.telling.answer import phrasing_of
 from channelmem.types import Kind, Message, Mode, Origin, Question, Route
 

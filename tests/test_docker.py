@@ -17,8 +17,7 @@ import pytest
 import yaml
 from containers import REDIS_IMAGE, redis_in_a_container
 
-from bot.ops.metrics import Metrics
-from bot.ops.status_server import StatusServer
+from bot.metrics import Metrics, StatusServer
 from channelmem.embedding.model import prepare
 from channelmem.errors import ConfigError
 from channelmem.settings import Settings, load_settings

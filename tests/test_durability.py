@@ -18,13 +18,13 @@ from waiting import LIMIT_S, until, until_true
 from channelmem.errors import RedisLoadingError, RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.recalling.recall import LOADING, Recall
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import Bucket
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import command, connect
+from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP, room
+from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Kind, Mode, Outcome, Question, Route, Source

@@ -28,7 +28,7 @@ from channelmem.embedding.embed import (
     question_precision,
 )
 from channelmem.embedding.model import Model, Progress, prepare
-from channelmem.embedding.model_check import stored_vectors
+from channelmem.embedding.write import stored_vectors
 from channelmem.errors import ModelError
 from channelmem.settings import Settings
 

@@ -20,7 +20,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.cancellation import cancel_all
+from channelmem.store.circuit import cancel_all
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import Attachment, Message, Outcome, Person, Question

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talk import DAY, chat, say
 
-from channelmem.summarising.extractive import MODEL, SUMMARY_CHARS, combine, lines_of, summarise
-from channelmem.summarising.pyramid import Summary
-from channelmem.summarising.windows import ClosedWindow
+from channelmem.summaries.extractive import MODEL, SUMMARY_CHARS, combine, lines_of, summarise
+from channelmem.summaries.pyramid import ClosedWindow, Summary
 from channelmem.types import Attachment, Message
 
 FILLER = ("lol", "haha nice", "that's so great!", "thanks!!", "wow, amazing", "ok cool", "good luck with that")

@@ -83,7 +83,7 @@ async def test_a_model_that_could_look_without_the_packages_to_look_leaves_names
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The answering model was not chosen for pictures, so nothing fails because of them."""
-    for name in ("channelmem.media.fetch", "channelmem.media.hosts", "channelmem.media.reading"):
+    for name in ("channelmem.media.fetch", "channelmem.media.fetch", "channelmem.media.reader"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "httpx", None)
     ours = settings.model_copy(update={"llm_model": "openai:x", "llm_api_key": SecretStr("k")})

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 from conftest import CHANNEL, GUILD, NOW, message
 
-from channelmem.filtered_history import FilteredHistory
-from channelmem.policies import Policies
+from channelmem.history import FilteredHistory
+from channelmem.policy.policies import Policies
 from channelmem.settings import Settings
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Past, Person, Question

@@ -17,9 +17,9 @@ from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import command, connect
+from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
+from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Outcome, Source

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from conftest import CHANNEL, GUILD, NOW
 
-from channelmem.follow_ups import FOLLOW_UP_S, FollowUps
-from channelmem.routing.scene import Asked
+from channelmem.routing.people import Asked
+from channelmem.scenes import FOLLOW_UP_S, FollowUps
 from channelmem.types import Kind, Message, Person, Question, Route, Source
 
 ANN = Route(Kind.CHANNEL, speakers=(Person(5, "Ann"),), sources=(Source.BUFFER,))

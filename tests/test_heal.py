@@ -12,8 +12,8 @@ from test_worker import PickyEmbedder
 from waiting import LIMIT_S, until_true
 
 from channelmem.ingest.worker import Worker
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import command, connect
+from channelmem.store.circuit import cancel_all
+from channelmem.store.redis import command, connect
 from channelmem.store.store import Store
 
 pytestmark = pytest.mark.process

@@ -12,7 +12,7 @@ from redis.crc import key_slot
 from channelmem.settings import Settings
 from channelmem.store import keys
 from channelmem.store.buckets import Buckets
-from channelmem.store.schema import FIELDS
+from channelmem.store.index import FIELDS
 from channelmem.store.scripts import ALONE, source
 
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in (resources.files("channelmem.store") / "lua").iterdir())

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.ranking.line import stem, stems, words
+from channelmem.text import stem, stems, words
 
 
 def test_forms_of_a_word_meet() -> None:

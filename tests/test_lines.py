@@ -2,8 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.ranking.line import _WORD, _split, read, stems
-from channelmem.recalling.ranking.lines import read_lines
+from channelmem.text import _WORD, _split, read, read_lines, stems
 
 TEXTS = st.lists(
     st.text(max_size=60)

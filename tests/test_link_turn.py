@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.linking.turn import TEXT_FEATURES, named, read
+from channelmem.linking.window import TEXT_FEATURES, named, read
 from channelmem.types import Message
 
 NAMES = {"ann": 1, "bob": 2, "zoë müller": 3, "山田 太郎": 4, "x|away": 5, "actionparsnip": 6, "jo": 7}

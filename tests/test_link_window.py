@@ -7,9 +7,7 @@ from math import log1p
 
 import pytest
 
-from channelmem.linking.features import FEATURES, SPAN, tabulate
-from channelmem.linking.turn import Turn, read
-from channelmem.linking.window import TurnWindow
+from channelmem.linking.window import FEATURES, SPAN, Turn, TurnWindow, read, tabulate
 from channelmem.types import Message
 
 NAMES = ["ann", "bob", "carol", "dave", "eve"]

@@ -9,8 +9,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from channelmem.linking.features import FEATURES, SPAN, tabulate
 from channelmem.linking.linker import PARENTS, Linker, guess, shipped
+from channelmem.linking.window import FEATURES, SPAN, tabulate
 from channelmem.types import Message
 
 PEOPLE = ["ann", "bob", "carol", "dave", "Zoë Müller", "山田 太郎", "x|away", "eve"]

@@ -24,7 +24,7 @@ from channelmem.llm.opening import open_responder
 from channelmem.llm.prompts import RULES, fence
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.types import Answer, ContextRequest, Hit, Kind, Message, Origin, Person, Question, Route, Source
 

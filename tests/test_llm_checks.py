@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelmem.llm.checks import SECTIONS, TAGS, shares_something, visible_part, without_marks
-from channelmem.telling import assemble
+from channelmem.telling import block as assemble
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in (Path(__file__).parent / "data" / "llm_outputs.jsonl").read_text().splitlines()

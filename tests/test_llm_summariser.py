@@ -18,14 +18,13 @@ from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, ll
 
 from channelmem.errors import ConfigError
 from channelmem.llm import opening
-from channelmem.llm.minutes import MINUTES_CHARS
 from channelmem.llm.models import SDK_LOGGERS
 from channelmem.llm.opening import open_summariser
 from channelmem.llm.summariser import FIRST_REST_S, LlmSummariser, tidy
+from channelmem.llm.transcription import MINUTES_CHARS
 from channelmem.settings import Settings
-from channelmem.summarising.extractive import MODEL, summarise
-from channelmem.summarising.pyramid import Summary
-from channelmem.summarising.windows import ClosedWindow
+from channelmem.summaries.extractive import MODEL, summarise
+from channelmem.summaries.pyramid import ClosedWindow, Summary
 from channelmem.types import Attachment, Message
 
 KEY = "sk-very-secret-0123456789"

@@ -20,8 +20,8 @@ from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Location, ResponderError
 from channelmem.llm.vision import OUTPUT_TOKENS, PROMPT, VisionReader, open_vision
 from channelmem.media.decoder import Decoder
-from channelmem.media.problems import UnreadableError
-from channelmem.media.readers import File
+from channelmem.media.kinds import UnreadableError
+from channelmem.media.reader import File
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Attachment

@@ -13,10 +13,10 @@ from test_memory import ANN, CHANNEL, GUILD, MARK, Talk
 from waiting import LIMIT_S, until_true
 
 from channelmem import ContextRequest, Memory, Person, Settings
-from channelmem.cascade.levels import Place
+from channelmem.policy.cascade import Place
 from channelmem.store import changes, decisions
-from channelmem.store.connection import command, connect
 from channelmem.store.levels import Levels
+from channelmem.store.redis import command, connect
 
 QUUX = Person(6, "Bobadilla Quux")
 

@@ -16,9 +16,9 @@ from mcp_calls import call, refused
 from mcp_types import TextResourceContents
 
 from channelmem import Memory, Message, Settings
-from channelmem.cascade.levels import Place
-from channelmem.mcp.bounds import NOTHING, Bounds
+from channelmem.mcp.results import NOTHING, Bounds
 from channelmem.mcp.server import MemoryServer
+from channelmem.policy.cascade import Place
 
 OTHER_CHANNEL, OTHER_GUILD = CHANNEL + 1, GUILD + (1 << 22)
 SECRET = "the vault code is 4711"

@@ -22,9 +22,9 @@ from serving import listening
 
 from channelmem import Memory, Message, Settings
 from channelmem.access import OpenDoor, Scope, new_token
-from channelmem.mcp.bounds import Bounds
 from channelmem.mcp.http import Verifier, make_app
-from channelmem.ops.access import open_access
+from channelmem.mcp.results import Bounds
+from channelmem.ops.inspect import open_access
 
 OTHER_GUILD = GUILD + (1 << 22)
 

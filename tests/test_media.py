@@ -16,8 +16,8 @@ from redis.asyncio import Redis
 from stored import ARCHIVE
 from waiting import until, until_true
 
-from channelmem.cascade.levels import Place
 from channelmem.embedding.embed import Embedder
+from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
 from channelmem.store.search import Search
 from channelmem.types import Attachment, Kind, Message, Past, Person, Question, Unread

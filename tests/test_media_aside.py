@@ -8,8 +8,8 @@ import threading
 import pytest
 from waiting import LIMIT_S, until_true
 
-from channelmem.media.aside import MOST_WAITING, Aside
-from channelmem.media.problems import UnreadableError
+from channelmem.media.kinds import UnreadableError
+from channelmem.media.opening import MOST_WAITING, Aside
 
 
 async def test_one_piece_at_a_time_even_after_a_cancellation() -> None:

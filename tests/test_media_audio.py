@@ -10,7 +10,7 @@ import pytest
 from hostile_media import SESSION, playlist, recording, silent_flac, wav
 
 from channelmem.media.audio import NOT_AUDIO, RATE_HZ, decoded, measured
-from channelmem.media.problems import UnreadableError
+from channelmem.media.kinds import UnreadableError
 
 DATA = Path(__file__).parent / "data"
 SPEECH = (DATA / "voice.ogg").read_bytes()

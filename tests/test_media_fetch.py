@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from media_server import MediaServer, media_server, picture
 
-from channelmem.media.fetch import Fetcher, GoneError
-from channelmem.media.hosts import Hosts
-from channelmem.media.problems import UnreadableError
+from channelmem.media.fetch import Fetcher, GoneError, Hosts
+from channelmem.media.kinds import UnreadableError
 
 PUBLIC = ["162.159.130.233"]
 LIMIT = 1_000_000

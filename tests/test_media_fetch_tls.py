@@ -12,7 +12,7 @@ import pytest
 from media_server import media_server, picture
 
 from channelmem.media.fetch import Fetcher
-from channelmem.media.problems import UnreadableError
+from channelmem.media.kinds import UnreadableError
 
 x509: Any = pytest.importorskip("cryptography.x509", reason="certificates are made with the package cryptography")
 hashes: Any = pytest.importorskip("cryptography.hazmat.primitives.hashes")

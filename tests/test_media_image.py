@@ -15,8 +15,8 @@ from PIL import Image, ImageChops
 from PIL.PngImagePlugin import PngInfo
 
 from channelmem.media.image import MOST_PIXELS, MOST_SCANS, MOST_SENT, SCAN, checked
-from channelmem.media.problems import UnreadableError
-from channelmem.media.readers import LONGEST_SIDE, Picture
+from channelmem.media.kinds import UnreadableError
+from channelmem.media.reader import LONGEST_SIDE, Picture
 
 
 def opened(one: Picture) -> Any:

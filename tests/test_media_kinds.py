@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from conftest import message
 
-from channelmem.media_kinds import MediaKind, cache_key, kind_of, of_preview, readable, unread
+from channelmem.media.kinds import MediaKind, cache_key, kind_of, of_preview, readable, unread
 from channelmem.types import Attachment, Unread
 
 PROXY = "https://images-ext-1.discordapp.net/external/abc/https/example.org/cat.png"

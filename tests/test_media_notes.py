@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from conftest import message
 
-from channelmem.telling.media_notes import bare, clock, not_read, note, notes, told
+from channelmem.telling.references import bare, clock, not_read, note, notes, told
 from channelmem.types import Attachment, Unread
 
 CAT = Attachment(1, content_type="image/png", name="cat.png")

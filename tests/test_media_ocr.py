@@ -9,8 +9,8 @@ from conftest import CHANNEL, GUILD
 from media_server import picture, text_picture
 from picturing import Studio, post, studio
 
-from channelmem.cascade.levels import Place
 from channelmem.embedding.embed import Embedder
+from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
 
 pytestmark = pytest.mark.process  # files are decoded in a process of their own

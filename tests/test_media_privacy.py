@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from stored import mentions_of
 from waiting import until, until_true
 
-from channelmem.cascade.levels import Place
+from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
 from channelmem.store.circuit import CircuitPool
 from channelmem.types import Message, Past, Person, Question

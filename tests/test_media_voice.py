@@ -14,9 +14,9 @@ from media_server import VoiceServer, voice_server
 from picturing import Studio, again, post, studio
 from pydantic import SecretStr
 
-from channelmem.cascade.levels import Place
+from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
-from channelmem.store.spending import TOTAL
+from channelmem.store.progress import TOTAL
 from channelmem.types import Attachment
 
 pytestmark = pytest.mark.process  # recordings are decoded in a process of their own

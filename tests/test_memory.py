@@ -26,9 +26,9 @@ from channelmem import (
     Settings,
     Source,
 )
+from channelmem import text as line
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import ModelError
-from channelmem.recalling.ranking import line
 from channelmem.store import documents
 
 MARK, ANN, BOB = Person(7, "Mark"), Person(8, "Ann"), Person(9, "Bob")

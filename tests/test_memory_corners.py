@@ -10,7 +10,7 @@ from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, Shelf, Talk
 
 from channelmem import ContextRequest, Memory, Message, Person, Settings, tool
 from channelmem.embedding.embed import Embedder
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 
 DAY_S = 86_400
 

@@ -12,8 +12,8 @@ from conftest import Clock, FakeEmbedder, OwnServer, make_settings
 from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 
 from channelmem import ContextRequest, Memory, Message, Outcome, Past, Person, Settings
-from channelmem.cascade.levels import Place
-from channelmem.filtered_history import UNKNOWN
+from channelmem.history import UNKNOWN
+from channelmem.policy.cascade import Place
 from channelmem.types import MEMORY_OFF
 
 VAULT = "the vault code is 4711"

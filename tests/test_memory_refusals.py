@@ -18,9 +18,9 @@ from channelmem.memory import Memory
 from channelmem.recalling.recall import OUTDATED
 from channelmem.settings import Settings
 from channelmem.store import outbox
-from channelmem.store.connection import connect
-from channelmem.store.decisions_copy import Recorded
+from channelmem.store.decisions import Recorded
 from channelmem.store.keys import keys_of, room
+from channelmem.store.redis import connect
 from channelmem.types import Answer, History, Message, Outcome, Past, Question, Source
 
 QUESTIONS = ["what did Ann say about turtles?", "what did Ann just say?", "catch me up", "what did Ann say yesterday?"]

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load
 
 from channelmem.embedding import model as model_module
-from channelmem.embedding import model_write
+from channelmem.embedding import write as model_write
 from channelmem.embedding.model import (
     FORMAT,
     Manifest,
@@ -222,7 +222,7 @@ def test_int8_without_the_package_that_makes_it_is_one_sentence(
     own_cache: Settings, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "channelmem.embedding.model_quantise", raising=False)
+    monkeypatch.delitem(sys.modules, "channelmem.embedding.quantise", raising=False)
     with pytest.raises(ModelError, match=r"pip install onnx.*CHANNELMEM_EMBEDDING_PRECISION=fp32"):
         prepare(own_cache.model_copy(update={"embedding_precision": "int8"}))
 
@@ -241,7 +241,7 @@ def test_another_model_without_the_extra_that_exports_it_is_one_sentence(
     own_model: Settings, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "channelmem.embedding.model_export", raising=False)
+    monkeypatch.delitem(sys.modules, "channelmem.embedding.export", raising=False)
     with pytest.raises(ModelError, match=rf"my-model needs {missing}.*pip install '\.\[torch\]'"):
         prepare(own_model)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelmem.ingest.normalise import LAST_ID, _warn_once, cut, normalise
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.documents import clean
 from channelmem.types import LAST_TS

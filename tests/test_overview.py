@@ -11,8 +11,8 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder
 from redis.asyncio import Redis
 
 from channelmem import Memory, Message, Settings
-from channelmem.cascade.levels import Place
-from channelmem.store.names import NAME_CHARS
+from channelmem.policy.cascade import Place
+from channelmem.store.progress import NAME_CHARS
 
 OTHER, THREAD, ELSEWHERE = CHANNEL + 1, CHANNEL + 2, GUILD + (1 << 22)
 

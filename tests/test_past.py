@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talk import DAY, chat, say
 
-from channelmem.summarising.documents import from_document, to_document
-from channelmem.summarising.extractive import combine, summarise
-from channelmem.summarising.past import PastBlock, past
-from channelmem.summarising.pyramid import Summary, pairs
-from channelmem.summarising.windows import closed_windows
+from channelmem.summaries.extractive import combine, summarise
+from channelmem.summaries.pyramid import Summary, closed_windows, from_document, pairs, to_document
+from channelmem.summaries.reader import PastBlock, past
 from channelmem.types import Message
 
 HOUR = 3_600.0

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.routing.scene import Roster, name_words, one_slip
-from channelmem.routing.tokens import fold
+from channelmem.routing.people import Roster, name_words, one_slip
+from channelmem.routing.words import fold
 from channelmem.types import Person
 
 ANN = Person(1, "Ann")

@@ -16,12 +16,11 @@ from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 from waiting import until_true
 
 from channelmem import ContextRequest, Memory, Message, Outcome, Person, Question, Settings
-from channelmem.cascade import declared
-from channelmem.cascade.declared import SETTINGS, Combine, Setting
-from channelmem.cascade.levels import GRACE_S, Boundary, Level, Place
-from channelmem.cascade.values import AUTO, OFF, Number
 from channelmem.errors import RedisUnavailableError, UnknownSettingError
-from channelmem.policies import Policies
+from channelmem.policy import cascade as declared
+from channelmem.policy.cascade import GRACE_S, SETTINGS, Boundary, Combine, Level, Place, Setting
+from channelmem.policy.policies import Policies
+from channelmem.policy.values import AUTO, OFF, Number
 from channelmem.store.changes import Changes
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store

@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talk import DAY, chat, say
 
-from channelmem.summarising.extractive import combine, summarise
-from channelmem.summarising.pyramid import Shared, Summary, affected_by, pairs, plan, roots, silence
-from channelmem.summarising.windows import ClosedWindow, closed_windows
+from channelmem.summaries.extractive import combine, summarise
+from channelmem.summaries.pyramid import (
+    ClosedWindow,
+    Shared,
+    Summary,
+    affected_by,
+    closed_windows,
+    pairs,
+    plan,
+    roots,
+    silence,
+)
 from channelmem.types import Attachment, Message, Person
 
 HALF_HOUR, HOUR = 1800.0, 3600.0

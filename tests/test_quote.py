@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.telling.quote import cut, escape_xml, flatten, line, name, named, plain_name, presentable, quoted, safe
+from channelmem.display import cut, escape_xml, flatten, line, name, named, plain_name, presentable, quoted, safe
 
 # Surrogates included: broken clients send halves of a pair.
 ANY_TEXT = st.text(st.characters(), max_size=300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.telling.quote import during, evidence, relevance
+from channelmem.display import during, evidence, relevance
 from channelmem.types import Hit, Message
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.telling.quote import ago, counted, gap_words, marker, span_words
+from channelmem.display import ago, counted, gap_words, marker, span_words
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.ranking.line import asking
-from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, distinct, order, rank
+from channelmem.recalling.rank import SHIPPED, Pool, RankingQuery, distinct, order, rank
+from channelmem.text import asking
 from channelmem.types import Message, Wants, Window
 
 FILLER = "nothing of that sort came up around here today"

@@ -11,9 +11,7 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.ranking.rank import SHIPPED, Pool, RankingQuery, order, rank
-from channelmem.recalling.ranking.reply_graph import Replies
-from channelmem.recalling.ranking.speaker import SpeakerWeights
+from channelmem.recalling.rank import SHIPPED, Pool, RankingQuery, Replies, SpeakerWeights, order, rank
 from channelmem.types import Message
 
 ANN, BOB = 5, 6

@@ -10,13 +10,12 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 
 from channelmem.ingest.worker import Worker
-from channelmem.policy import Policy
-from channelmem.recalling.beside import Beside
-from channelmem.recalling.choosing import without_names
+from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import CUT_SHORT
+from channelmem.recalling.choosing import Beside, without_names
 from channelmem.recalling.recall import Recall, Recalled
-from channelmem.recalling.sources.pool import CUT_SHORT
 from channelmem.settings import Settings
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.types import History, Kind, Message, Mode, Past, Person, Question, Route, Source, Window

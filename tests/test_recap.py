@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelmem.routing.recap import _HINTS, _IDIOM
+from channelmem.routing.clause import _HINTS, _IDIOM
 
 
 @settings(max_examples=500, deadline=None)

@@ -20,11 +20,11 @@ from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import Done, Reindex, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store import schema
+from channelmem.store import index as schema
 from channelmem.store.buckets import Buckets
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import command
-from channelmem.store.rebuilding import turn
+from channelmem.store.circuit import cancel_all
+from channelmem.store.redis import command
+from channelmem.store.repair import turn
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Source

@@ -14,10 +14,10 @@ from loopback.bots import running, unhurried
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
-from channelmem.cascade.levels import Boundary, Place
+from bot.history import DiscordHistory
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Boundary, Place
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Message, Question, RelatedChannel, Route
 

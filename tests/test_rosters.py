@@ -2,8 +2,8 @@
 
 from conftest import CHANNEL, GUILD, NOW, message
 
-from channelmem.policy import Policy
-from channelmem.rosters import KnownPeople, Rosters
+from channelmem.policy.policy import Policy
+from channelmem.scenes import KnownPeople, Rosters
 from channelmem.settings import Settings
 from channelmem.store.store import Store
 from channelmem.types import History, Message, Past, Person, Question

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channelmem.routing.people import Roster
 from channelmem.routing.route import Asked, Scene, route
-from channelmem.routing.scene import Roster
 from channelmem.types import Kind, Person, Route
 
 BOT = Person(1, "bot")

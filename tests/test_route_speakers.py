@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from asking import ALICE, BOB, BOT, CAROL, MARIA, MARK, SCENE, TEE, WILL, ZOE, ask
 
+from channelmem.routing.people import Roster
 from channelmem.routing.route import route
-from channelmem.routing.scene import Roster
 from channelmem.types import Kind, Person
 
 PAIR = replace(SCENE, roster=Roster([MARK, ALICE]))

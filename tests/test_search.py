@@ -26,16 +26,16 @@ from redis.asyncio import Redis
 from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import command, connect
 from channelmem.store.documents import clean
 from channelmem.store.index_search import Scope, Searched
+from channelmem.store.query import tokens
+from channelmem.store.redis import command, connect
 from channelmem.store.scripts import source
 from channelmem.store.search import Matches, Query, Search
 from channelmem.store.store import Store
-from channelmem.store.words import tokens
 from channelmem.types import Message, Source, Window
 
 OTHER = 933_333_333_333_333_333

@@ -15,12 +15,12 @@ import structlog
 from processes import run as run_process
 from pydantic import SecretStr, ValidationError
 
-from bot.ops.log_setup import configure_logging
+from bot.log_setup import configure_logging
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.secrets import check_redis_url
 from channelmem.server.check import check_server
 from channelmem.settings import Settings, hide, load_settings
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 
 PARTS = ("hunter", "swordfish", "4711")
 MALFORMED = {

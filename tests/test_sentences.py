@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.summarising.sentences import LONGEST_CHARS, is_question, sentences
+from channelmem.summaries.extractive import LONGEST_CHARS, is_question, sentences
 
 
 @pytest.mark.parametrize(

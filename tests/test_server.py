@@ -31,8 +31,8 @@ from channelmem.server import lease as server
 from channelmem.server import locks as server_locks
 from channelmem.server import supervisor
 from channelmem.server.check import _suitable as server_check_suitable
+from channelmem.server.check import os_sentence, tried_sentence
 from channelmem.server.loopback import port_url
-from channelmem.server.sentences import os_sentence, tried_sentence
 from channelmem.settings import Settings
 
 pytestmark = pytest.mark.process

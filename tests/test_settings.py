@@ -7,11 +7,11 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from channelmem.cascade import declared
-from channelmem.cascade.declared import SETTINGS
-from channelmem.cascade.values import Number
 from channelmem.cli import app
 from channelmem.errors import ConfigError
+from channelmem.policy import cascade as declared
+from channelmem.policy.cascade import SETTINGS
+from channelmem.policy.values import Number
 from channelmem.settings import Settings, load_settings, sources, unknown, variable
 from scripts import settings_docs
 

@@ -11,12 +11,9 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
 
 from channelmem.ingest.worker import Worker
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import Archive, Buffer, Cosines, Lookup, PlatformHistory, Topic, wanted
 from channelmem.recalling.choosing import ranking_query
-from channelmem.recalling.sources.archive import Archive
-from channelmem.recalling.sources.buffer import Buffer
-from channelmem.recalling.sources.history import PlatformHistory
-from channelmem.recalling.sources.pool import Cosines, Lookup, Topic, wanted
 from channelmem.settings import Settings
 from channelmem.store.search import Search
 from channelmem.store.store import Store

@@ -12,8 +12,8 @@ from conftest import CHANNEL, GUILD, Clock, OwnServer, make_settings, open_store
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store.connection import connect
-from channelmem.store.spending import KEPT_S, Spending
+from channelmem.store.progress import KEPT_S, Spending
+from channelmem.store.redis import connect
 from channelmem.store.store import Store
 
 HERE = (GUILD, CHANNEL)

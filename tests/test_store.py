@@ -20,8 +20,8 @@ from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import connect
-from channelmem.store.schema import shape
+from channelmem.store.index import shape
+from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Outcome, Source

@@ -11,7 +11,7 @@ from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents, ids
 
-from channelmem.policy import Limits, Policy
+from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.keys import room

@@ -15,12 +15,13 @@ from waiting import LIMIT_S, until, until_true
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store import completeness, sweep
-from channelmem.store.bookmarks import Bookmarks
-from channelmem.store.cluster import Cluster
-from channelmem.store.connection import command
+from channelmem.store import buckets as completeness
+from channelmem.store import sweep
+from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import room
 from channelmem.store.outbox import Event
+from channelmem.store.progress import Bookmarks
+from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Gap, Outcome, Source

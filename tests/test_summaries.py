@@ -13,17 +13,16 @@ from redis.asyncio import Redis
 from stored import documents
 from waiting import until
 
-from channelmem.cascade.levels import GRACE_S, Place
 from channelmem.errors import SummariesBusyError
 from channelmem.memory import Memory
+from channelmem.policy.cascade import GRACE_S, Place
 from channelmem.settings import Settings
-from channelmem.store.connection import command
 from channelmem.store.keys import room
+from channelmem.store.redis import command
 from channelmem.store.summaries import SummaryStore
-from channelmem.summarising import worker
-from channelmem.summarising.pyramid import Summary, pairs, roots
-from channelmem.summarising.summariser import Extractive
-from channelmem.summarising.windows import ClosedWindow
+from channelmem.summaries import worker
+from channelmem.summaries.pyramid import ClosedWindow, Summary, pairs, roots
+from channelmem.summaries.update import Extractive
 from channelmem.types import Attachment, Message, Outcome, Question, Window
 
 HOUR, DAY = 3_600.0, 86_400.0

@@ -11,9 +11,9 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder
 from redis.asyncio import Redis
 
-from channelmem.cascade.levels import Boundary, Place
-from channelmem.cascade.values import OFF
 from channelmem.memory import Memory
+from channelmem.policy.cascade import Boundary, Place
+from channelmem.policy.values import OFF
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Message, Question, Route
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.summarising.pyramid import pairs, roots
+from channelmem.summaries.pyramid import pairs, roots
 from channelmem.types import Message, Outcome
 
 AUTHORS = {5: "Ann", 6: "Bob", 7: "Carol"}

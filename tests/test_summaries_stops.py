@@ -11,10 +11,10 @@ from stops import killed_after
 
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.connection import connect
 from channelmem.store.keys import room
-from channelmem.summarising import update
-from channelmem.summarising.pyramid import Summary
+from channelmem.store.redis import connect
+from channelmem.summaries import update
+from channelmem.summaries.pyramid import Summary
 from channelmem.types import Message
 
 PEOPLE = ("Ann", "Bob", "Carol")

@@ -15,12 +15,12 @@ from clock import wall_now
 from conftest import CHANNEL, GUILD, make_settings
 from processes import run as run_process
 
-from bot.ops.log_setup import configure_logging
+from bot.log_setup import configure_logging
 from channelmem.cli.redis import _formatted
 from channelmem.cli.show import to_json
+from channelmem.display import visible
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.terminal import visible
 from channelmem.types import Message
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[31mred\x1b[0m \x9b31m \x08\x7f \u202egnp.exe\u2066 \u200fturtles"

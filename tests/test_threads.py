@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.telling.threads import IMPLICIT_MIN, Forest, Names, build, label
+from channelmem.telling.block import IMPLICIT_MIN, Forest, Names, build, label
 from channelmem.types import Message, Person, Thread
 
 PEOPLE = {"ann": 1, "bob": 2, "carol": 3}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelmem.routing.tokens import read
-from channelmem.times.dates import is_date
+from channelmem.routing.words import read
+from channelmem.times.calendar import is_date
 from channelmem.times.expressions import FIGURE, RULES, Rule
 from channelmem.times.spans import Clue, Moment
 from channelmem.times.when import find

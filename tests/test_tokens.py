@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.telling import tokens
+from channelmem.telling import budget as tokens
 
 ANY_TEXT = st.text(st.characters(), max_size=200)
 

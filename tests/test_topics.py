@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.summarising.topics import MOST_TOPICS, TOPIC_CHARS, common_topics, topics
+from channelmem.summaries.extractive import MOST_TOPICS, TOPIC_CHARS, common_topics, topics
 
 
 def test_what_comes_up_again_and_again_is_the_topic() -> None:

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from channelmem.client.writes import Writes
 from channelmem.errors import RedisUnavailableError
-from channelmem.policy import Limits
+from channelmem.policy.policy import Limits
 from channelmem.store.decisions import Decisions
 from channelmem.store.outbox import Event, Result
 from channelmem.store.store import Store

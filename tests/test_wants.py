@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from channelmem.routing.wants import with_wants
+from channelmem.routing.clause import with_wants
 from channelmem.types import Kind, Mode, Route, Wants
 
 CHANNEL, MEMORY = Route(Kind.CHANNEL), Route(Kind.MEMORY)

@@ -14,7 +14,7 @@ from visiting import ELSEWHERE, HERE, PAGES, THERE, VIEWS, form_of, inspected, s
 
 from channelmem import Settings
 from channelmem.access import OpenDoor, Scope
-from channelmem.cascade.levels import Place
+from channelmem.policy.cascade import Place
 from channelmem.web.session import COOKIE
 
 

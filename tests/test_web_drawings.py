@@ -8,13 +8,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from conftest import NOW, message
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.summarising.extractive import combine, summarise
-from channelmem.summarising.windows import closed_windows
+from channelmem.summaries.extractive import combine, summarise
+from channelmem.summaries.pyramid import closed_windows
 from channelmem.types import Attachment, Message, Stored, Timing
-from channelmem.web import pyramid, similarity, timeline, waterfall
-from channelmem.web.rails import LANES, rails
+from channelmem.web import pages as waterfall
+from channelmem.web import similarity, timeline
+from channelmem.web import timeline as pyramid
+from channelmem.web.timeline import LANES, rails
 
 UTC = ZoneInfo("UTC")
 POLICY = Policy.of_settings(Settings(_env_file=None))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talk import DAY, chat, say
 
-from channelmem.summarising.windows import ClosedWindow, SmartSizes, closed_windows, window_start
+from channelmem.summaries.pyramid import ClosedWindow, SmartSizes, closed_windows, window_start
 
 MINUTE, HOUR = 60.0, 3600.0
 times = st.lists(st.floats(0, 3 * 24 * HOUR).map(lambda s: DAY + round(s, 3)), max_size=60)

@@ -10,11 +10,13 @@ from conftest import message
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from channelmem import types
-from channelmem.summarising.past import Breakdown
-from channelmem.summarising.pyramid import Line, Shared, Summary
+from channelmem.summaries.pyramid import Line, Shared, Summary
+from channelmem.summaries.reader import Breakdown
 from channelmem.types import Attachment, Kind, Message, Origin, Person, Question, RelatedChannel
-from channelmem.wire import answers, channels, messages, questions, scalars, summaries
-from channelmem.wire.sending import edit_json, message_json, question_json
+from channelmem.wire import answers, channels, messages, scalars
+from channelmem.wire import answers as questions
+from channelmem.wire import contexts as summaries
+from channelmem.wire.messages import edit_json, message_json, question_json
 
 NOT_READ_BACK = {"thread_of", "derived_from", "age_restricted"}
 FILLED_IN = {"parents"}

@@ -23,7 +23,7 @@ from channelmem.ingest.worker import EMBEDDING, Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.cancellation import cancel_all
+from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -13,7 +13,7 @@ from waiting import LIMIT_S, until
 from channelmem.embedding.embed import Group
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.cancellation import cancel_all
+from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.store import Store
 

@@ -1,10 +1,11 @@
-"""Cog: answers questions. In: a mention, a reply to the bot, /ask. Out: a delivered answer, which /why explains."""
+"""Refusals. In: a question, where it was asked and by whom. Out: why it is not looked up, or an empty string."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,21 +16,81 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from channelmem.attached import Use
 from channelmem.errors import RedisUnavailableError
 from channelmem.llm.responder import Location, Responder, ResponderError
-from channelmem.types import Answer, Origin, Question
+from channelmem.media.media import Use
+from channelmem.settings import Settings
+from channelmem.types import Answer, Kind, Origin, Question
 
 from ..context import BotContext
 from ..errors import FAILED
-from ..messages.channels import MESSAGE_CHANNELS, resolve
-from ..messages.convert import is_addressed
-from .cooldown import Cooldown
+from ..messages.convert import MESSAGE_CHANNELS, is_addressed, resolve
+from ..messages.people import can_read, can_see, is_included
 from .delivery import NO_PINGS, Delivery, InteractionDelivery, ReplyDelivery
-from .own_answers import Origins, OwnAnswers
 from .questions import QuestionBuilder
-from .refusals import DIRECT_MESSAGE, refusal
-from .traces import Trace, Traces, explain, trace_of
+from .traces import Origins, OwnAnswers, Trace, Traces, explain, trace_of
+
+EMPTY_QUESTION = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
+EXCLUDED_CHANNEL = "My settings exclude this channel, so I don't remember it."
+BOT_CANT_SEE = "I can't see this channel, so I can't share what was said here."
+ASKER_CANT_READ = "You're missing the Read Message History permission here, so I can't share what was said."
+DIRECT_MESSAGE = "I can't look up a channel from a direct message. Ask me in a server channel."
+
+Asker = discord.User | discord.Member
+
+
+def refusal(question: Question, channel: discord.abc.Snowflake | None, asker: Asker, settings: Settings) -> str:
+    """For questions in a server."""
+    if not is_included(channel or discord.Object(question.channel_id), settings):
+        return EXCLUDED_CHANNEL
+    if question.kind is not Kind.NONE and (closed := _closed(channel, asker)):  # in isolation nothing is shared
+        return closed
+    return "" if question.text else EMPTY_QUESTION
+
+
+def _closed(channel: discord.abc.Snowflake | None, asker: Asker) -> str:
+    if not isinstance(channel, MESSAGE_CHANNELS) or not can_see(channel, channel.guild.me):
+        return BOT_CANT_SEE  # slash commands arrive even from there; and nobody knows who may read an unknown place
+    return "" if isinstance(asker, discord.Member) and can_read(channel, asker) else ASKER_CANT_READ
+
+
+# --- cooldown ---
+
+
+MAX_WAIT_S = 10.0
+"""A channel whose next question would wait longer than this refuses it."""
+MAX_ENTRIES = 10_000
+
+
+class Cooldown:
+    def __init__(self, user_s: float, channel_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._user_s, self._channel_s, self._clock = user_s, channel_s, clock
+        self._users: dict[int, float] = {}
+        self._channels: dict[int, float] = {}
+
+    def take(self, user_id: int, channel_id: int) -> tuple[bool, float]:
+        """(True, seconds to wait before answering) or (False, seconds until the person may ask again)."""
+        now = self._clock()
+        user_until = self._users.get(user_id, now)
+        if user_until > now:
+            return False, user_until - now
+        wait_s = max(0.0, self._channels.get(channel_id, now) - now)
+        if wait_s > MAX_WAIT_S:
+            return False, wait_s
+        self._start(self._users, user_id, now + self._user_s)
+        self._start(self._channels, channel_id, now + wait_s + self._channel_s)
+        return True, wait_s
+
+    def _start(self, table: dict[int, float], key: int, until: float) -> None:
+        if len(table) >= MAX_ENTRIES:
+            now = self._clock()
+            for expired in [k for k, moment in table.items() if moment <= now]:
+                del table[expired]
+        table[key] = until
+
+
+# --- cog ---
+
 
 DISLIKE = "👎"
 WAIT = "⏳"

@@ -11,10 +11,16 @@ from channelmem.llm.characters import choose_character
 from channelmem.types import Kind, Person, Question, RelatedChannel
 
 from ..context import BotContext
-from ..messages.channels import MESSAGE_CHANNELS, is_age_restricted, thread_of
-from ..messages.convert import files_of, question_text, replied_to, to_person
-from ..messages.members import fetch_members
-from ..messages.permissions import readable_channel_ids
+from ..messages.convert import (
+    MESSAGE_CHANNELS,
+    files_of,
+    is_age_restricted,
+    question_text,
+    replied_to,
+    thread_of,
+    to_person,
+)
+from ..messages.people import fetch_members, readable_channel_ids
 
 ISOLATE = "🚫"
 """In a question: answer without looking anything up."""

@@ -28,11 +28,9 @@ from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 
 from ..context import BotContext
-from ..messages.channels import MessageChannel
-from ..messages.permissions import can_read, is_remembered, message_channels
-from .pages import PAGE_SIZE, Page, convert, fetch_page
-from .reconcile import Reconciler, StoredRevisions
-from .session_gaps import SessionGaps
+from ..messages.convert import MessageChannel
+from ..messages.people import can_read, is_remembered, message_channels
+from .pages import PAGE_SIZE, Page, Reconciler, SessionGaps, StoredRevisions, convert, fetch_page
 
 FIRST_LOAD_S = 7 * DAY_S
 """How far back a channel of which nothing is known is fetched; `/history load` goes further."""

@@ -13,12 +13,15 @@ from enum import StrEnum
 from typing import Final
 
 import discord
+from discord import app_commands
+from discord.ext import commands
 
-from channelmem.cascade.levels import Level, Place
 from channelmem.llm.characters import Character
+from channelmem.policy.cascade import Level, Place
 
-from ..messages.channels import thread_of
 from ..messages.components import digest, given
+from ..messages.convert import thread_of
+from . import board as texts
 
 LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
 """Those that have a dashboard, from wide to narrow."""
@@ -106,3 +109,57 @@ def read_click(interaction: discord.Interaction) -> Click | None:
 def channel_of(interaction: discord.Interaction) -> int:
     """Threads have no settings of their own."""
     return thread_of(interaction.channel) or interaction.channel_id or 0
+
+
+# --- access ---
+
+
+MAINTAINERS = (discord.TeamMemberRole.admin, discord.TeamMemberRole.developer)
+
+
+class RefusedError(app_commands.CheckFailure):
+    """Instead of a dashboard, the person gets this sentence."""
+
+
+def owners_of(application: discord.AppInfo) -> set[int]:
+    """The owner, or of a team those who may change the application."""
+    team = application.team
+    if team is None:
+        return {application.owner.id}
+    members = {member.id for member in team.members if member.role in MAINTAINERS}
+    return members | ({team.owner_id} if team.owner_id else set())
+
+
+def is_owner(interaction: discord.Interaction) -> bool:
+    client = interaction.client
+    return isinstance(client, commands.AutoShardedBot) and interaction.user.id in (client.owner_ids or ())
+
+
+def opens_global(interaction: discord.Interaction) -> bool:
+    if is_owner(interaction):
+        return True
+    raise RefusedError(texts.OWNERS_ONLY)
+
+
+def opens_channel(interaction: discord.Interaction) -> bool:
+    _in_server(interaction)
+    granted = interaction.permissions
+    if granted.manage_channels or granted.administrator or is_owner(interaction):
+        return True
+    raise RefusedError(texts.CHANNEL_MANAGERS_ONLY)
+
+
+def opens_character(interaction: discord.Interaction) -> bool:
+    _in_server(interaction)
+    granted = interaction.permissions
+    if granted.manage_guild or granted.administrator or is_owner(interaction):
+        return True
+    raise RefusedError(texts.SERVER_MANAGERS_ONLY)
+
+
+OPENS = {Level.GLOBAL: opens_global, Level.CHANNEL: opens_channel, Level.CHARACTER: opens_character}
+
+
+def _in_server(interaction: discord.Interaction) -> None:
+    if interaction.guild_id is None:
+        raise app_commands.NoPrivateMessage(texts.SERVER_ONLY)

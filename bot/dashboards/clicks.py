@@ -12,17 +12,15 @@ from typing import TypeVar
 
 import discord
 
-from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import UNDO, Change, Level, Loss, Place
-from channelmem.cascade.values import Auto, Value
 from channelmem.errors import RedisUnavailableError
+from channelmem.policy.cascade import UNDO, Change, Level, Loss, Place, Setting
+from channelmem.policy.values import Auto, Value
 
 from ..context import BotContext
-from . import controls, texts
-from .access import OPENS, RefusedError
-from .address import Action, Address, Click
-from .embed import picture
-from .reading import Reading, read
+from . import board as controls
+from . import board as texts
+from .address import OPENS, Action, Address, Click, RefusedError
+from .board import Reading, picture, read
 
 NO_PINGS = discord.AllowedMentions.none()
 

@@ -7,16 +7,15 @@ import structlog
 from discord import app_commands
 from discord.ext import commands, tasks
 
-from channelmem.cascade.levels import Level
 from channelmem.errors import ChannelmemError
+from channelmem.policy.cascade import Level
 
 from ..context import BotContext
 from ..errors import report
-from ..messages.channels import UNRESOLVED
-from ..messages.fit import shorten
-from . import texts
-from .access import RefusedError, opens_channel, opens_character, opens_global, owners_of
-from .address import Address, read_click
+from ..messages.components import shorten
+from ..messages.convert import UNRESOLVED
+from . import board as texts
+from .address import Address, RefusedError, opens_channel, opens_character, opens_global, owners_of, read_click
 from .clicks import Clicks
 
 OWNERS_REFRESH_MIN = 5

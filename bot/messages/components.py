@@ -1,8 +1,31 @@
-"""Clicks and forms. In: what Discord sends for one. Out: what was chosen or typed, and short names for custom ids."""
+"""Texts within Discord's limits. In: lines or a text, and a limit. Out: what fits, marked where text is missing."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+
+MORE = "… and {count} more"
+
+
+def clip(lines: Iterable[str], limit: int) -> str:
+    """As many lines as fit; the last one says how many did not."""
+    kept, rest = "", list(lines)
+    while rest:
+        longer = f"{kept}\n{rest[0]}" if kept else rest[0]
+        more = MORE.format(count=len(rest))
+        if len(longer) + (len(more) + 1 if len(rest) > 1 else 0) > limit:
+            return f"{kept}\n{more}" if kept else more
+        kept = longer
+        rest.pop(0)
+    return kept
+
+
+def shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+# --- components ---
 
 
 def given(data: dict[str, object]) -> str:

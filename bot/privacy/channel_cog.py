@@ -11,9 +11,9 @@ from discord import app_commands
 from discord.ext import commands
 
 from ..context import BotContext
-from ..messages.permissions import is_remembered
+from ..messages.people import is_remembered
 from . import texts
-from .cooldowns import CommandCooldowns
+from .cog import CommandCooldowns
 
 log = structlog.get_logger(__name__)
 

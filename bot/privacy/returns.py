@@ -1,10 +1,12 @@
-"""People who opt in again while what they wanted forgotten is still being removed. In: the bot's private reply to them.
-Out: the same reply, edited until the opt-in has taken effect.
-"""
+"""Export of a person's messages. In: their messages, Discord's upload limit. Out: a file that fits."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import aiohttp
 import discord
@@ -12,8 +14,43 @@ import structlog
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
+from channelmem.types import Message
 
 from . import texts
+
+PLAIN = "my-messages.jsonl"
+PACKED = "my-messages.jsonl.gz"
+TRUNCATED = " The file holds only the newest ones; the rest doesn't fit in an upload."
+
+
+def to_line(message: Message) -> str:
+    """One JSON line; ids are strings because JSON readers round large numbers."""
+    fields: dict[str, object] = {
+        "guild_id": str(message.guild_id),
+        "channel_id": str(message.channel_id),
+        "id": str(message.id),
+        "time": datetime.fromtimestamp(message.ts, UTC).isoformat(),
+        "content": message.content,
+    }
+    if message.attachments:
+        fields["attachments"] = [{"name": one.name, "alt": one.alt, "text": one.text} for one in message.attachments]
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def fit(lines: Sequence[str], limit: int, name: str = PLAIN) -> tuple[str, bytes, str]:
+    """File name, content and a remark: plain if it fits, else gzipped, else only the newest part."""
+    data = "\n".join(lines).encode()
+    if len(data) <= limit:
+        return name, data, ""
+    packed = gzip.compress(data)
+    if len(packed) <= limit:
+        return f"{name}.gz", packed, ""
+    newest = data[-limit:].split(b"\n", 1)[-1]
+    return name, newest, TRUNCATED
+
+
+# --- returns ---
+
 
 EVERY_S = 3.0
 LONGEST_S = 14 * 60.0

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from discord.utils import format_dt
 
+from channelmem.display import counted
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S
-from channelmem.telling.quote import counted
 from channelmem.types import ChannelStatus
 
 FORGOTTEN = (

@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 
 from channelmem.access import Caller, Scope
 from channelmem.api.problems import ProblemError
-from channelmem.policies import Policies
+from channelmem.policy.policies import Policies
 from channelmem.types import Message, Question
 from channelmem.wire.scalars import PathId
 

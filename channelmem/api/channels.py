@@ -1,4 +1,4 @@
-"""Guilds and channels: which there are, what they hold, pausing, clearing and deleting them, and gaps of back-fill."""
+"""Names: what the platform calls a guild and its channels, for people who look at the pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from channelmem.api.auth import GuildAdmin, GuildReader, GuildWriter, Reader, Wr
 from channelmem.api.messages import CHANNEL, removal
 from channelmem.api.problems import responses
 from channelmem.api.service import Given
-from channelmem.cascade.levels import Boundary
+from channelmem.policy.cascade import Boundary
 from channelmem.types import LAST_TS
 from channelmem.wire.channels import (
     Answered,
@@ -26,11 +26,26 @@ from channelmem.wire.channels import (
     GuildsShown,
     KnownMessage,
     KnownShown,
+    NamesBody,
     RedactionsShown,
     Removed,
     StatsShown,
 )
 from channelmem.wire.scalars import PathId
+
+router = APIRouter(prefix="/v1", tags=["channels"], responses=responses())
+
+
+@router.put("/guilds/{guild_id}/names")
+async def tell_names(guild_id: PathId, body: NamesBody, caller: GuildWriter, given: Given) -> Done:
+    """Tells names; those that are not mentioned stay. They expire after 30 days unless they are told again."""
+    del caller
+    await given.memory.overview.tell_names(guild_id, body.guild, body.by_channel())
+    return Done()
+
+
+# --- channels ---
+
 
 MOST_KNOWN = 1_000
 
@@ -38,8 +53,6 @@ At = Annotated[
     float | None,
     Query(ge=0, le=LAST_TS, allow_inf_nan=False, description="When that happened, in epoch seconds; now if absent."),
 ]
-
-router = APIRouter(prefix="/v1", tags=["channels"], responses=responses())
 
 
 @router.get("/guilds")

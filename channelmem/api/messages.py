@@ -12,7 +12,7 @@ from channelmem.access import Scope
 from channelmem.api.auth import GuildReader, GuildWriter, Writer, believed, check
 from channelmem.api.problems import ProblemError, responses
 from channelmem.api.service import Given, Service
-from channelmem.reading import MOST, Cursor
+from channelmem.browse import MOST, Cursor
 from channelmem.types import Message, Outcome
 from channelmem.wire.channels import DeleteBody, EditBody, EnrichBody, Enriched, PageShown, Removed
 from channelmem.wire.messages import MAX_BATCH, MessageBody, MessageShown, Outcomes, Remembered

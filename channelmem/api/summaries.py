@@ -12,16 +12,9 @@ from channelmem.api.messages import CHANNEL
 from channelmem.api.problems import ProblemError, responses
 from channelmem.api.service import Given
 from channelmem.types import LAST_TS, Window
-from channelmem.wire.questions import QuestionBody
+from channelmem.wire.answers import QuestionBody
+from channelmem.wire.contexts import AbsorbBody, Absorbed, BreakdownShown, SummariesMade, SummariesShown, SummaryShown
 from channelmem.wire.scalars import PathId
-from channelmem.wire.summaries import (
-    AbsorbBody,
-    Absorbed,
-    BreakdownShown,
-    SummariesMade,
-    SummariesShown,
-    SummaryShown,
-)
 
 router = APIRouter(prefix="/v1", tags=["summaries"], responses=responses())
 

@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from channelmem.display import visible
 from channelmem.errors import ChannelmemError, ConfigError
 from channelmem.settings import hide, load_settings
-from channelmem.terminal import visible
 
 COMMANDS = (
     "demo", "chat", "route", "summarise", "summaries", "doctor", "config", "settings", "inspect", "redis", "worker",

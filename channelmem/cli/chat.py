@@ -20,17 +20,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_context import ChatContext, is_edit
-from channelmem.cli.chat_editor import EditorError, edited
-from channelmem.cli.chat_history import History
+from channelmem.cli.chat_context import ChatContext, EditorError, History, edited, is_edit
 from channelmem.cli.chat_input import Typed
 from channelmem.cli.show import ModelProgress, explain
-from channelmem.context_window.edit_file import EditError
+from channelmem.context.edit_file import EditError
+from channelmem.display import visible
 from channelmem.errors import ChannelmemError
 from channelmem.extras import load
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
-from channelmem.terminal import visible
 from channelmem.types import Answer, Message, Outcome, Person, Question
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_history import History
-from channelmem.terminal import visible
+from channelmem.cli.chat_context import History
+from channelmem.display import visible
 
 LINE_CHARS: Final = 4_000
 """As much as Discord accepts in one message."""

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from channelmem.display import visible
 from channelmem.secrets import MASK
 from channelmem.settings import hide, load_settings, sources, unknown, variable
-from channelmem.terminal import visible
 
 app = typer.Typer()
 

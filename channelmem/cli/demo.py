@@ -17,9 +17,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from channelmem.cli.show import ModelProgress, explain, to_json
+from channelmem.display import visible
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
-from channelmem.terminal import visible
 from channelmem.types import Answer, Message, Person, Question
 
 app = typer.Typer()

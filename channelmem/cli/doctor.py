@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from channelmem.display import visible
 from channelmem.ops.doctor import (
     Check,
     Health,
@@ -24,7 +25,6 @@ from channelmem.ops.doctor import (
     check_settings_and_server,
 )
 from channelmem.settings import Settings, load_settings
-from channelmem.terminal import visible
 
 app = typer.Typer()
 

@@ -16,12 +16,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from channelmem.cli.show import to_json
+from channelmem.display import visible
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
 from channelmem.ops.inspect import open_inspector
 from channelmem.settings import load_settings
-from channelmem.telling.media_notes import told
-from channelmem.terminal import visible
+from channelmem.telling.references import told
 from channelmem.types import Hit, Source, Stored
 
 app = typer.Typer()

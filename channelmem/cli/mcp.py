@@ -43,7 +43,7 @@ def mcp(
       channelmem mcp --channel 922222222222222222 --allow-write
       channelmem mcp --http --port 8766
     """
-    run = load("channelmem.mcp.run", "mcp", PURPOSE)
+    run = load("channelmem.mcp.http", "mcp", PURPOSE)
     bounds = run.Bounds.of_options(guild or (), channel or (), write=allow_write)
     bar = partial(ModelProgress, Console(stderr=True))
     if http:

@@ -15,8 +15,8 @@ from rich.progress import Progress
 from channelmem.errors import ConfigError
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store.connection import connect
-from channelmem.store.rebucket import NAME, Rebucket, others_there
+from channelmem.store.cluster.rebucket import NAME, Rebucket, others_there
+from channelmem.store.redis import connect
 
 app = typer.Typer()
 MOST = 4096

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import redis
 import typer
 
+from channelmem.display import json_text, visible
 from channelmem.errors import RedisUnsuitableError, ServerError
 from channelmem.redis_urls import is_cluster
 from channelmem.server import lease as server
@@ -25,7 +26,6 @@ from channelmem.server.check import master_urls
 from channelmem.server.find import redis_cli
 from channelmem.server.loopback import open_port, port_url
 from channelmem.settings import Settings, load_settings
-from channelmem.terminal import json_text, visible
 
 HELP = """Run and inspect the embedded Redis server.
 

@@ -18,8 +18,8 @@ from channelmem.ingest.reindex import Done
 from channelmem.ingest.reindex import reindex as rebuild
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store.connection import connect
-from channelmem.store.schema import shape
+from channelmem.store.index import shape
+from channelmem.store.redis import connect
 
 app = typer.Typer()
 

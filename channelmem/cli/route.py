@@ -19,12 +19,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from channelmem.cli.show import to_json
+from channelmem.display import visible
 from channelmem.errors import ChannelmemError
+from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene
 from channelmem.routing.route import route as decide
-from channelmem.routing.scene import Roster
 from channelmem.settings import Settings, load_settings
-from channelmem.terminal import visible
 from channelmem.times.spans import zone
 from channelmem.types import Person, Route
 

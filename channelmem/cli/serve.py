@@ -59,7 +59,7 @@ def serve(
     if port is not None:
         changes["service_port"] = port
     # Loaded here, since `channelmem --help` looks at every command, with or without FastAPI.
-    serving = load("channelmem.api.serving", "service", "The service")
+    serving = load("channelmem.api.app", "service", "The service")
     settings = settings.model_copy(update=changes)
     serving.configure_logging(settings)
     asyncio.run(serving.serve(settings, guarded=not no_auth, beside=_demo if demo else None))

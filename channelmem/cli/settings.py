@@ -20,18 +20,16 @@ from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperCommand
 
-from channelmem.cascade import declared
-from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import UNDO, Change, Level, Overrides, Place
-from channelmem.cascade.resolve import Effective
-from channelmem.cascade.values import Auto, Json, Value
 from channelmem.cli.show import to_json
+from channelmem.display import visible
 from channelmem.durations import human_age
 from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
-from channelmem.ops.policies import open_policies
-from channelmem.policies import Policies
+from channelmem.ops.inspect import open_policies
+from channelmem.policy import cascade as declared
+from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting
+from channelmem.policy.policies import Policies
+from channelmem.policy.values import Auto, Json, Value
 from channelmem.settings import load_settings
-from channelmem.terminal import visible
 
 HELP = """Show or change what people set in dashboards: for all servers, in a channel, or for a character.
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from channelmem.terminal import json_text, visible
+from channelmem.display import json_text, visible
 from channelmem.types import Answer, Route
 
 

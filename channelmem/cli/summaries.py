@@ -18,18 +18,15 @@ from rich.console import Console
 
 from channelmem.cli.settings import LARGEST
 from channelmem.cli.show import ModelProgress, to_json
-from channelmem.context_window.breakdown import status_of
-from channelmem.context_window.reach import ReachError
+from channelmem.context.window import ReachError, status_of
+from channelmem.display import counted, visible
 from channelmem.errors import ConfigError
+from channelmem.export import Export, back_from, between
+from channelmem.export import export as exported
 from channelmem.llm.opening import summariser_of
 from channelmem.memory import Memory
-from channelmem.past.export import Export
-from channelmem.past.export import export as exported
-from channelmem.past.spans import back_from, between
 from channelmem.settings import load_settings
-from channelmem.summarising.pyramid import Summary
-from channelmem.telling.quote import counted
-from channelmem.terminal import visible
+from channelmem.summaries.pyramid import Summary
 from channelmem.types import Question
 
 HELP = """A channel's past in few words: show it, rebuild its summaries, or export it.

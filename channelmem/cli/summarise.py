@@ -15,9 +15,9 @@ import typer
 
 from channelmem.cli.show import to_json
 from channelmem.errors import ChannelmemError
-from channelmem.summarising import extractive
-from channelmem.summarising.extractive import SUMMARY_CHARS
-from channelmem.summarising.windows import ClosedWindow
+from channelmem.summaries import extractive
+from channelmem.summaries.extractive import SUMMARY_CHARS
+from channelmem.summaries.pyramid import ClosedWindow
 from channelmem.types import LAST_TS, Message
 
 app = typer.Typer()

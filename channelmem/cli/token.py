@@ -21,7 +21,7 @@ from channelmem.access import AccessToken, Scope, new_token
 from channelmem.cli.show import to_json
 from channelmem.durations import parse
 from channelmem.errors import ChannelmemError
-from channelmem.ops.access import open_access
+from channelmem.ops.inspect import open_access
 from channelmem.settings import load_settings
 
 HELP = """Make, list and revoke access tokens of the service.

@@ -24,7 +24,7 @@ from channelmem.memory import Memory
 from channelmem.opening import beside
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store.connection import connect
+from channelmem.store.redis import connect
 from channelmem.store.store import Store
 
 app = typer.Typer()

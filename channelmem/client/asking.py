@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from channelmem.client.connection import Connection
 from channelmem.errors import RedisUnavailableError
-from channelmem.policies import Policies
+from channelmem.policy.policies import Policies
 from channelmem.types import (
     Answer,
     ContextRequest,
@@ -27,7 +27,7 @@ from channelmem.types import (
 )
 from channelmem.wire.answers import AnswerShown, AskAnswer
 from channelmem.wire.contexts import ContextShown, StandingShown
-from channelmem.wire.sending import is_sendable, message_json, origin_json, person_json, question_json
+from channelmem.wire.messages import is_sendable, message_json, origin_json, person_json, question_json
 
 SHOWN = 500
 UNREACHABLE = "I can't reach my memory right now."

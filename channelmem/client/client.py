@@ -21,14 +21,18 @@ from typing import Any, Self
 from channelmem.client.asking import Asking
 from channelmem.client.connection import MISSING, Connection
 from channelmem.client.levels import RemotePolicies, RemoteStore
-from channelmem.client.media import RemoteMedia
-from channelmem.client.names import RemoteOverview
-from channelmem.client.past import RemoteLoads, RemoteRecaps, RemoteSpending
-from channelmem.client.summaries import RemoteSummaries
+from channelmem.client.rooms import (
+    RemoteLoads,
+    RemoteMedia,
+    RemoteOverview,
+    RemoteRecaps,
+    RemoteSpending,
+    RemoteSummaries,
+)
 from channelmem.client.writes import Writes
 from channelmem.errors import ConfigError, RedisUnavailableError
-from channelmem.policies import Policies
-from channelmem.policy import Policy
+from channelmem.policy.policies import Policies
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings, load_settings
 from channelmem.types import (
     Answer,
@@ -50,8 +54,7 @@ from channelmem.wire.channels import (
     ServiceStatus,
     StatsShown,
 )
-from channelmem.wire.messages import MessageShown
-from channelmem.wire.sending import edit_json, has_place, is_sendable, message_json
+from channelmem.wire.messages import MessageShown, edit_json, has_place, is_sendable, message_json
 
 DRAIN_S = 5.0
 

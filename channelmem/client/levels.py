@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from channelmem.cascade.levels import Loss, Place
-from channelmem.cascade.values import Auto, Value
 from channelmem.client.connection import Connection
 from channelmem.errors import ChannelmemError, RedisUnavailableError
-from channelmem.policies import Policies, name_of
-from channelmem.policy import Policy
+from channelmem.policy.cascade import Loss, Place
+from channelmem.policy.policies import Policies, name_of
+from channelmem.policy.policy import Policy
+from channelmem.policy.values import Auto, Value
 from channelmem.settings import Settings
 from channelmem.wire.levels import DocumentsShown, LevelShown, LossShown
 

@@ -162,17 +162,17 @@ def _fill(entry: Path, source: ModelSource, base: Model | None, report: Progress
 def _export(source: ModelSource, into: Path, report: Progress) -> Manifest:
     # Neither module is loaded on a start with a warm cache: onnx takes 0.5 s, torch 10 s.
     if not source.path.is_dir():
-        from channelmem.embedding.model_write import write  # noqa: PLC0415
+        from channelmem.embedding.write import write  # noqa: PLC0415
 
         return write(source, into, report)
-    exporter = load("channelmem.embedding.model_export", "torch", f"Exporting {source.name}", ModelError)
+    exporter = load("channelmem.embedding.export", "torch", f"Exporting {source.name}", ModelError)
     manifest: Manifest = exporter.export(source, into, report)
     return manifest
 
 
 def _quantise(source: ModelSource, base: Model, into: Path, report: Progress) -> Manifest:
     # Imported here because it loads onnx and its tools (0.5 s), which would slow down a start with a warm cache.
-    from channelmem.embedding.model_quantise import quantise  # noqa: PLC0415
+    from channelmem.embedding.quantise import quantise  # noqa: PLC0415
 
     return quantise(source, base, into, report)
 

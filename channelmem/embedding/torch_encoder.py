@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from channelmem.embedding.export import load_reference, prefixes
 from channelmem.embedding.model import ModelSource
-from channelmem.embedding.model_export import load_reference, prefixes
 from channelmem.embedding.onnx_encoder import clean
 
 

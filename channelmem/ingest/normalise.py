@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import replace
 from functools import cache
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.store.documents import clean, cleaned
 from channelmem.types import LAST_TS, Attachment, Message
 

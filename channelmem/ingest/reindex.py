@@ -26,16 +26,14 @@ from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import ModelError
-from channelmem.ingest.embed_one import embed_alone
+from channelmem.ingest.streams import embed_alone
 from channelmem.settings import Settings
-from channelmem.store.buckets import already_there
-from channelmem.store.completeness import LOOK_SHARE, indexed
-from channelmem.store.connection import answered, command, run_script
-from channelmem.store.everywhere import Everywhere
-from channelmem.store.fitting import fitted, rooms_of
+from channelmem.store.buckets import LOOK_SHARE, already_there, indexed
+from channelmem.store.cluster.everywhere import Everywhere
+from channelmem.store.index import LAYOUT, create_command, fitted, make_schema, noted, rooms_of, shape, vector_field
 from channelmem.store.keys import Keys, keys_of
-from channelmem.store.rebuilding import turn
-from channelmem.store.schema import LAYOUT, create_command, make_schema, noted, shape, vector_field
+from channelmem.store.redis import answered, command, run_script
+from channelmem.store.repair import turn
 
 BATCH = 64
 MOST_FAILED = 9_000

@@ -8,15 +8,20 @@ streams hold anything, and only these are read.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.store.buckets import Buckets
-from channelmem.store.cluster import Cluster
-from channelmem.store.connection import answered, command
+from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import GROUP
+from channelmem.store.redis import answered, command
 
 BLOCK_S = 0.25
 LOOK_S = 0.1
@@ -179,3 +184,24 @@ def _all_entries(pages: Pages) -> list[Entry]:
 def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] | None]]) -> list[Entry]:
     # A row without fields is an entry that was deleted while a worker held it.
     return [Entry(bucket, name.decode(), at[b"m"].decode(), at[b"r"].decode()) for name, at in rows if name and at]
+
+
+# --- embed one ---
+
+
+log = logging.getLogger(__name__)
+
+PLAIN_TEXT = "good morning"
+"""A model that fails on this as well is broken, and no text is to blame."""
+
+
+async def embed_alone(embedder: Embedder, name: str, text: str) -> NDArray[np.float32] | None:
+    """Raises the model's own error if it fails on every text."""
+    try:
+        (vector,) = await embedder.embed_messages([text])
+    except FAILURES as error:
+        await embedder.embed_messages([PLAIN_TEXT])
+        cause = type(error.__cause__ or error).__name__  # its own text may quote the message
+        log.error("The model fails on message %s (%s); it stays searchable by text and time only", name, cause)  # noqa: TRY400
+        return None
+    return vector  # type: ignore[no-any-return]

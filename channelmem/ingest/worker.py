@@ -25,15 +25,13 @@ from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import DamagedDataError, RedisUnavailableError
-from channelmem.ingest.embed_one import embed_alone
 from channelmem.ingest.reindex import Reindex, silent
-from channelmem.ingest.streams import Entry, Place, Streams
-from channelmem.store.buckets import VERSION
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.completeness import index_lost
-from channelmem.store.connection import UNREACHABLE, answered
-from channelmem.store.fitting import fitted
-from channelmem.store.heal import repair
+from channelmem.ingest.streams import Entry, Place, Streams, embed_alone
+from channelmem.store.buckets import VERSION, index_lost
+from channelmem.store.circuit import cancel_all
+from channelmem.store.index import fitted
+from channelmem.store.redis import UNREACHABLE, answered
+from channelmem.store.repair import repair
 from channelmem.store.store import GIVEN_UP, Store
 
 log = logging.getLogger(__name__)

@@ -24,9 +24,7 @@ from typing import Final
 import numpy as np
 from cachetools import LRUCache
 
-from channelmem.linking.features import FEATURES, SPAN, Floats, LinkInput, absent, tabulate
-from channelmem.linking.turn import Turn, read
-from channelmem.linking.window import TurnWindow
+from channelmem.linking.window import FEATURES, SPAN, Floats, LinkInput, Turn, TurnWindow, absent, read, tabulate
 from channelmem.types import Message, Person
 
 PARENTS: Final = 3

@@ -1,23 +1,271 @@
-"""The last turns of a channel, and what they look like when the next message arrives.
+"""A message read on its own: its words, whom it addresses, and a few clues about what kind of line it is.
 
-Enters: turns in order. Leaves: a `LinkInput` for the next turn, which `features` turns into numbers.
-
-A set of candidates is an int, here called marks: bit 0 is the oldest candidate. Most clues are such sets, computed by a
-few operations on whole sets.
+Enters: a message and the names of the people around. Leaves: a `Turn`, made once per message; `window` then compares it
+with many others.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
 from math import log, log1p
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from channelmem.linking.features import SPAN, LinkInput, Marks
-from channelmem.linking.turn import TEXT_FEATURES, Turn
 from channelmem.types import Message
+
+TEXT_FEATURES: Final = (
+    "question", "length", "addresses", "names", "unknown address", "greeting", "command", "opener", "short reply",
+    "first here", "bot",
+)  # fmt: skip
+
+_STEM: Final = 6
+"""Words are compared by their first letters: a stemmer takes more time than the whole linker."""
+_WORD = re.compile(r"[^\W_][\w'.+-]*[\w+]|[^\W_]")
+_UNKNOWN_ADDRESS = re.compile(r"\s*@?[^\s:,]{2,32}[:,](?:\s|$)")
+_MISSPELT_ADDRESS = re.compile(r"\W*([^\s:,]{4,32})(?:[:,>]|\s*$)")
+_NAME_CHARACTERS: Final = "_|-`[]{}^\\"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_GREETING = _words("hi hello hey hiya greetings morning evening howdy yo sup")
+_SHORT_REPLY = _words(
+    "yes yeah yep yup no nope ok okay k kk thanks thank thx ty cheers lol haha hehe heh hmm hm ah oh right sure "
+    "np exactly true correct indeed agreed nice cool great well"
+)
+_OPENER = _words(
+    "anyone anybody someone somebody everyone everybody all guys folks is does do can could how what where which why "
+    "who has have if i i'm im my when are"
+)
+_STOP = _words(
+    "a about after all also am an and any anyone are as at be because been but by can can't cant could did do does "
+    "doesn't don't dont for from get go got had has have he hello help hey hi how i i'd i'll i'm i've if im in into is "
+    "isn't it it's its just know like lol me more my need no not now of off ok on one only or other our out please "
+    "right same say see she should so some still such sure thank thanks that that's the them then there these they "
+    "thing think this those to too try up use used using want was way we well were what what's when where which who "
+    "why will with would yeah yes you you're your"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message with everything that depends on its own text and on who was known when it came."""
+
+    message: Message
+    words: frozenset[str]
+    addressed: frozenset[int]
+    """People named at the beginning, mentioned by id, or explicitly replied to."""
+    named: frozenset[int]
+    """Everybody named anywhere in the text, including those addressed."""
+    row: tuple[float, ...]
+    """The values of TEXT_FEATURES."""
+
+
+def read(message: Message, names: Mapping[str, int], replied: int | None, *, first_here: bool) -> Turn:
+    """`names` are case-folded; `replied` is the author of the message that this one explicitly answers."""
+    text = message.content.casefold()
+    addressed, everybody = named(text, names)
+    addressed.update(message.mentions)
+    if replied is not None:
+        addressed.add(replied)
+    everybody |= addressed
+    addressed.discard(message.author_id)
+    everybody.discard(message.author_id)
+    words = _WORD.findall(text)
+    telling = [word[:_STEM] for word in words if len(word) > 1 and word not in _STOP and word not in names]
+    row = (
+        *_kind(text, words, addressed, everybody),
+        float(first_here),
+        float(message.own or "bot" in message.author.casefold()),
+    )
+    return Turn(message, frozenset(telling), frozenset(addressed), frozenset(everybody), row)
+
+
+def _kind(text: str, words: Sequence[str], addressed: Collection[int], everybody: Collection[int]) -> tuple[float, ...]:
+    head, first_two = words[:4], words[:2]
+    return (
+        float("?" in text),
+        log1p(len(words)),
+        float(bool(addressed)),
+        float(bool(everybody)),
+        float(not addressed and _UNKNOWN_ADDRESS.match(text) is not None),
+        float(not _GREETING.isdisjoint(first_two)),
+        float(text[:1] == "!"),
+        float(not _OPENER.isdisjoint(head)),
+        float(not _SHORT_REPLY.isdisjoint(first_two)),
+    )
+
+
+def named(text: str, names: Mapping[str, int]) -> tuple[set[int], set[int]]:
+    """Who is addressed at the beginning, and who is named at all. Both arguments are case-folded."""
+    start: set[int] = set()
+    anywhere: set[int] = set()
+    for name, person in names.items():
+        if name in text and (at := _whole(text, name)) >= 0:
+            leads = not text[:at].strip(" @<•*\"'")
+            if leads:
+                start.add(person)
+            # One or two letters count as a name only where a name is expected.
+            if leads or len(name) > 2 or text[at - 1] == "@":
+                anywhere.add(person)
+    if not start and (meant := _misspelt(text, names)) is not None:
+        start.add(meant)
+        anywhere.add(meant)
+    return start, anywhere
+
+
+def _whole(text: str, name: str) -> int:
+    """Where the name occurs as a whole word; -1 if it does not."""
+    at = text.find(name)
+    while at >= 0 and (_inside(text, at - 1) or _inside(text, at + len(name))):
+        at = text.find(name, at + 1)
+    return at
+
+
+def _inside(text: str, at: int) -> bool:
+    """Whether the character there would make a name part of a longer word."""
+    return 0 <= at < len(text) and (text[at].isalnum() or text[at] in _NAME_CHARACTERS)
+
+
+def _misspelt(text: str, names: Mapping[str, int]) -> int | None:
+    """Whom "actionparsnio:" means: the name with the longest common prefix, if that is most of it."""
+    match = _MISSPELT_ADDRESS.match(text)
+    if match is None:
+        return None
+    token = match[1]
+    similar = [(_likeness(name, token), person) for name, person in names.items() if name[:4] == token[:4]]
+    likeness, person = max(similar, default=(0.0, 0))
+    return person if likeness >= 0.6 else None
+
+
+def _likeness(one: str, other: str) -> float:
+    """Their common prefix, as a share of the longer one."""
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return same / max(len(one), len(other))
+
+
+# --- features ---
+
+
+SPAN: Final = 50
+"""How many earlier messages may be the parent: covers 98 % of the annotated replies. Marks must fit in 64 bits."""
+
+SITUATION: Final = (
+    "messages since own", "time since own", "addressed since own", "messages since addressed", "time since previous",
+)  # fmt: skip
+LOGARITHMIC: Final = (
+    "distance", "time", "later by author", "mine since", "addressee since", "mine or to me since",
+)  # fmt: skip
+SETS: Final = (
+    "previous", "same author", "own last", "addressed", "named", "newest of author", "addresses me", "names me",
+    "newest to me", "addresses others", "same addressee", "answered by me", "author's partner is me",
+    "my partner is author", "to my partner", "newest to me of author", "newest compatible of author",
+    "mine to addressee",
+)  # fmt: skip
+WORDS: Final = ("common words", "rarest common word", "most common words")
+FEATURES: Final = (
+    "self", *TEXT_FEATURES, *SITUATION, *LOGARITHMIC, *SETS, *WORDS, *(f"its {name}" for name in TEXT_FEATURES)
+)  # fmt: skip
+
+_DISTANCE: Final = FEATURES.index("distance")
+"""The first feature that differs between candidates; "self" has zeros from there on."""
+_TIME: Final = FEATURES.index("time")
+_LATER: Final = FEATURES.index("later by author")
+_SINCE: Final = FEATURES.index("mine since")
+_SETS: Final = FEATURES.index(SETS[0])
+_WORDS: Final = FEATURES.index(WORDS[0])
+_ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
+_COUNTED: Final = _SETS - _SINCE
+"""How many features count the members of a set that come later."""
+_UINT64: Final = np.dtype("<u8")
+_PASSED: Final = np.arange(1, SPAN + 1, dtype=_UINT64)
+"""How many turns there are up to each candidate: a set shifted by that number of bits holds what came later."""
+
+Floats = NDArray[np.float32]
+Marks = int
+"""A set of candidates: bit 0 is the oldest one."""
+
+
+class LinkInput(NamedTuple):
+    """What a channel looks like at the moment a message arrives."""
+
+    message: Message
+    turns: tuple[Turn, ...]
+    """The candidates, oldest first."""
+    alone: tuple[float, ...]
+    """TEXT_FEATURES and SITUATION of the message; the same for all alternatives."""
+    sets: list[Marks]
+    """First three sets whose members after a candidate are counted, including the message itself: messages by its
+    author, by the addressee, and by or to its author. Then SETS."""
+    common: list[tuple[int, float, float, bool]]
+    """For each candidate that shares words with the message: its place, then WORDS."""
+    ages_s: NDArray[np.float64]
+    """Per candidate: its age plus 1."""
+    later: NDArray[np.uint8]
+    """Per candidate: how many messages its author has written from there on, including the candidate."""
+    texts: Floats
+    """TEXT_FEATURES of the candidates."""
+
+
+def tabulate(seen: Sequence[LinkInput]) -> Floats:
+    """Per message, a row for each of FEATURES and a row of ones; a column for each alternative: "starts something new",
+    then the candidates, oldest first. Padding precedes the candidates if other messages have more (`absent`)."""
+    gaps = absent(seen)
+    table = np.repeat(_blank(len(seen[0].turns) + gaps[0]), len(seen), axis=0)
+    for rows, one, gap in zip(table, seen, gaps, strict=True):
+        rows[1:_DISTANCE].T[:] = one.alone
+        candidates = rows[:, 1 + gap :]
+        candidates[_TIME] = one.ages_s
+        candidates[_LATER] = one.later
+        candidates[_ITS:-1] = one.texts
+        for at, *values in one.common:
+            candidates[_WORDS:_ITS, at] = values
+    _fill_in_sets(table, [_moved(one.sets, gap) for one, gap in zip(seen, gaps, strict=True)])
+    # We need log(1 + n), and the numbers already include the 1: `log1p` takes ten times as long as `log`.
+    np.log(table[:, _TIME:_SETS], out=table[:, _TIME:_SETS])
+    return table
+
+
+def absent(seen: Sequence[LinkInput]) -> list[int]:
+    """How many fewer candidates each has than the one with the most."""
+    counts = [len(one.turns) for one in seen]
+    most = max(counts)
+    return [most - count for count in counts]
+
+
+def _moved(sets: list[Marks], places: int) -> list[Marks]:
+    return [marks << places for marks in sets] if places else sets
+
+
+def _fill_in_sets(table: Floats, marks: Sequence[Sequence[Marks]]) -> None:
+    count, sets = table.shape[2] - 1, np.array(marks, _UINT64)
+    table[:, _SINCE:_SETS, 1:] = np.bitwise_count(sets[:, :_COUNTED, None] >> _PASSED[:count])
+    bits = np.unpackbits(sets.view(np.uint8), bitorder="little").reshape(len(sets), -1, 64)
+    table[:, _SETS:_WORDS, 1:] = bits[:, _COUNTED:, :count]
+
+
+@cache
+def _blank(count: int) -> Floats:
+    """The part of the table that is the same for all messages with `count` candidates."""
+    table = np.zeros((1, len(FEATURES) + 1, count + 1), np.float32)
+    table[:, 0, 0] = 1
+    table[:, _DISTANCE, 1:] = np.log1p(np.arange(count, 0, -1))
+    table[:, _TIME:_SETS] = 1
+    table[:, -1] = 1
+    return table
+
+
+# --- window ---
+
 
 _NEVER_S: Final = 3600.0
 _TIE: Final = 1 - 1e-6

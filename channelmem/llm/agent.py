@@ -1,18 +1,29 @@
-"""Answers in a language model's words. In: a question with Memory's answer. Out: a growing text, or ResponderError.
+"""Why a language model gave nothing. In: an exception of a model call. Out: a sentence of our own.
 
-One pydantic-ai agent per character. The model may look at the channel itself, in a bounded loop; each call has a
-deadline that includes the provider SDK's retries and back-off. Every failure becomes a ResponderError with a message
-of our own: a provider's response may contain the key or people's text, which must not reach a log.
+A provider's response may contain the key or people's text, which must not reach a log: errors are never quoted that are
+not ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_ai import Agent, RunContext, Tool
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelHTTPError,
+    ModelRequestTimeout,
+    ModelTimeoutError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+    UserError,
+)
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
@@ -27,19 +38,85 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
+from channelmem.display import presentable
+from channelmem.errors import RedisUnavailableError
 from channelmem.llm.characters import Character, character_of
-from channelmem.llm.checks import visible_part, without_marks
-from channelmem.llm.failures import FAILURES, reason_of
-from channelmem.llm.given import Given
-from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, quiet_sdk_loggers
+from channelmem.llm.checks import shares_something, visible_part, without_marks
+from channelmem.llm.models import Endpoint, MeteredModel, UnfinishedError, build_model, call_settings, quiet_sdk_loggers
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
-from channelmem.llm.spend import Prices, Spend
+from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.telling.quote import presentable
 from channelmem.tools import context_tool
-from channelmem.types import Answer, Question
+from channelmem.types import Answer, Kind, Origin, Question, Source
+
+FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)
+"""All that a call may raise."""
+
+REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
+    ((ModelRequestTimeout, ModelTimeoutError), "the language model did not answer within {timeout_s:g} s"),
+    ((ModelHTTPError,), "the language model's server answered with status {status}"),
+    ((UnfinishedError,), "the language model's answer broke off"),
+    ((ModelAPIError,), "the language model's server is unreachable, disconnected, or sent an unreadable response"),
+    ((UsageLimitExceeded,), "the language model reached no answer within {rounds} rounds"),
+    ((ContentFilterError,), "the language model's provider refused to answer"),
+    ((UnexpectedModelBehavior,), "the language model's answer is unusable"),
+)
+"""The first match applies."""
+
+
+def reason_of(error: Exception, settings: Settings) -> str:
+    if isinstance(error, CapReachedError | RedisUnavailableError):
+        return str(error)
+    status = error.status_code if isinstance(error, ModelHTTPError) else 0
+    reason = next((words for kinds, words in REASONS if isinstance(error, kinds)), "the language model failed")
+    return reason.format(timeout_s=settings.llm_timeout_s, status=status, rounds=settings.llm_tool_rounds)
+
+
+# --- given ---
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    question: Question
+    answer: Answer
+    texts: list[str] = field(default_factory=list)
+    sources: set[Origin] = field(default_factory=set)
+    """The messages it is made of, as far as they can be looked up again."""
+
+    @classmethod
+    async def of(cls, question: Question, answer: Answer, text: str, memory: Memory) -> Given:
+        # What is quoted counts even if it went before the model began: the quoting answer is part of the prompt.
+        given = cls(question, answer, sources=set(answer.origins) if _is_stored(answer) else set())
+        await given.add(text, memory)
+        return given
+
+    async def add(self, text: str, memory: Memory) -> None:
+        if text.strip():
+            self.texts.append(text)
+        try:
+            self.sources.update(await memory.standing(self.question, self.answer))
+        except RedisUnavailableError:
+            return  # then it comes from the platform's history, which nothing can be compared with
+
+    def grounds(self, text: str) -> bool:
+        """Whether an answer rests on this. It need not where the question is not about the channel, or where the
+        character is given nothing of it."""
+        free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.texts
+        return free or shares_something(text, "\n".join(self.texts), self.question.text)
+
+    async def stands(self, memory: Memory) -> bool:
+        """Whether all of it is still visible and unchanged; RedisUnavailableError if that can't be found out."""
+        return not self.sources or self.sources <= await memory.standing(self.question, self.answer)
+
+
+def _is_stored(answer: Answer) -> bool:
+    return bool(answer.tried) and answer.tried[-1].source is not Source.HISTORY
+
+
+# --- agent ---
+
 
 TOOL_CALLS_PER_ROUND: Final = 3
 

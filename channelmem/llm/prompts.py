@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from channelmem.display import escape_xml, flatten, line, plain_name
 from channelmem.durations import human_age
 from channelmem.llm.characters import BLOCKS, Character
 from channelmem.llm.responder import Location
 from channelmem.memory import Memory
-from channelmem.policy import Policy
-from channelmem.telling.quote import escape_xml, flatten, line, plain_name
+from channelmem.policy.policy import Policy
 from channelmem.types import Answer, Hit, Kind, Question, Source
 
 TOOL_RESULT: Final = "channel_messages"

@@ -16,18 +16,17 @@ from typing import Final
 
 from pydantic_ai import Agent
 
+from channelmem.display import cut, flatten, unmasked
+from channelmem.llm.agent import FAILURES, reason_of
 from channelmem.llm.checks import rests_on, without_marks
-from channelmem.llm.failures import FAILURES, reason_of
-from channelmem.llm.minutes import MINUTES_CHARS, of_pair, of_window
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, quiet_sdk_loggers
 from channelmem.llm.prompts import Prompt
 from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
+from channelmem.llm.transcription import MINUTES_CHARS, of_pair, of_window
 from channelmem.settings import Settings
-from channelmem.summarising.pyramid import Summary
-from channelmem.summarising.sentences import sentences
-from channelmem.summarising.summariser import Extractive, Summariser
-from channelmem.summarising.windows import ClosedWindow
-from channelmem.telling.quote import cut, flatten, unmasked
+from channelmem.summaries.extractive import sentences
+from channelmem.summaries.pyramid import ClosedWindow, Summary
+from channelmem.summaries.update import Extractive, Summariser
 
 SETTING: Final = "CHANNELMEM_SUMMARY_MODEL"
 MAX_TOKENS: Final = 200

@@ -25,8 +25,8 @@ from pydantic_ai.models import Model
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings
 from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
 from channelmem.media.decoder import Decoder
-from channelmem.media.problems import UnreadableError, lasting, passing
-from channelmem.media.readers import PICTURE_BYTES, PROVIDER, File, OnSpent
+from channelmem.media.kinds import UnreadableError, lasting, passing
+from channelmem.media.reader import PICTURE_BYTES, PROVIDER, File, OnSpent
 from channelmem.settings import Settings
 
 PROMPT: Final = """

@@ -6,6 +6,11 @@ operator opened. With an open door nobody is asked who they are, which is only f
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -17,13 +22,18 @@ from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
+from rich.console import Console
 from starlette.applications import Starlette
 
+from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope
-from channelmem.errors import RedisUnavailableError
-from channelmem.mcp.bounds import NOTHING, Bounds
+from channelmem.embedding.model import Progress
+from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.mcp.results import NOTHING, Bounds
 from channelmem.mcp.server import MemoryServer
 from channelmem.memory import Memory
+from channelmem.ops.inspect import open_access
+from channelmem.settings import Settings, load_settings
 
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 256 * 1024
@@ -105,3 +115,67 @@ def _security(host: str) -> TransportSecuritySettings | None:
         if host in {"127.0.0.1", "localhost", "::1"}
         else TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )
+
+
+# --- run ---
+
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+NO_TOKENS: Final = "There is no token yet, so nobody can use this server; run: channelmem token add agent --scopes read"
+NOT_HERE: Final = "--no-auth works on loopback only: elsewhere everybody on the network could read your channels."
+
+Bar = Callable[[], AbstractContextManager[Progress]]
+"""Shows the progress of the first model export."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{PATH}"
+
+
+def on_stdio(bounds: Bounds, bar: Bar) -> None:
+    asyncio.run(_on_stdio(bounds, bar))
+
+
+async def _on_stdio(bounds: Bounds, bar: Bar) -> None:
+    async with _opened(load_settings(), bar) as memory:
+        await MemoryServer(memory, lambda: bounds, write=bounds.write).run_stdio_async()
+
+
+def over_http(bounds: Bounds, address: Address, bar: Bar, *, guarded: bool) -> None:
+    if not guarded and address.host not in LOOPBACK:
+        raise ConfigError(NOT_HERE)
+    asyncio.run(_over_http(bounds, address, bar, guarded=guarded))
+
+
+async def _over_http(bounds: Bounds, address: Address, bar: Bar, *, guarded: bool) -> None:
+    settings = load_settings()
+    async with AsyncExitStack() as stack:
+        memory = await stack.enter_async_context(_opened(settings, bar))
+        door = await _door(stack, settings) if guarded else OpenDoor()
+        app = make_app(memory, bounds, door, url=address.url, host=address.host)
+        sock = stack.enter_context(connections.listening(address.host, address.port))
+        server = connections.server(app, log_level="warning")
+        Console(stderr=True).print(f"MCP over HTTP at {address.url}. Press Ctrl-C to stop.", highlight=False)
+        await server.serve(sockets=[sock])
+
+
+async def _door(stack: AsyncExitStack, settings: Settings) -> Doorkeeper:
+    tokens = await stack.enter_async_context(open_access(settings))
+    if all(one.is_expired(time.time()) for one in await tokens.all()):
+        raise ConfigError(NO_TOKENS)
+    return tokens
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, bar: Bar) -> AsyncIterator[Memory]:
+    async with AsyncExitStack() as stack:
+        with bar() as progress:
+            memory = await stack.enter_async_context(Memory.open(settings, progress=progress))
+        yield memory

@@ -1,20 +1,136 @@
-"""What the tools return, as typed JSON. In: values of Memory. Out: pydantic models, which become output schemas.
+"""What a client of the MCP server may reach. In: the options of the operator, the token of a request. Out: `Bounds`.
 
-Ids are strings, because clients written in JavaScript round 64-bit integers. Times are ISO 8601 in UTC, which models
-read better than epoch seconds. People's words are one safe line each.
+Both apply: a token never reaches beyond what the operator opened, and nothing else can be named at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, Field
 
-from channelmem.overview import ListedChannel
-from channelmem.telling.quote import cut, flatten, line, plain_name
+from channelmem.browse import ListedChannel
+from channelmem.display import cut, flatten, line, plain_name
+from channelmem.errors import RedisUnavailableError
+from channelmem.memory import Memory
+from channelmem.tools.context_tool import UNREACHABLE
 from channelmem.types import Answer, Hit, Message, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Guilds and channels that can be named; None: all of them."""
+
+    guilds: frozenset[int] | None = None
+    channels: frozenset[int] | None = None
+    write: bool = False
+    client: str = ""
+    """Who asks, if a token says so."""
+
+    @classmethod
+    def of_options(cls, guilds: Collection[int], channels: Collection[int], *, write: bool) -> Bounds:
+        """No option for guilds or channels leaves them open."""
+        return cls(frozenset(guilds) or None, frozenset(channels) or None, write)
+
+    def allows(self, guild_id: int, channel_id: int) -> bool:
+        return (self.guilds is None or guild_id in self.guilds) and (
+            self.channels is None or channel_id in self.channels
+        )
+
+    def of_token(self, client: str, guilds: Collection[int] | None, *, write: bool) -> Bounds:
+        """The same for one token: bound to some guilds, or to none (None) if it may reach all."""
+        narrowed = self.guilds
+        if guilds is not None:
+            narrowed = frozenset(guilds) if narrowed is None else narrowed & frozenset(guilds)
+        return replace(self, guilds=narrowed, write=self.write and write, client=client)
+
+
+NOTHING: Final = Bounds(frozenset(), frozenset())
+
+
+# --- places ---
+
+
+Place = tuple[int, int]
+"""Guild and channel."""
+LARGEST_ID: Final = 2**63 - 1
+NAMED: Final = 8
+"""Channels that a complaint lists; the tool `list_channels` has all of them."""
+SHOWN_CHARS: Final = 60
+
+
+async def listed(memory: Memory, bounds: Bounds) -> list[ListedChannel]:
+    """The channels a client can reach."""
+    try:
+        channels = await memory.overview.channels(bounds.guilds)
+    except RedisUnavailableError as error:
+        raise ToolError(UNREACHABLE) from error
+    return [one for one in channels if bounds.allows(one.guild_id, one.channel_id)]
+
+
+async def find(memory: Memory, bounds: Bounds, channel: str, guild: str) -> Place:
+    """The channel that a call names by id or name; without a name, the only one there is."""
+    wanted, within = _plain(channel), _plain(guild)
+    if (place := by_ids(bounds, wanted, within)) is not None:
+        return place
+    channels = await listed(memory, bounds)
+    in_guild = [one for one in channels if not within or within in {str(one.guild_id), _plain(one.guild)}]
+    found = [one for one in in_guild if not wanted or wanted in {str(one.channel_id), _plain(one.name)}]
+    if len(found) == 1:
+        return found[0].guild_id, found[0].channel_id
+    if found and wanted:
+        raise ToolError(f"Several channels are called {_shown(channel)}: {_choices(found)}. Pass the channel id.")
+    raise ToolError(_unknown(channel, in_guild))
+
+
+def by_ids(bounds: Bounds, channel: str, guild: str) -> Place | None:
+    """Where both ids are given or the bounds leave one choice, the channel need not hold any message yet."""
+    guild_id = _id(guild) if guild else _only(bounds.guilds)
+    channel_id = _id(channel) if channel else _only(bounds.channels)
+    if guild_id is None or channel_id is None or not bounds.allows(guild_id, channel_id):
+        return None
+    return guild_id, channel_id
+
+
+def _unknown(channel: str, channels: Sequence[ListedChannel]) -> str:
+    if not channels:
+        return "No channel with messages can be reached from here."
+    if channel:
+        return f"There is no channel {_shown(channel)} here. Known channels: {_choices(channels)}."
+    return f"Say which channel: {_choices(channels)}."
+
+
+def _choices(channels: Sequence[ListedChannel]) -> str:
+    first = [
+        f"{one.channel_id} ({cut(flatten(one.name), 40)})" if one.name else str(one.channel_id) for one in channels
+    ]
+    more = f" and {len(first) - NAMED} more (list_channels)" if len(first) > NAMED else ""
+    return ", ".join(first[:NAMED]) + more
+
+
+def _plain(text: str) -> str:
+    return flatten(text).casefold().lstrip("#").strip()
+
+
+def _id(text: str) -> int | None:
+    is_id = text.isascii() and text.isdigit() and len(text) <= 19
+    return int(text) if is_id and int(text) <= LARGEST_ID else None
+
+
+def _only(ids: frozenset[int] | None) -> int | None:
+    return next(iter(ids)) if ids is not None and len(ids) == 1 else None
+
+
+def _shown(text: str) -> str:
+    return repr(cut(flatten(text), SHOWN_CHARS))
+
+
+# --- results ---
+
 
 TEXT_CHARS: Final = 1_000
 NAME_CHARS: Final = 100

@@ -15,13 +15,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp_types import Resource, ToolAnnotations
 
+from channelmem.display import cut, flatten, plain_name
 from channelmem.errors import RedisUnavailableError
-from channelmem.mcp import places
-from channelmem.mcp.bounds import Bounds
-from channelmem.mcp.results import ChannelResult, MessageResult, moment, people_of
+from channelmem.mcp import results as places
+from channelmem.mcp.results import Bounds, ChannelResult, MessageResult, moment, people_of
 from channelmem.mcp.tools import Tools
 from channelmem.memory import Memory
-from channelmem.telling.quote import cut, flatten, plain_name
 from channelmem.tools.context_tool import UNREACHABLE
 from channelmem.types import Person
 

@@ -15,11 +15,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from channelmem import durations
+from channelmem.browse import SearchTerms
+from channelmem.display import cut, flatten, plain_name
 from channelmem.errors import RedisUnavailableError
-from channelmem.mcp import places
-from channelmem.mcp.bounds import Bounds
+from channelmem.mcp import results as places
 from channelmem.mcp.results import (
     AnswerResult,
+    Bounds,
     ChannelResult,
     HitResult,
     MessageResult,
@@ -29,8 +31,6 @@ from channelmem.mcp.results import (
     people_of,
 )
 from channelmem.memory import Memory
-from channelmem.reading import SearchTerms
-from channelmem.telling.quote import cut, flatten, plain_name
 from channelmem.tools import context_tool
 from channelmem.types import MEMORY_OFF, Message, Person, Question, Window
 

@@ -17,8 +17,8 @@ import av
 from av.audio.frame import AudioFrame
 from av.container import InputContainer
 
-from channelmem.media.problems import lasting
-from channelmem.media.readers import Recording
+from channelmem.media.kinds import lasting
+from channelmem.media.reader import Recording
 
 RATE_HZ: Final = 16_000
 """What speech models take."""

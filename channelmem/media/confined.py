@@ -21,7 +21,7 @@ import psutil
 from PIL import Image
 
 from channelmem.media import audio, image
-from channelmem.media.problems import UnreadableError
+from channelmem.media.kinds import UnreadableError
 
 if sys.platform != "win32":
     import resource

@@ -21,8 +21,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from channelmem.media.problems import UnreadableError, lasting, passing
-from channelmem.media.readers import LONGEST_SIDE, Picture, Recording
+from channelmem.media.kinds import UnreadableError, lasting, passing
+from channelmem.media.reader import LONGEST_SIDE, Picture, Recording
 
 PICTURE_CPU_S: Final = 10.0
 """40 million pixels take 1.5 s."""

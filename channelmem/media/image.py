@@ -13,8 +13,8 @@ from typing import Final
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from channelmem.media.problems import lasting
-from channelmem.media.readers import LONGEST_SIDE, Picture
+from channelmem.media.kinds import lasting
+from channelmem.media.reader import LONGEST_SIDE, Picture
 
 MOST_PIXELS: Final = 40_000_000
 """A camera's picture has fewer. A file of a few kilobytes can claim millions, which take gigabytes once unpacked."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from rapidocr import RapidOCR
 
-from channelmem.media.problems import passing
-from channelmem.media.readers import LONGEST_SIDE, Picture
+from channelmem.media.kinds import passing
+from channelmem.media.reader import LONGEST_SIDE, Picture
 from channelmem.settings import Settings
 
 OPTIONS: Final = {

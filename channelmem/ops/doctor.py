@@ -27,8 +27,8 @@ from channelmem.redis_urls import is_cluster
 from channelmem.server.check import master_urls, where_is
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, unknown, variable
+from channelmem.store.index import chosen
 from channelmem.store.keys import keys_of
-from channelmem.store.schema import chosen
 
 MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review to a small bot
 CLOCK_DRIFT_S = 2.0

@@ -25,16 +25,22 @@ from channelmem.errors import (
     RedisUnavailableError,
     SearchCutShortError,
 )
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import (
+    CUT_SHORT,
+    Archive,
+    Buffer,
+    CandidateSource,
+    Cosines,
+    Lookup,
+    PlatformHistory,
+    Topic,
+)
 from channelmem.recalling.choosing import SHOWS, Choice, choose, ranking_query, read_candidates
-from channelmem.recalling.ranking.line import emoji_of
-from channelmem.recalling.ranking.rank import SHIPPED, Weights
-from channelmem.recalling.sources.archive import Archive
-from channelmem.recalling.sources.buffer import Buffer
-from channelmem.recalling.sources.history import PlatformHistory
-from channelmem.recalling.sources.pool import CUT_SHORT, CandidateSource, Cosines, Lookup, Topic
+from channelmem.recalling.rank import SHIPPED, Weights
 from channelmem.recalling.verdict import ENOUGH, QUOTE, Verdict, close, judge, least, sure_of_recap, sureness
 from channelmem.store.search import Search
+from channelmem.text import emoji_of
 from channelmem.types import (
     MEMORY_OFF,
     Evidence,

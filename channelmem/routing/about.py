@@ -16,10 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from channelmem.routing.clauses import Finding
-from channelmem.routing.letters import shape
-from channelmem.routing.people import Line
-from channelmem.routing.recap import Recap
+from channelmem.routing.clause import Finding, Recap
+from channelmem.routing.people import Line, shape
 
 WORD_GRAMS: Final = 3
 LETTER_GRAMS: Final = 4

@@ -10,9 +10,8 @@ import math
 import re
 from dataclasses import replace
 
-from channelmem.routing.lexicon import word_set
-from channelmem.routing.people import Line
-from channelmem.routing.scene import Asked, Scene
+from channelmem.routing.people import Asked, Line, Scene
+from channelmem.routing.words import word_set
 from channelmem.types import Kind, Mode, Person, Route, Window
 
 FOLLOWS_ODDS = 1.5

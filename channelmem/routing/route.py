@@ -13,17 +13,11 @@ from typing import NamedTuple
 
 from channelmem.commands import is_command
 from channelmem.routing.about import about
-from channelmem.routing.clauses import LIFE, Finding, find
+from channelmem.routing.clause import LIFE, Finding, Recap, find, recap, small_talk, topic, with_wants
 from channelmem.routing.follow_up import followed, only
-from channelmem.routing.letters import spell
-from channelmem.routing.lexicon import word_set
-from channelmem.routing.people import Line
-from channelmem.routing.recap import Recap, recap
-from channelmem.routing.scene import Asked, Roster, Scene
-from channelmem.routing.tokens import QUOTED, has_payload, read, unaddressed
-from channelmem.routing.topic import topic
-from channelmem.routing.wants import small_talk, with_wants
-from channelmem.times.dates import is_date
+from channelmem.routing.people import Asked, Line, Roster, Scene, spell
+from channelmem.routing.words import QUOTED, has_payload, read, unaddressed, word_set
+from channelmem.times.calendar import is_date
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
 from channelmem.types import Kind, Mode, Person, Route, Source, Wants, Window

@@ -29,11 +29,9 @@ from filelock import FileLock, Timeout
 
 from channelmem.errors import ServerError
 from channelmem.server import supervisor
-from channelmem.server.check import ServerInfo, check_server
-from channelmem.server.find import candidates
+from channelmem.server.check import ELSEWHERE, ServerInfo, check_server, os_sentence, tried_sentence
+from channelmem.server.find import candidates, refuse_foreign, socket_path
 from channelmem.server.locks import await_death, await_unlocked, command_of, having_open, locked
-from channelmem.server.places import refuse_foreign, socket_path
-from channelmem.server.sentences import ELSEWHERE, os_sentence, tried_sentence
 from channelmem.settings import Settings
 
 if sys.platform != "win32":

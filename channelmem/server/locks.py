@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from channelmem.errors import ServerError
-from channelmem.server.sentences import os_sentence
+from channelmem.server.check import os_sentence
 
 if sys.platform != "win32":
     import fcntl

@@ -19,8 +19,8 @@ from redis.asyncio import Redis
 
 from channelmem.access import AccessToken, Caller, Scope, split
 from channelmem.errors import RedisUnavailableError
-from channelmem.store.connection import answered, reads
 from channelmem.store.keys import keys_of
+from channelmem.store.redis import answered, reads
 
 COPY_S = 1.0
 UNKNOWN_S = 0.1

@@ -13,8 +13,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.store.connection import answered, reads
 from channelmem.store.keys import Keys
+from channelmem.store.redis import answered, reads
 
 KEPT = 1_000
 """As in common.lua. A process that missed more than these lets go of all its copies."""

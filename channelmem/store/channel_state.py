@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from channelmem.policy import Limits, Policy
+from channelmem.policy.policy import Limits, Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.changes import newest_of
-from channelmem.store.connection import answered, reads
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import guild_and_channel, room
+from channelmem.store.redis import answered, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import ChannelStatus, Window
 

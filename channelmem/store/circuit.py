@@ -1,22 +1,40 @@
-"""Circuit: stops waiting for a Redis that is silent. In: a timeout. Out: errors at once, until Redis replies again.
-
-A stopped or unreachable machine accepts connections and answers nothing, so each command of a question would wait for
-its whole timeout. After the first timeout the circuit is open: commands fail at once while one connection in the
-background asks whether Redis is back. No question is ever used to find that out, and nothing needs tuning: any reply
-closes the circuit, even an error, since a Redis that refuses does so quickly.
-"""
+"""Cancels background tasks reliably. In: tasks. Out: nothing; all of them are done when it returns."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from redis import exceptions as redis_errors
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.connection import HiredisRespSerializer
 
-from channelmem.store.cancellation import cancel_all
+AGAIN_S = 0.05
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancels until they are done: a wait that ends at the same moment can swallow the first cancellation.
+
+    If the caller is cancelled meanwhile, it still finishes first; otherwise the tasks would be left behind for ever.
+    """
+    left = {task for task in tasks if not task.done()}
+    cancelled = False
+    while left:
+        for task in left:
+            task.cancel()
+        try:
+            await asyncio.wait(left, timeout=AGAIN_S)
+        except asyncio.CancelledError:
+            cancelled = True
+        left = {task for task in left if not task.done()}
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+# --- circuit ---
+
 
 log = logging.getLogger(__name__)
 

@@ -16,15 +16,14 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from channelmem.errors import DecisionDelayedError, RedisUnavailableError
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, is_full, is_unwritable, reads
 from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
-from channelmem.store.outbox import Result, Value
-from channelmem.store.schema import FIELDS
+from channelmem.store.index import FIELDS
+from channelmem.store.outbox import Result, Value, Withdrawn
+from channelmem.store.redis import answered, is_full, is_unwritable, reads
 from channelmem.store.sweep import Sweeper
-from channelmem.store.withdrawn import Withdrawn
 from channelmem.types import Message
 
 EXPORT_PAGE = 100

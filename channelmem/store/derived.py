@@ -10,16 +10,17 @@ survives when its sources expire, and still goes with them afterwards. Other kin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, reads
-from channelmem.store.documents import pack_limits, pack_origins
+from channelmem.store.documents import pack_limits, pack_origins, to_json
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.types import Origin
+from channelmem.store.redis import answered, reads
+from channelmem.types import Attachment, Message, Origin
 
 REDACT_S = 24 * 60 * 60
 """Answers older than this stay on the platform as they are."""
@@ -74,3 +75,102 @@ class Derived:
 
 def _name(kind: Made, guild_id: int, channel_id: int, id_: int) -> str:
     return f"{kind.value}/{room(guild_id, channel_id)}:{padded(id_)}"
+
+
+# --- descriptions ---
+
+
+MOST_FILES: Final = 10
+"""Per message, as in `normalise`."""
+CLAIM_MS: Final = 60_000
+"""A process that dies while it reads holds others back no longer than this."""
+
+
+class State(StrEnum):
+    """What a look-up found (described.lua)."""
+
+    KNOWN = "known"
+    FAILED = "failed"
+    CLAIMED = "claimed"
+    BUSY = "busy"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An attachment to look up, for the reader that would read it."""
+
+    message: Message
+    attachment_id: int
+    key: str
+    reader: str
+    rank: int
+    pointed: bool
+    """Whether somebody refers to it: then an earlier failure does not count."""
+
+    @property
+    def name(self) -> str:
+        """Unique over all guilds."""
+        return f"{room(self.message.guild_id, self.message.channel_id)}:{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What is known of one."""
+
+    state: State
+    text: str = ""
+    """The description, or why there is none."""
+    reader: str = ""
+    loose: bool = False
+    """Its message is not stored, so what is read of it must not be, either."""
+
+
+class Descriptions:
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+
+    @reads
+    async def look_up(self, wanted: Sequence[Wanted], token: str) -> list[Described]:
+        """One for each, all of one guild, in one round trip."""
+        guild_id = wanted[0].message.guild_id
+        hidden = self._buckets.withdrawn()
+        arguments: list[Any] = [repr(self._buckets.clock()), guild_id, token, CLAIM_MS]
+        for one in wanted:
+            message = one.message
+            arguments += (room(guild_id, message.channel_id), padded(message.id), repr(message.ts), message.author_id)
+            arguments += (one.attachment_id, one.key, one.reader, one.rank, int(one.pointed))
+        replies = await self._buckets.run("described", self._buckets.bucket(guild_id), arguments)
+        found = [_described(*reply) for reply in replies]
+        refused = Described(State.REFUSED)
+        return [refused if hidden.hides(one.message) else it for one, it in zip(wanted, found, strict=True)]
+
+    @reads
+    async def attach(self, message: Message, files: Sequence[Attachment]) -> bool:
+        """Adds what the platform found later to a stored message, which is not an edit; False if there is none."""
+        guild_id = message.guild_id
+        place = (room(guild_id, message.channel_id), padded(message.id))
+        arguments = (*place, MOST_FILES, to_json(files))
+        return bool(await self._buckets.run("attach", self._buckets.bucket(guild_id), arguments))
+
+    @reads
+    async def keep(self, one: Wanted, token: str, text: str, size: int, policy: Policy) -> bool:
+        """Stores what was read, and makes the message findable by it; False if the message is gone."""
+        message, guild_id = one.message, one.message.guild_id
+        keep_ms = int(self._buckets.settings.media_ttl_days * 86_400_000)
+        place = (guild_id, room(guild_id, message.channel_id), padded(message.id), one.attachment_id, one.key)
+        arguments = (repr(self._buckets.clock()), pack_limits(policy.limits), *place, token)
+        content = (text, one.reader, one.rank, size, keep_ms)
+        return bool(await self._buckets.run("describe", self._buckets.bucket(guild_id), (*arguments, *content)))
+
+    @reads
+    async def fail(self, one: Wanted, token: str, why: str = "", hold_s: float = 0.0) -> None:
+        """Ends a claim, and holds back look-ups that nobody asked for."""
+        guild_id = one.message.guild_id
+        arguments = (room(guild_id, one.message.channel_id), one.key, token, one.reader, why, int(hold_s * 1000))
+        await self._buckets.run("unread", self._buckets.bucket(guild_id), arguments)
+
+
+def _described(state: bytes, text: bytes = b"", reader: bytes = b"") -> Described:
+    loose = state == b"claimed" and reader == b"loose"
+    return Described(State(state.decode()), text.decode(errors="replace"), "" if loose else reader.decode(), loose)

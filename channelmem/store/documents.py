@@ -1,20 +1,119 @@
-"""Documents: messages as Redis holds them. In: messages or raw replies. Out: what the scripts take, or messages.
-
-Every question passes through here, so hiredis' lists are read by position instead of building dictionaries.
-"""
+"""Small files next to the embedded server's data. In: a path and bytes. Out: a file for its owner only, whole or not at
+all."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import struct
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from channelmem.policy import Limits
-from channelmem.store.attachments import BEGIN, from_json, split_mark, to_json, to_mark
+from channelmem.policy.policy import Limits
+from channelmem.redis_urls import is_cluster
+from channelmem.settings import Settings
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.types import Attachment, Message, Origin, Person
+
+
+def place_of(settings: Settings) -> str:
+    """Which Redis a copy belongs to. Passwords and the embedded server's port change, so they are no part of it."""
+    if settings.redis_url is None:
+        return f"embedded {settings.key_prefix}"
+    where = settings.redis_url.get_secret_value()
+    url = urlsplit(where)
+    if is_cluster(where):
+        return f"cluster {url.netloc.rpartition('@')[2]} {settings.key_prefix}"
+    return f"{url.hostname}:{url.port}{url.path} {settings.key_prefix}"
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Even if the machine stops meanwhile, the old or the new content is there."""
+    fd, fresh = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # with mode 0600
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(fresh).replace(path)
+    except OSError:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+
+
+# --- attachments ---
+
+
+BEGIN = b"["
+"""The first byte of the JSON; ids and spaces, which come before it, do not contain it."""
+MARK = "~"
+"""Ends the revision of an enriched message. Behind it: length of the content in bytes, and a hash of the whole text."""
+
+
+def to_json(attachments: Sequence[Attachment]) -> str:
+    """Empty without attachments."""
+    if not attachments:
+        return ""
+    return json.dumps([_to_item(one) for one in attachments], ensure_ascii=False, separators=(",", ":"))
+
+
+def from_json(packed: bytes) -> tuple[Attachment, ...]:
+    return tuple(_from_item(item) for item in json.loads(packed))
+
+
+def to_mark(message: Message) -> str:
+    """Tells texts of one revision apart, so that a vector is committed for the text it was made of; empty while nothing
+    is known of the attachments. `attachments.lua` makes the same."""
+    text = message.searchable
+    if text == message.content:
+        return ""
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return f"{MARK}{len(message.content.encode())}{MARK}{digest[:8]}"
+
+
+def split_mark(version: bytes, text: bytes) -> tuple[bytes, bytes]:
+    """The revision, and the content: what the person wrote of a text."""
+    revision, _, mark = version.partition(MARK.encode())
+    return revision, text[: int(mark.partition(MARK.encode())[0])] if mark else text
+
+
+def _to_item(one: Attachment) -> dict[str, Any]:
+    item = {
+        "id": str(one.id),
+        "url": one.url,
+        "type": one.content_type,
+        "name": one.name,
+        "size": one.size,
+        "alt": one.alt,
+        "seconds": one.duration_s,
+        "text": one.text,
+        "embed": int(one.embed),
+    }
+    return {name: value for name, value in item.items() if value not in ("", 0, None)}
+
+
+def _from_item(item: dict[str, Any]) -> Attachment:
+    return Attachment(
+        int(item["id"]),
+        item.get("url", ""),
+        item.get("type", ""),
+        item.get("name", ""),
+        int(item.get("size", 0)),
+        item.get("alt", ""),
+        item.get("seconds"),
+        item.get("text", ""),
+        bool(item.get("embed")),
+    )
+
+
+# --- documents ---
+
 
 SEPARATOR = "\x1f"
 _PARENT = struct.Struct("<Qd")

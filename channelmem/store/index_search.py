@@ -23,13 +23,12 @@ from redis.exceptions import ResponseError
 
 from channelmem.durations import DAY_S, HOUR_S
 from channelmem.errors import SearchCutShortError
-from channelmem.policy import Limits
+from channelmem.policy.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import StoredMessage, from_row, pack_limits, to_stored, whole
 from channelmem.store.keys import room
-from channelmem.store.query import Match, Matches, Query, SearchResult
-from channelmem.store.withdrawn import Withdrawn
-from channelmem.store.words import tokens
+from channelmem.store.outbox import Withdrawn
+from channelmem.store.query import Match, Matches, Query, SearchResult, tokens
 from channelmem.types import Hit, Message, Source
 
 MAX_WORDS = 32

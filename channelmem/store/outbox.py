@@ -22,8 +22,10 @@ from itertools import count
 from redis import exceptions as redis_errors
 
 from channelmem.errors import ChannelmemError, ConfigError, DamagedDataError, RedisUnavailableError, RejectedError
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import UNREACHABLE, is_full, is_temporary
+from channelmem.store.circuit import cancel_all
+from channelmem.store.documents import SEPARATOR, AnyMessage
+from channelmem.store.keys import padded, room
+from channelmem.store.redis import UNREACHABLE, is_full, is_temporary
 from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
@@ -311,3 +313,99 @@ def _oldest_droppable(events: deque[Event]) -> Event:
 def _resolve(done: asyncio.Future[Result], result: Result) -> None:
     if not done.done():
         done.set_result(result)
+
+
+# --- undelivered ---
+
+
+class Undelivered:
+    def __init__(self) -> None:
+        self._left: dict[tuple[int | None, int], set[int]] = {}
+        """By guild (None: everywhere) and author, the buckets that do not know yet."""
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def people(self) -> frozenset[tuple[int | None, int]]:
+        """Guild (None: everywhere) and author."""
+        return frozenset(self._left)
+
+    def names(self) -> set[str]:
+        """As the set of opt-outs names them."""
+        return {str(author) if guild is None else f"{guild}:{author}" for guild, author in self._left}
+
+    def add(self, author_id: int, guild_id: int | None, buckets: Iterable[int]) -> None:
+        self._left.setdefault((guild_id, author_id), set()).update(buckets)
+
+    def delivered(self, bucket: int, member: str) -> None:
+        """Takes the author as the set of opt-outs names them."""
+        guild, _, author = member.rpartition(":")
+        key = (int(guild) if guild else None, int(author))
+        self._left.get(key, set()).discard(bucket)
+        if not self._left.get(key):
+            self._left.pop(key, None)
+
+    def hides(self, guild_id: int, author_id: int) -> bool:
+        return bool(self._left) and ((guild_id, author_id) in self._left or (None, author_id) in self._left)
+
+    def concerns(self, author_id: int) -> bool:
+        return any(author == author_id for _, author in self._left)
+
+
+# --- withdrawn ---
+
+
+ABOUT = 7
+"""The value of an `add` that begins with the revision."""
+
+
+class Withdrawn:
+    def __init__(self, waiting: Iterable[Event], people: frozenset[tuple[int | None, int]]) -> None:
+        self._people = people
+        self._ids: set[tuple[str, str]] = set()
+        self._floors: dict[str, float] = {}
+        """Cleared rooms, and since when."""
+        self._guilds: set[int] = set()
+        """Where something was withdrawn: an answer of the bot may quote it, and only Redis knows which."""
+        for event in waiting:
+            self._note(event)
+
+    def __bool__(self) -> bool:
+        return bool(self._guilds or self._people)
+
+    def _note(self, event: Event) -> None:
+        if event.kind in {"delete", "empty", "add"}:
+            ids = event.values[2:] if event.kind == "delete" else event.values[2:3]
+            if event.kind == "add" and _is_new(event):
+                return
+            self._ids |= {(str(event.values[1]), str(one)) for one in ids}
+        elif event.kind == "clear":
+            place, at = str(event.values[1]), float(event.values[2])
+            self._floors[place] = max(at, self._floors.get(place, at))
+        else:  # nobody asks in a guild that was left, and undelivered.py knows who opted out
+            return
+        self._guilds.add(int(event.values[0]))
+
+    def hidden_in(self, guild_id: int, channel_id: int) -> tuple[frozenset[int], float]:
+        """What was withdrawn of a channel: ids of messages, and everything up to a time."""
+        place = room(guild_id, channel_id)
+        return frozenset(int(id_) for one, id_ in self._ids if one == place), self._floors.get(place, -1.0)
+
+    def hides_any(self, guild_id: int, author_ids: Iterable[int]) -> bool:
+        """Whether one of these people has opted out."""
+        return any((None, one) in self._people or (guild_id, one) in self._people for one in author_ids)
+
+    def hides(self, message: AnyMessage) -> bool:
+        place = room(message.guild_id, message.channel_id)
+        return (
+            (message.own and message.guild_id in self._guilds)
+            or (place, padded(message.id)) in self._ids
+            or message.ts <= self._floors.get(place, -1.0)
+            or not self._people.isdisjoint([(None, message.author_id), (message.guild_id, message.author_id)])
+        )
+
+
+def _is_new(event: Event) -> bool:
+    """Whether it adds a message that was never edited: that replaces nothing."""
+    about = event.values[ABOUT]
+    return isinstance(about, bytes) and about.startswith(SEPARATOR.encode())

@@ -18,21 +18,19 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.policy import Limits, Policy
+from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.channel_state import ChannelState
-from channelmem.store.connection import answered, reads
 from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
-from channelmem.store.derived import Derived
-from channelmem.store.descriptions import Descriptions
+from channelmem.store.derived import Derived, Descriptions
 from channelmem.store.documents import change_of, late, pack_limits, to_revision, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
-from channelmem.store.loads import Loads
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
-from channelmem.store.spending import Spending
+from channelmem.store.progress import Loads, Spending
+from channelmem.store.redis import answered, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 

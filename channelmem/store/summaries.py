@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.connection import answered, reads
 from channelmem.store.documents import pack_limits, pack_origins
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.store.withdrawn import Withdrawn
+from channelmem.store.outbox import Withdrawn
+from channelmem.store.redis import answered, reads
 from channelmem.types import Message, Origin
 
 LOCK_MS = 60_000

@@ -14,8 +14,8 @@ from redis.exceptions import ResponseError
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.cancellation import cancel_all
-from channelmem.store.connection import UNREACHABLE, answered
+from channelmem.store.circuit import cancel_all
+from channelmem.store.redis import UNREACHABLE, answered
 
 log = logging.getLogger(__name__)
 

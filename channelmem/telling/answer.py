@@ -11,24 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
 
-from channelmem.policy import Policy
-from channelmem.recalling.ranking.line import emoji_of, stems
+from channelmem.display import JumpUrl, Phrasing, counted, cut, during, flatten, lower_you, namesakes, relevance
+from channelmem.policy.policy import Policy
 from channelmem.recalling.recall import Recalled
-from channelmem.telling.honest_no import counted_messages, nothing_found
-from channelmem.telling.media_notes import is_about_media, shows
-from channelmem.telling.quote import (
-    JumpUrl,
-    Phrasing,
-    counted,
-    cut,
-    during,
-    flatten,
-    lower_you,
-    namesakes,
-    relevance,
-)
-from channelmem.telling.recap import recap, recap_forest
-from channelmem.telling.threads import Forest
+from channelmem.telling.block import Forest
+from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest
+from channelmem.telling.references import is_about_media, shows
+from channelmem.text import emoji_of, stems
 from channelmem.types import (
     MEMORY_OFF,
     NOT_SENT,

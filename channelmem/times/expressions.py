@@ -10,9 +10,21 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from channelmem.times import almanac, clocks, spans
-from channelmem.times.amounts import ABOUT, AMOUNT, NUM, UNIT, Amount, amount
-from channelmem.times.dates import MONTHS, SHORT_DATE, WEEKDAYS, WRITTEN_DATE
+from channelmem.times import calendar as almanac
+from channelmem.times import calendar as clocks
+from channelmem.times import spans
+from channelmem.times.calendar import (
+    ABOUT,
+    AMOUNT,
+    MONTHS,
+    NUM,
+    SHORT_DATE,
+    UNIT,
+    WEEKDAYS,
+    WRITTEN_DATE,
+    Amount,
+    amount,
+)
 from channelmem.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
@@ -242,7 +254,7 @@ RULES: tuple[Rule, ...] = (
         f"{FIGURE} {_MONTH_NAMES}",
         rf"(?:on )?(?:the )?(?P<date>{WRITTEN_DATE})|on (?P<short>{SHORT_DATE})",
     ),
-    _rule(almanac.month, _MONTH_NAMES, almanac.MONTH),
+    _rule(almanac.month, _MONTH_NAMES, almanac.MONTH_PATTERN),
     _rule(almanac.season, "spring summer autumn fall winter", almanac.SEASON),
     _rule(almanac.quarter, "q1 q2 q3 q4 quarter", almanac.QUARTER),
     _rule(almanac.feast, _FEASTS, almanac.FEAST),

@@ -13,8 +13,7 @@ from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
-from channelmem.times.almanac import FEAST_WORDS
-from channelmem.times.dates import MONTHS, WEEKDAYS
+from channelmem.times.calendar import FEAST_WORDS, MONTHS, WEEKDAYS
 from channelmem.times.expressions import FIGURE, RULES, words
 from channelmem.times.spans import HOUR, Clue, Moment, Span
 

@@ -11,13 +11,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import UNDO, Change, Level, Overrides, Place
-from channelmem.cascade.resolve import Effective
-from channelmem.cascade.values import Auto, Value
 from channelmem.memory import Memory
-from channelmem.web.looking import Given, Id, Looking, PageRoute
-from channelmem.web.pages import beside
+from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting
+from channelmem.policy.values import Auto, Value
+from channelmem.web.pages import Given, Id, Looking, PageRoute, beside
 from channelmem.web.session import PageError, Visitor, check_same_site
 from channelmem.web.templating import HEADERS, page
 

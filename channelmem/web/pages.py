@@ -1,26 +1,204 @@
-"""The pages that show something. In: a visitor and a channel. Out: HTML, and JSON for what keeps itself current."""
+"""What the pages share: the memory, who looks, and what becomes of a page that can't be shown. In: a request. Out: both
+as arguments of a page, or a page that says what is wrong and what to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
-from fastapi import APIRouter, Query
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter, Depends, Form, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from channelmem.access import Doorkeeper, Scope
+from channelmem.browse import Cursor, ListedChannel
+from channelmem.display import flatten
+from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
-from channelmem.overview import ListedChannel
-from channelmem.reading import Cursor
-from channelmem.types import NOT_SENT, Answer, Kind, Person, Question, Window
-from channelmem.web import pyramid, similarity, timeline
-from channelmem.web.looking import Given, Id, Looking, PageRoute, guilds_of
-from channelmem.web.session import PageError, Visitor
-from channelmem.web.templating import HEADERS, page, short_day
-from channelmem.web.waterfall import bars
+from channelmem.types import NOT_SENT, Answer, Kind, Person, Question, Timing, Window
+from channelmem.web import similarity, timeline
+from channelmem.web import timeline as pyramid
+from channelmem.web.session import (
+    LONGEST_TOKEN,
+    LoginNeededError,
+    PageError,
+    Visitor,
+    check_same_site,
+    forget,
+    keep,
+    visitor_of,
+)
+from channelmem.web.templating import HEADERS, guild_name, page, short_day
+
+LARGEST_ID: Final = 2**63 - 1
+ASKED: Final = 4
+"""Questions from these pages at the same time: people look, bots ask."""
+TITLES: Final = {403: "Not allowed", 404: "Not found", 422: "Not understood", 503: "Redis does not answer"}
+AWAY: Final = "The memory can't be shown while Redis is unreachable. Reload this page once it answers."
+
+Id = Annotated[int, Path(ge=0, le=LARGEST_ID)]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What is looked at, and who lets people look."""
+
+    memory: Memory
+    door: Doorkeeper
+    asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKED))
+
+
+@dataclass(frozen=True, slots=True)
+class GuildListed:
+    id: int
+    name: str
+    channels: tuple[ListedChannel, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(one.status.messages for one in self.channels)
+
+
+async def inspected(request: Request) -> Inspected:
+    found = request.app.state.inspected
+    assert isinstance(found, Inspected)  # noqa: S101  (types)
+    return found
+
+
+async def _visitor(request: Request, given: Annotated[Inspected, Depends(inspected)]) -> Visitor:
+    return await visitor_of(request, given.door)
+
+
+Given = Annotated[Inspected, Depends(inspected)]
+Looking = Annotated[Visitor, Depends(_visitor)]
+
+
+async def guilds_of(memory: Memory, visitor: Visitor) -> list[GuildListed]:
+    """What the visitor can see, for the list beside every page."""
+    grouped: dict[int, list[ListedChannel]] = {}
+    for one in await memory.overview.channels(visitor.caller.guild_ids):
+        grouped.setdefault(one.guild_id, []).append(one)
+    return [
+        GuildListed(guild_id, flatten(guild_name(channels[0])), tuple(channels))
+        for guild_id, channels in grouped.items()
+    ]
+
+
+class PageRoute(APIRoute):
+    """Turns whatever keeps a page from being shown into a page."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        show = super().get_route_handler()
+
+        async def shown(request: Request) -> Response:
+            try:
+                return await show(request)
+            except LoginNeededError:
+                wanted = request.url.path if request.method == "GET" else "/"
+                return RedirectResponse(f"/login?next={quote(wanted)}", 303, headers=HEADERS)
+            except PageError as error:
+                return problem(error.status, error.sentence)
+            except RequestValidationError:
+                return problem(404, "There is no such page.")
+            except RedisUnavailableError:
+                return problem(503, AWAY)
+
+        return shown
+
+
+def problem(status: int, sentence: str) -> Response:
+    title = TITLES.get(status, "Something is wrong")
+    return page("problem.html", status, title=title, sentence=sentence, visitor=None, here="")
+
+
+# --- waterfall ---
+
+
+WIDTH: Final = 480
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    name: str
+    what: str
+    ms: float
+    x: float
+    width: float
+
+
+def bars(ms: Timing) -> list[Bar]:
+    """In order of time; what is not measured by itself (reading names, writing the answer) comes last."""
+    total = max(ms.total, ms.route + ms.embed + ms.search, 0.001)
+    steps = (
+        ("route", "reads the question", ms.route),
+        ("embed", "turns the topic into a vector", ms.embed),
+        ("search", "reads and ranks messages, beyond the time of embedding", ms.search),
+        ("rest", "knows the people, decides, writes the answer", max(0.0, total - ms.route - ms.embed - ms.search)),
+    )
+    found: list[Bar] = []
+    at = 0.0
+    for name, what, took in steps:
+        found.append(Bar(name, what, took, round(WIDTH * at / total, 1), round(max(1.5, WIDTH * took / total), 1)))
+        at += took
+    return found
+
+
+# --- entering ---
+
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+UNKNOWN: Final = "This token is unknown, revoked or expired."
+CANNOT_READ: Final = "This token may not read; it needs the read scope."
+
+
+@router.get("/login")
+async def login_form(wanted: Annotated[str, Query(alias="next")] = "/") -> Response:
+    return page("login.html", next=_local(wanted), problem="", visitor=None, here="login")
+
+
+@router.post("/login")
+async def login(
+    request: Request,
+    given: Given,
+    token: Annotated[str, Form()] = "",
+    wanted: Annotated[str, Form(alias="next")] = "/",
+) -> Response:
+    check_same_site(request)
+    caller = await given.door.caller(token.strip()[:LONGEST_TOKEN])
+    if caller is None or Scope.READ not in caller.scopes:
+        wrong = UNKNOWN if caller is None else CANNOT_READ
+        return page("login.html", 403, next=_local(wanted), problem=wrong, visitor=None, here="login")
+    response = RedirectResponse(_local(wanted), 303, headers=HEADERS)
+    keep(response, request, token.strip())
+    return response
+
+
+@router.post("/logout")
+async def logout(request: Request, visitor: Looking) -> Response:
+    check_same_site(request)
+    form = await request.form()  # not as an argument: that would be read before anybody knows whose it is
+    visitor.check_form(str(form.get("form", "")))
+    response = RedirectResponse("/login", 303, headers=HEADERS)
+    forget(response)
+    return response
+
+
+def _local(wanted: str) -> str:
+    """Only a path of our own: the log-in must not send people to another site."""
+    is_path = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return wanted if is_path and "\\" not in wanted else "/"
+
+
+# --- pages ---
+
 
 ROWS: Final = 50
 PEOPLE: Final = 50

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.telling.quote import cut, flatten, named
+from channelmem.display import cut, flatten, named
 from channelmem.types import Message
 from channelmem.web.templating import short_day
 

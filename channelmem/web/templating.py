@@ -15,9 +15,9 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from channelmem.browse import ListedChannel
+from channelmem.display import ago, counted, flatten
 from channelmem.durations import DAY_S, format_duration
-from channelmem.overview import ListedChannel
-from channelmem.telling.quote import ago, counted, flatten
 
 HERE: Final = Path(__file__).resolve().parent
 STATIC: Final = HERE / "static"

@@ -1,14 +1,42 @@
-"""Channels and people in JSON: pages of messages, edits, statistics, gaps, decisions."""
+"""Names in JSON: what the platform calls a guild and its channels."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from channelmem.types import ChannelStatus, Gap, Message
+from channelmem.types import ChannelStatus, Gap, Load, Message, Window
+from channelmem.wire.answers import AskBody
 from channelmem.wire.messages import MAX_BATCH, AttachmentBody, MessageShown, OriginBody
-from channelmem.wire.scalars import MAX_LIST, Body, Flag, Id, Moment, Name, Shown, Text
+from channelmem.wire.scalars import MAX_LIST, Body, Count, Flag, Id, Moment, Name, Shown, Text, as_json
+
+MOST_NAMED = 1_000
+
+
+class NamedChannel(Body):
+    id: Id
+    name: Name
+
+
+class NamesBody(Body):
+    """An empty name changes nothing; names go with their channel or guild."""
+
+    guild: Name = ""
+    channels: Annotated[tuple[NamedChannel, ...], Field(max_length=MOST_NAMED)] = ()
+
+    def by_channel(self) -> dict[int, str]:
+        return {one.id: one.name for one in self.channels}
+
+
+def names_json(guild: str, channels: Mapping[int, str]) -> dict[str, Any]:
+    """For a request."""
+    named = tuple(NamedChannel(id=channel_id, name=name) for channel_id, name in channels.items())
+    return as_json(NamesBody(guild=guild, channels=named))
+
+
+# --- channels ---
 
 
 class EditBody(Body):
@@ -182,3 +210,80 @@ class FlushBody(Body):
 
 class Flushed(Shown):
     searchable: bool = Field(description="False if that took longer than allowed.")
+
+
+# --- past ---
+
+
+LAST_DAY: Final = 100_000
+"""In the year 2243."""
+Micros = Annotated[int, Field(strict=True, ge=-(10**15), le=10**15)]
+
+
+class RecapBody(AskBody):
+    """Who asks for a recap, where and when, and the span it is about."""
+
+    start: Moment
+    end: Moment
+    limit: Annotated[int, Field(strict=True, ge=200, le=20_000)] = Field(1_900, description="In characters.")
+
+    def window(self) -> Window:
+        return Window(self.start, self.end)
+
+
+class RecapShown(Shown):
+    text: str | None = Field(description="Null if nothing was said in that span.")
+
+
+class LoadBody(Body):
+    """Ids that bound a load of a channel's past, and how much of it is done."""
+
+    start_id: Id
+    done_id: Id
+    end_id: Id
+    stored: Count = 0
+    summarised: Count = 0
+
+    def value(self, channel_id: int) -> Load:
+        return Load(channel_id, self.start_id, self.done_id, self.end_id, self.stored, self.summarised)
+
+
+class LoadShown(Shown):
+    channel_id: Id
+    start_id: Id
+    done_id: Id
+    end_id: Id
+    stored: int = 0
+    summarised: int = 0
+
+    def value(self) -> Load:
+        return Load(self.channel_id, self.start_id, self.done_id, self.end_id, self.stored, self.summarised)
+
+
+class LoadsShown(Shown):
+    loads: tuple[LoadShown, ...]
+
+
+class Accepted(Shown):
+    accepted: bool
+
+
+class SpendBody(Body):
+    """A call of a language model for a channel, on a day counted from the epoch."""
+
+    day: Annotated[int, Field(strict=True, ge=0, le=LAST_DAY)]
+    guild_id: Id
+    channel_id: Id
+    micros: Micros = Field(description="Micro-dollars: the most it can cost, or by how much it cost more or less.")
+    cap_micros: Count = 0
+
+
+class SpentByChannel(Shown):
+    guild_id: Id
+    channel_id: Id
+    micros: int
+
+
+class SpentShown(Shown):
+    total: int
+    channels: tuple[SpentByChannel, ...] = ()

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
-from channelmem.cascade.declared import Setting
-from channelmem.cascade.levels import GRACE_S, Change, Level, Loss, Overrides, Place
-from channelmem.cascade.resolve import Effective
-from channelmem.cascade.values import AUTO, Auto, Channels, Json, Kind, Number, Switch, Value
+from channelmem.policy.cascade import GRACE_S, Change, Effective, Level, Loss, Overrides, Place, Setting
+from channelmem.policy.values import AUTO, Auto, Channels, Json, Kind, Number, Switch, Value
 from channelmem.wire.scalars import Id, Shown
 
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from channelmem.policy import Policy
+from channelmem.policy.policy import Policy
 from channelmem.recalling.recall import Recall, Recalled
 from channelmem.routing.route import Roster, Scene, route
-from channelmem.store.connection import command
+from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Kind, Message, Person, Question, Route, Source, Window

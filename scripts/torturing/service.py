@@ -22,11 +22,11 @@ from pydantic import SecretStr
 
 from channelmem.access import Scope, new_token
 from channelmem.api.app import create_app
-from channelmem.api.callers_history import CallersHistory
+from channelmem.api.asking import CallersHistory
 from channelmem.connections import listening
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
-from channelmem.ops.access import open_access
+from channelmem.ops.inspect import open_access
 from channelmem.settings import Settings
 from scripts.fake_embedder import FakeEmbedder
 from scripts.torturing.actor import settings_for

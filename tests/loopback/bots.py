@@ -17,7 +17,7 @@ from unittest.mock import patch
 from processes import python_path
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -27,10 +27,10 @@ from .server import PATIENCE_S, Loopback, point_at
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINES = (
-    "bot.messages.channels.TIMEOUT_S",
-    "bot.messages.members.TIMEOUT_S",
-    "bot.history.discord_history.TIMEOUT_S",
-    "bot.listening.cog.UNTIL_STORED_S",
+    "bot.messages.convert.TIMEOUT_S",
+    "bot.messages.people.TIMEOUT_S",
+    "bot.history.TIMEOUT_S",
+    "bot.listening.UNTIL_STORED_S",
 )
 """In production the bot goes on without what comes later than this. On a busy test machine that would be luck."""
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from bot.client import Bot
-from bot.history.discord_history import DiscordHistory
+from bot.history import DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 

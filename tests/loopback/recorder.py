@@ -11,8 +11,8 @@ from clock import wall_now
 from redis.asyncio import Redis
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.policies import Policies
-from channelmem.policy import Policy
+from channelmem.policy.policies import Policies
+from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.store import Store

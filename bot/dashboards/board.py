@@ -1,0 +1,238 @@
+"""What the dashboards say besides the settings themselves. In: nothing. Out: sentences for people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import discord
+
+from channelmem.policy.cascade import Change, Effective, Level, Overrides, Place, Setting, resolve
+from channelmem.policy.policies import Policies
+from channelmem.policy.values import Value
+from channelmem.settings import Settings
+
+from ..messages.components import clip, shorten
+from .address import LEVELS, Action, Address
+
+OWNERS_ONLY = "Only the owners of this application can open the global settings."
+CHANNEL_MANAGERS_ONLY = "You need the Manage Channels permission here to open the channel settings."
+SERVER_MANAGERS_ONLY = "You need the Manage Server permission to open the character settings."
+SERVER_ONLY = "This command only works in a server channel."
+ELSEWHERE = "This dashboard belongs to another place. Open a new one here."
+NO_CHARACTERS = "No characters are configured."
+UNKNOWN_CHARACTER = "I don't know that character. Choose one of: {names}."
+CHARACTER_GONE = "That character is no longer configured. Open a new dashboard."
+SETTING_GONE = "That setting no longer exists. Open a new dashboard."
+
+UNREADABLE = "I can't reach my memory right now, so I can't show the settings. Please try again in a minute."
+UNSURE = (
+    "I can't reach my memory right now, so I don't know whether that was saved. "
+    "Open the dashboard again in a minute to check."
+)
+
+UPDATED = "✅ {label} updated: {old} → {new}"
+UNCHANGED = "{label} is already {value}."
+RESET = "✅ Reset to Auto: {labels}"
+NOTHING_TO_RESET = "Everything here is already on Auto."
+CONFIRM_LOSS = "⚠️ {label} {value} hides {loss}. {undo} Go on?"
+CONFIRM_RESET = "⚠️ Reset every setting here to Auto?"
+RESET_HIDES = " That hides {loss}. {undo}"
+PICK = "Which setting do you want to change?"
+THREAD = "This thread follows the settings of its channel. Changes here apply to the whole channel."
+
+
+# --- reading ---
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting of a dashboard."""
+
+    setting: Setting
+    own: Value | None
+    """What is set at this level; None is auto."""
+    inherited: Effective
+    """What would be in force without it."""
+    effective: Effective
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    address: Address
+    character: str
+    rows: tuple[Row, ...]
+    changes: tuple[Change, ...]
+
+
+async def read(policies: Policies, settings: Settings, address: Address, character: str) -> Reading:
+    levels = LEVELS[: LEVELS.index(address.level) + 1]  # its own and those it inherits from
+    found = await asyncio.gather(*(policies.read(_place(level, address, character)) for level in levels))
+    said = dict(zip(levels, found, strict=True))
+    shown = [one for one in policies.declared if address.level in one.levels]
+    rows = tuple(_row(one, one.default(settings), said, address.level) for one in shown)
+    return Reading(address, character, rows, said[address.level].changes)
+
+
+def _place(level: Level, address: Address, character: str) -> Place:
+    return Address(level, address.guild_id, address.channel_id).place(character)
+
+
+def _row(setting: Setting, default: Value, said: Mapping[Level, Overrides], level: Level) -> Row:
+    values = {one: of.values[setting.name] for one, of in said.items() if setting.name in of.values}
+    above = {one: value for one, value in values.items() if one is not level}
+    return Row(setting, values.get(level), resolve(setting, default, above), resolve(setting, default, values))
+
+
+# --- embed ---
+
+
+TITLE_MAX, FIELD_MAX = 256, 1024
+DESCRIPTION_MAX = 3000
+"""Less than Discord's 4096: all of an embed may have 6000."""
+CHANGES_SHOWN = 5
+FOOTER = "Auto inherits: default ← global ← channel ← character"
+
+IN_FORCE = {
+    Level.GLOBAL: "In force unless a channel or character says otherwise",
+    Level.CHANNEL: "In force here unless a character says otherwise",
+    Level.CHARACTER: "In force here",
+}
+
+
+def picture(reading: Reading, *, in_thread: bool) -> discord.Embed:
+    about = [_subject(reading), *([THREAD] if in_thread and reading.address.level is not Level.GLOBAL else []), ""]
+    lines = [*about, *(_line(row, reading.address.level) for row in reading.rows)]
+    embed = discord.Embed(title=_title(reading), description=clip(lines, DESCRIPTION_MAX))
+    in_force = clip((_in_force(row) for row in reading.rows), FIELD_MAX)
+    embed.add_field(name=IN_FORCE[reading.address.level], value=in_force, inline=False)
+    embed.add_field(name="Last changes", value=_changes(reading), inline=False)
+    return embed.set_footer(text=FOOTER)
+
+
+def _title(reading: Reading) -> str:
+    titles = {Level.GLOBAL: "Global settings", Level.CHANNEL: "Channel settings"}
+    return titles.get(reading.address.level) or shorten(f"Settings of {reading.character}", TITLE_MAX)
+
+
+def _subject(reading: Reading) -> str:
+    if reading.address.level is Level.GLOBAL:
+        return "All servers"
+    where = f"<#{reading.address.channel_id}>"
+    return where if reading.address.level is Level.CHANNEL else f"In this server, shown for {where}"
+
+
+def _line(row: Row, level: Level) -> str:
+    if row.own is None:
+        return f"{row.setting.label}: Auto ({row.inherited.source}: {row.inherited.text})"
+    return f"{row.setting.label}: **{row.setting.show(row.own)}** ← {level} override"
+
+
+def _in_force(row: Row) -> str:
+    why = f", {row.effective.why}" if row.effective.why else ""
+    return f"{row.setting.label}: {row.effective.text} ({row.effective.source}{why})"
+
+
+def _changes(reading: Reading) -> str:
+    settings = {row.setting.name: row for row in reading.rows}
+    known = [one for one in reading.changes if one.setting in settings][:CHANGES_SHOWN]
+    lines = [_change(one, settings[one.setting]) for one in known]
+    return clip(lines, FIELD_MAX) or "None yet"
+
+
+def _change(change: Change, row: Row) -> str:
+    who = f"<@{change.by}>" if change.by else "the operator"
+    show = row.setting.show
+    return f"<t:{int(change.at)}:R> {who}: {row.setting.label} {show(change.old)} → {show(change.new)}"
+
+
+# --- controls ---
+
+
+OPTIONS_MAX, SELECTS_MAX = 25, 4
+LABEL_MAX, OPTION_DESCRIPTION_MAX, MODAL_TITLE_MAX = 45, 100, 45
+INPUT = "value"
+
+Style = discord.ButtonStyle
+
+
+def home(address: Address) -> discord.ui.View:
+    return _layout(
+        _button("Configure", address.custom_id(Action.CONFIGURE), Style.primary),
+        _button("Reset to Auto", address.custom_id(Action.RESET), Style.danger),
+        _button("Close", address.custom_id(Action.CLOSE)),
+    )
+
+
+def settings_menu(address: Address, settings: Sequence[Setting]) -> discord.ui.View:
+    """One select, or several where there are more settings than one can offer."""
+    chunks = [settings[at : at + OPTIONS_MAX] for at in range(0, len(settings), OPTIONS_MAX)][:SELECTS_MAX]
+    selects = [
+        _select(
+            "Choose a setting",
+            address.custom_id(Action.CHOOSE, str(number)),
+            [_option(one.label, one.name, one.help) for one in chunk],
+        )
+        for number, chunk in enumerate(chunks)
+    ]
+    return _layout(*selects, *_back(address))
+
+
+def choice(address: Address, setting: Setting, current: str) -> discord.ui.View:
+    """For a setting with a short list of values; the one that is set is marked."""
+    options = [_option(one.capitalize(), one, default=one == current.casefold()) for one in setting.choices]
+    select = _select(setting.label, address.custom_id(Action.SWITCH, setting.name), options)
+    return _layout(select, *_back(address))
+
+
+def confirm_reset(address: Address) -> discord.ui.View:
+    return _layout(_button("Yes, reset", address.custom_id(Action.CONFIRM), Style.danger), *_back(address))
+
+
+def confirm_loss(address: Address, setting: Setting, value: str) -> discord.ui.View:
+    agree = address.custom_id(Action.AGREE, setting.name, value.lower())
+    return _layout(_button("Yes, hide them", agree, Style.danger), *_back(address))
+
+
+def form(address: Address, setting: Setting, current: str) -> discord.ui.Modal:
+    """For a value that is typed; the one that is set is filled in."""
+    modal = discord.ui.Modal(
+        title=shorten(setting.label, MODAL_TITLE_MAX), custom_id=address.custom_id(Action.SAVE, setting.name)
+    )
+    # Not required: Discord would refuse an empty value without saying what is allowed.
+    typed: discord.ui.TextInput[discord.ui.Modal] = discord.ui.TextInput(
+        custom_id=INPUT, default=current, required=False, max_length=100
+    )
+    text = shorten(setting.allowed[:1].upper() + setting.allowed[1:], OPTION_DESCRIPTION_MAX)
+    modal.add_item(discord.ui.Label(text=shorten(setting.label, LABEL_MAX), description=text, component=typed))
+    modal.stop()
+    return modal
+
+
+def _layout(*items: discord.ui.Item[discord.ui.View]) -> discord.ui.View:
+    view = discord.ui.View(timeout=None)
+    for item in items:
+        view.add_item(item)
+    view.stop()
+    return view
+
+
+def _back(address: Address) -> tuple[discord.ui.Button[discord.ui.View], ...]:
+    home_, close = address.custom_id(Action.HOME), address.custom_id(Action.CLOSE)
+    return _button("Back", home_), _button("Close", close)
+
+
+def _button(label: str, custom_id: str, style: Style = Style.secondary) -> discord.ui.Button[discord.ui.View]:
+    return discord.ui.Button(label=label, custom_id=custom_id, style=style)
+
+
+def _select(
+    placeholder: str, custom_id: str, options: list[discord.SelectOption]
+) -> discord.ui.Select[discord.ui.View]:
+    return discord.ui.Select(placeholder=shorten(placeholder, 150), custom_id=custom_id, options=options)
+
+
+def _option(label: str, value: str, help_: str = "", *, default: bool = False) -> discord.SelectOption:
+    description = shorten(help_, OPTION_DESCRIPTION_MAX) or None
+    return discord.SelectOption(label=shorten(label, 100), value=value, description=description, default=default)

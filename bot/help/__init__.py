@@ -1,1 +1,0 @@
-"""/help: what the bot can do for whoever asks."""

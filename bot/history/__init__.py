@@ -1,1 +1,0 @@
-"""Discord's own history, which answers questions when Memory has nothing stored."""

@@ -1,1 +1,0 @@
-"""What people write, edit and delete: Discord's events become Memory calls."""

@@ -1,1 +1,0 @@
-"""What servers and channels are called, told to the memory for people who look into it."""

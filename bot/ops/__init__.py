@@ -1,1 +1,0 @@
-"""For operators: logs, metrics, and the health check."""

@@ -1,1 +1,0 @@
-"""/history: load more of a channel's past, and export it."""

@@ -1,1 +1,0 @@
-"""Answers on Discord that quote what is gone: replaced, where that is still possible."""

@@ -1,1 +1,0 @@
-"""/summary: a span in words, what a model is given of the past, and rebuilding summaries."""

@@ -1,1 +1,0 @@
-"""Settings that people change while the bot runs: what there is to set, at which levels, and how levels combine."""

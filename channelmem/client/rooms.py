@@ -1,0 +1,179 @@
+"""The client's media: `client.media`, as far as a bot needs it. The service reads pictures and recordings itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from channelmem.client.connection import Connection
+from channelmem.durations import DAY_S
+from channelmem.errors import RedisUnavailableError
+from channelmem.media.media import Use
+from channelmem.policy.policy import Policy
+from channelmem.recaps import Told
+from channelmem.summaries.pyramid import Summary
+from channelmem.summaries.reader import Breakdown
+from channelmem.telling.answer import LONGEST
+from channelmem.types import Load, Message, Question, Window
+from channelmem.wire.channels import LoadsShown, RecapShown, SpentShown, names_json
+from channelmem.wire.contexts import BreakdownShown, SummariesShown
+from channelmem.wire.messages import is_sendable, message_json, question_json
+
+
+class RemoteMedia:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
+        """Never called here: the service counts for itself."""
+        self.on_spent: Callable[[float], None] = lambda usd: None
+
+    async def attach(self, message: Message) -> None:
+        if not is_sendable(message):
+            return
+        with suppress(RedisUnavailableError):  # somebody who points at the preview has it fetched again
+            await self._connection.call("POST", "/v1/messages/previews", message_json(message))
+
+    def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[Use, ...]:
+        """Not told by the service."""
+        del guild_id, channel_id, question_id
+        return ()
+
+
+# --- names ---
+
+
+class RemoteOverview:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def tell_names(self, guild_id: int, guild: str = "", channels: Mapping[int, str] | None = None) -> None:
+        await self._connection.call("PUT", f"/v1/guilds/{guild_id}/names", names_json(guild, channels or {}))
+
+
+# --- past ---
+
+
+Place = tuple[int, int]
+
+
+class RemoteRecaps:
+    def __init__(self, connection: Connection, link: str) -> None:
+        self._connection, self._link = connection, link
+
+    async def of_span(self, question: Question, window: Window, policy: Policy, limit: int = LONGEST) -> Told | None:
+        del policy  # the service knows it
+        end = question.ts if window.end is None else window.end
+        span = {"start": window.start or 0.0, "end": end, "limit": limit}
+        body = question_json(question) | span | ({"link": self._link} if self._link else {})
+        shown = RecapShown.model_validate((await self._connection.read("POST", "/v1/recap", body)).json())
+        return None if shown.text is None else Told(shown.text)
+
+
+class RemoteLoads:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def begin(self, guild_id: int, load: Load) -> bool:
+        return await self._noted("POST", guild_id, load)
+
+    async def advance(self, guild_id: int, load: Load) -> bool:
+        return await self._noted("PUT", guild_id, load)
+
+    async def end(self, guild_id: int, channel_id: int) -> None:
+        await self._connection.call("DELETE", _path(guild_id, channel_id))
+
+    async def open(self, guild_id: int) -> list[Load]:
+        found = await self._connection.call("GET", f"/v1/guilds/{guild_id}/loads")
+        return [one.value() for one in LoadsShown.model_validate(found.json()).loads]
+
+    async def _noted(self, method: str, guild_id: int, load: Load) -> bool:
+        ids = {name: str(value) if name.endswith("_id") else value for name, value in asdict(load).items()}
+        del ids["channel_id"]
+        return bool((await self._connection.call(method, _path(guild_id, load.channel_id), ids)).json()["accepted"])
+
+
+class RemoteSpending:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def reserve(self, day: int, place: Place, micros: int, cap_micros: int) -> bool:
+        body = _spend(day, place, micros) | {"cap_micros": cap_micros}
+        return bool((await self._connection.call("POST", "/v1/spending/reserve", body, tries=1)).json()["accepted"])
+
+    async def settle(self, day: int, place: Place, change_micros: int) -> None:
+        await self._connection.call("POST", "/v1/spending/settle", _spend(day, place, change_micros), tries=1)
+
+    async def total(self, day: int) -> int:
+        return (await self._of(day)).total
+
+    async def by_channel(self, day: int) -> dict[Place, int]:
+        return {(one.guild_id, one.channel_id): one.micros for one in (await self._of(day)).channels}
+
+    async def usd_today(self) -> dict[int, float]:
+        rows = await self.by_channel(int(time.time() // DAY_S))
+        return {channel_id: micros / 1e6 for (_, channel_id), micros in rows.items()}
+
+    async def _of(self, day: int) -> SpentShown:
+        return SpentShown.model_validate((await self._connection.call("GET", f"/v1/spending/{day}")).json())
+
+
+def _spend(day: int, place: Place, micros: int) -> dict[str, Any]:
+    return {"day": day, "guild_id": str(place[0]), "channel_id": str(place[1]), "micros": micros}
+
+
+def _path(guild_id: int, channel_id: int) -> str:
+    return f"/v1/guilds/{guild_id}/channels/{channel_id}/load"
+
+
+# --- summaries ---
+
+
+MAKING_S = 180.0
+"""How long the service may take to write summaries."""
+CHUNK = 1_000
+
+
+class RemoteSummaries:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def of(self, guild_id: int, channel_id: int, window: Window | None = None) -> tuple[Summary, ...]:
+        span = window or Window()
+        ends = {name: end for name, end in (("start", span.start), ("end", span.end)) if end is not None}
+        found = await self._connection.read("GET", _summaries_path(guild_id, channel_id), params=ends or None)
+        return tuple(one.value() for one in SummariesShown.model_validate(found.json()).summaries)
+
+    async def update(self, guild_id: int, channel_id: int) -> int:
+        return int((await self._make(guild_id, channel_id, "update"))["made"])
+
+    async def rebuild(self, guild_id: int, channel_id: int) -> int:
+        return int((await self._make(guild_id, channel_id, "rebuild"))["made"])
+
+    async def absorb(
+        self, guild_id: int, channel_id: int, messages: Sequence[Message], *, more: bool = False
+    ) -> tuple[Message, ...]:
+        left: tuple[Message, ...] = ()
+        messages = list(filter(is_sendable, messages))
+        for at in range(0, len(messages), CHUNK):
+            some = (*left, *messages[at : at + CHUNK])
+            follows = more or at + CHUNK < len(messages)
+            body = {"messages": [message_json(one) for one in some], "more": follows}
+            kept = int((await self._make(guild_id, channel_id, "absorb", body))["left"])
+            left = some[len(some) - kept :]
+        return left
+
+    async def breakdown(self, question: Question) -> Breakdown:
+        found = await self._connection.read("POST", "/v1/breakdown", question_json(question))
+        return BreakdownShown.model_validate(found.json()).value()
+
+    async def _make(self, guild_id: int, channel_id: int, what: str, body: object = None) -> dict[str, Any]:
+        path = f"{_summaries_path(guild_id, channel_id)}/{what}"
+        done: dict[str, Any] = (await self._connection.call("POST", path, body, timeout_s=MAKING_S)).json()
+        return done
+
+
+def _summaries_path(guild_id: int, channel_id: int) -> str:
+    return f"/v1/guilds/{guild_id}/channels/{channel_id}/summaries"

@@ -1,0 +1,412 @@
+"""How far back a person wants context. In: "24h", "2h 30m", "yesterday", "last monday". Out: seconds back from now.
+
+Amounts are read by `durations` and named times by the grammar that also reads questions, so a word means the same in
+a command as in a question; only dates with a year are left to dateutil. The window slides: "yesterday" becomes as many
+hours as have passed since yesterday began.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from cachetools import LRUCache
+from dateutil import parser as dates
+
+from channelmem import durations
+from channelmem.context.edit_file import MOST, EditError, Sheet, write
+from channelmem.display import counted, listed
+from channelmem.durations import HOUR_S, MINUTE_S, human_age
+from channelmem.memory import Memory
+from channelmem.policy.cascade import Boundary, Effective, Level, Place
+from channelmem.policy.policy import Policy
+from channelmem.policy.values import AUTO, Value
+from channelmem.summaries.reader import Breakdown
+from channelmem.telling.block import prior_head
+from channelmem.times.spans import Clue, Moment, Span, zone
+from channelmem.times.when import TimeMatch, find
+from channelmem.types import Message, Question
+
+LEAST_S: Final = HOUR_S
+MOST_S: Final = 168 * HOUR_S
+
+EXAMPLES: Final = ("24h", "2 days", "2h 30m", "yesterday", "last monday", "this morning")
+TOO_LITTLE: Final = "That is less than the minimum, so I used 1h."
+TOO_MUCH: Final = "That is more than the maximum, so I used 168h (7 days)."
+UNREADABLE: Final = "I can't read that as a time. Try `24h`, `2 days`, `2h 30m`, `yesterday` or `last monday`."
+NO_AMOUNT: Final = "I can't read that as an amount of time. Try `4h`, `2h 30m` or `1 day`."
+FUTURE: Final = "That is in the future. Say how far back I should look, such as `24h` or `yesterday`."
+UNLIMITED: Final = "`/context` goes up to 168h (7 days). To remove the limit, set the character's Max Age to `off`."
+
+_DEFAULT: Final = frozenset({"default", "reset", "auto"})
+_NO_LIMIT: Final = frozenset({"off", "none", "no limit", "unlimited", "forever", "infinite", "all", "everything"})
+_LONGEST_TEXT: Final = 64
+_EDGES: Final = " \t\r\n.,;:!?\"'`"
+_YEAR: Final = re.compile(r"\b\d{4}\b")
+_HOURS: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168)
+
+
+class Step(StrEnum):
+    """What a command does with the window."""
+
+    SET = "set"
+    ADD = "add"
+    SUB = "sub"
+
+
+class ReachError(ValueError):
+    """The text is no time, or none to look back to; the sentence is for the person who typed it."""
+
+
+def means_default(text: str) -> bool:
+    return _plain(text) in _DEFAULT
+
+
+def reach_s(text: str, now: float, tz: str) -> float:
+    """Seconds from now back to what the text names, not yet limited; ReachError if it names nothing in the past."""
+    plain = _plain(text)
+    if plain in _NO_LIMIT:
+        raise ReachError(UNLIMITED)
+    if not plain or len(plain) > _LONGEST_TEXT:
+        raise ReachError(UNREADABLE)
+    moment = Moment(now, tz)
+    found = _named(plain, moment) or _amount(plain)
+    # "noon" and "a couple of days" are times only with the word that people leave out in a command.
+    found = found or _named(f"since {plain}", moment) or _named(f"the last {plain}", moment) or _dated(plain, moment)
+    if not found:
+        raise ReachError(UNREADABLE)
+    return found
+
+
+def amount_s(text: str) -> float:
+    """Seconds of an amount to add or subtract; a named time such as "yesterday" is none."""
+    plain = _plain(text)
+    found = None if plain[:1].isalpha() and _whole(plain, Moment(0.0)) else _amount(plain)
+    if found is None:
+        raise ReachError(NO_AMOUNT)
+    return found
+
+
+def stepped(step: Step, now_s: float, by_s: float) -> float:
+    """The new window, not yet limited."""
+    return {Step.SET: by_s, Step.ADD: now_s + by_s, Step.SUB: now_s - by_s}[step]
+
+
+def limited(seconds: float) -> tuple[float, str]:
+    """The window within 1 h and 168 h, and a warning if it had to change."""
+    if seconds < LEAST_S:
+        return LEAST_S, TOO_LITTLE
+    return (MOST_S, TOO_MUCH) if seconds > MOST_S else (seconds, "")
+
+
+def in_hours(seconds: float) -> str:
+    """ "24h", "2h 30m", "45m": days stay hours, since that is what people set."""
+    hours, rest = divmod(round(seconds), int(HOUR_S))
+    minutes, left = divmod(rest, int(MINUTE_S))
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if count]
+    return " ".join(parts) or "0s"
+
+
+def suggestions(typed: str) -> list[str]:
+    """What autocomplete offers for a half-typed duration, at most 25."""
+    plain = _plain(typed)
+    if plain.isascii() and plain.isdigit() and len(plain) <= 3:
+        return [f"{plain}h", f"{plain} days", f"{plain} weeks"] if int(plain) else []
+    offered = (*(f"{hours}h" for hours in _HOURS), *EXAMPLES[1:])
+    return [one for one in dict.fromkeys(offered) if one.startswith(plain)]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(_EDGES)
+
+
+def _amount(plain: str) -> float | None:
+    try:
+        return durations.parse(plain)
+    except ValueError:
+        return None
+
+
+def _named(plain: str, moment: Moment) -> float | None:
+    """Seconds back to a named time; None if the text is no such time."""
+    found = find(plain.split(), moment)
+    if any(one.span.clue is Clue.FUTURE for one in found):
+        raise ReachError(FUTURE)
+    whole = _only(found, plain)
+    start = _beginning(whole.span) if whole and whole.span.clue is Clue.EXPLICIT else None
+    return None if start is None else _full_hours(moment.now - start)
+
+
+def _dated(plain: str, moment: Moment) -> float | None:
+    """Seconds back to a date in one of the many ways to write one. Without a year, dateutil would take any number."""
+    if not _YEAR.search(plain):
+        return None
+    try:
+        at = dates.parse(plain, default=datetime(moment.today.year, 1, 1, tzinfo=zone(moment.tz))).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    if at > moment.now:
+        raise ReachError(FUTURE)
+    return _full_hours(moment.now - at)
+
+
+def _full_hours(seconds: float) -> float:
+    """Rounded up, so that what was said at the beginning is inside."""
+    return math.ceil(seconds / HOUR_S) * HOUR_S
+
+
+def _whole(plain: str, moment: Moment) -> TimeMatch | None:
+    return _only(find(plain.split(), moment), plain)
+
+
+def _only(found: list[TimeMatch], plain: str) -> TimeMatch | None:
+    """The time expression that is the whole text; with more words around it, it may mean something else."""
+    match found:
+        case [TimeMatch(first=0, last=last) as one] if last == len(plain.split()):
+            return one
+    return None
+
+
+def _beginning(span: Span) -> float | None:
+    """The moment that is named, or else where the span begins: "yesterday" is all of it."""
+    return span.start if span.nominal is None else span.nominal
+
+
+# --- breakdown ---
+
+
+OFF = "Memory is off in this channel."
+NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
+NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
+
+
+def in_one_line(breakdown: Breakdown) -> str:
+    """ "3 summaries, 24 raw messages"."""
+    return f"{_summaries(len(breakdown.summaries))}, {counted(breakdown.raw, 'raw message')}"
+
+
+async def status_of(memory: Memory, question: Question) -> str:
+    """What a model would be given if somebody asked now; why there are no summaries, where there are none."""
+    policy = memory.policies.of_question(question)
+    if not policy.enabled:
+        return OFF
+    if not policy.limits.archive:
+        return NO_ARCHIVE
+    if not policy.summaries:
+        return NO_SUMMARIES
+    shown = await memory.summaries.breakdown(question)
+    stored = await memory.summaries.of(question.guild_id, question.channel_id)
+    return "\n".join(_lines(shown, len(stored)))
+
+
+def _lines(shown: Breakdown, stored: int) -> list[str]:
+    levels = [f"{count} of level {level}" for level, count in shown.levels.items()]
+    by_level = f" ({listed(levels)})" if levels else ""
+    lines = [
+        f"A language model would be given {in_one_line(shown)}: {shown.chars:,} of {shown.limit:,} characters.",
+        f"Stored: {_summaries(stored)}. Shown: {_summaries(len(shown.summaries))}{by_level}.",
+    ]
+    left_out = [
+        *([_summaries(len(shown.dropped))] if shown.dropped else []),
+        *([counted(shown.dropped_raw, "raw message")] if shown.dropped_raw else []),
+    ]
+    lines.append(f"Left out for lack of room: {listed(left_out)}." if left_out else "Nothing had to be left out.")
+    return lines
+
+
+def _summaries(count: int) -> str:
+    return counted(count, "summary", "summaries")
+
+
+# --- window ---
+
+
+MAX_AGE: Final = "max_age"
+MOST_KEPT: Final = 100
+"""As many as a language model is given."""
+SHEETS: Final = 200
+"""Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
+
+EDIT_EXAMPLES: Final = (
+    "Try `/context set 24h`, `/context set yesterday`, `/context add 8h`, `/context sub 4h` or `/context reset`."
+)
+NO_LIMIT: Final = "There is no limit to change: the context window is off. Use `/context set` to set one."
+BEGUN: Final = (
+    "Fresh start! From now on I begin without what was said here before. "
+    "I haven't forgotten it: ask about it, and I still find it."
+)
+CANCELLED: Final = "The file has no lines, so nothing was changed."
+ALL_GONE: Final = "None of these messages exist any more, so nothing was changed."
+NOTHING_STORED: Final = "I don't have any messages of this channel."
+MEMORY_OFF: Final = "Memory is off in this channel."
+KEPT: Final = "{character} starts with these messages, followed by what was said since the file was made."
+TOO_MANY: Final = f"I can keep {MOST_KEPT} messages, so I took the newest ones."
+_SOURCES: Final = {
+    Level.DEFAULT: "This is the default.",
+    Level.GLOBAL: "This is set for all servers.",
+    Level.CHANNEL: "This is set for this channel.",
+    Level.CHARACTER: "This is set for {character} in this server.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where, when, by whom and about whom a command was given."""
+
+    guild_id: int
+    channel_id: int
+    by: int
+    at: float
+    """By the clock that dates the channel's messages."""
+    character: str
+    thread_of: int = 0
+    """The channel of a thread, whose settings apply."""
+
+    @property
+    def place(self) -> Place:
+        return Place.of_character(self.guild_id, self.character)
+
+
+class ContextWindow:
+    """Its methods may raise RedisUnavailableError; what people got wrong is a reply like any other."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._sheets: LRUCache[tuple[int, int, int], Sheet] = LRUCache(SHEETS)
+        """The files that are out for editing, by guild, channel and person."""
+
+    # --- /context show, set, add, sub, reset ---
+
+    async def show(self, command: Command) -> str:
+        await self._own(command)  # if Redis is down, the values known here may be old
+        now, default = self._effective(command), self._default(command)
+        source = f"It is {now.why}." if now.why else _SOURCES[now.source].format(character=command.character)
+        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
+        since = f"The last fresh start here was {human_age(command.at - begun.at)}." if begun else ""
+        window = f"Context window: {_shown(now.value)} (default: {_shown(default.value)})."
+        return "\n".join(filter(None, [f"{window} {source}", await self._given(command), since, EDIT_EXAMPLES]))
+
+    async def _given(self, command: Command) -> str:
+        """ "Right now: 3 summaries, 24 raw messages." """
+        if not self._policy(command).enabled:
+            return MEMORY_OFF
+        place = (command.guild_id, command.channel_id)
+        now = Question(
+            *place, 0, command.by, "", "", command.at, character=command.character, thread_of=command.thread_of
+        )
+        return f"Right now: {in_one_line(await self._memory.summaries.breakdown(now))}."
+
+    async def change(self, step: Step, text: str, command: Command) -> str:
+        try:
+            return await self._change(step, text, command)
+        except ReachError as refused:
+            return str(refused)
+
+    async def reset(self, command: Command) -> str:
+        await self._memory.policies.set(command.place, MAX_AGE, AUTO, by=command.by)
+        return f"Context window reset to default ({_shown(self._default(command).value)})."
+
+    async def _change(self, step: Step, text: str, command: Command) -> str:
+        if step is Step.SET and means_default(text):
+            return await self.reset(command)
+        now = await self._own(command)
+        if step is Step.SET:
+            wanted = reach_s(text, command.at, self._policy(command).tz.key)
+        elif not isinstance(now, int | float):
+            return NO_LIMIT
+        else:
+            wanted = stepped(step, float(now), amount_s(text))
+        seconds, warning = limited(wanted)
+        await self._memory.policies.set(command.place, MAX_AGE, seconds, by=command.by)
+        return " ".join(filter(None, [f"Context window set to {in_hours(seconds)}.", warning, self._cap(command)]))
+
+    async def _own(self, command: Command) -> Value:
+        """The character's window as it is stored, whatever a channel makes of it; the inherited one if it has none."""
+        own = (await self._memory.policies.read(command.place)).values.get(MAX_AGE)
+        return self._default(command).value if own is None else own
+
+    def _cap(self, command: Command) -> str:
+        now = self._effective(command)
+        return f"In this channel it is {_shown(now.value)}: {now.why}." if now.why else ""
+
+    def _effective(self, command: Command) -> Effective:
+        where = (command.guild_id, command.channel_id, command.character, command.thread_of)
+        return self._memory.policies.effective(*where)[MAX_AGE]
+
+    def _default(self, command: Command) -> Effective:
+        """What holds without the character's override."""
+        return self._memory.policies.effective(command.guild_id, command.channel_id, thread_of=command.thread_of)[
+            MAX_AGE
+        ]
+
+    def _policy(self, command: Command) -> Policy:
+        return self._memory.policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)
+
+    # --- /new and /context edit ---
+
+    async def begin(self, command: Command) -> str:
+        """A fresh start; removes nothing."""
+        await self._begin(command, Boundary(command.at))
+        return BEGUN
+
+    async def edit_file(self, command: Command, close: str) -> str:
+        """The file to edit; `close` says in it how to hand it back. EditError if there is nothing to edit."""
+        messages = await self._messages(command, MOST + 1)
+        tz = self._policy(command).tz
+        self._sheets[_editor(command)] = Sheet.of(messages, tz, command.at)
+        return write(messages, tz, command.at, character=command.character, close=close)
+
+    async def keep(self, text: str, command: Command) -> str:
+        """Takes the edited file back: a fresh start at the moment it was made, with the messages that are left."""
+        try:
+            return await self._keep(text, command)
+        except EditError as refused:
+            return str(refused)
+
+    async def _keep(self, text: str, command: Command) -> str:
+        # Twice as many as a file has, since more may have been said while it was edited.
+        messages = await self._messages(command, 2 * MOST)
+        sheet = self._sheets.get(_editor(command))
+        sheet = sheet or Sheet.of(messages, self._policy(command).tz, command.at)
+        wanted = sheet.read(text)
+        if not wanted:
+            return CANCELLED
+        visible = {message.id: message for message in messages}
+        found = [visible[one] for one in wanted if one in visible]
+        if not found:
+            return ALL_GONE
+        kept = found[-MOST_KEPT:]
+        await self._begin(command, Boundary(self._start(sheet, command), tuple(one.id for one in kept)))
+        self._sheets.pop(_editor(command), None)
+        more = TOO_MANY if len(found) > len(kept) else ""
+        return "\n".join(filter(None, [prior_head(kept), KEPT.format(character=command.character), more]))
+
+    async def _messages(self, command: Command, limit: int) -> Sequence[Message]:
+        """All that is stored of the channel, whatever window or fresh start applies."""
+        if not self._policy(command).enabled:
+            raise EditError(MEMORY_OFF)
+        messages = await self._memory.recent(command.guild_id, command.channel_id, limit)
+        if not messages:
+            raise EditError(NOTHING_STORED)
+        return messages
+
+    def _start(self, sheet: Sheet, command: Command) -> float:
+        """Somebody may have begun anew while the file was edited: what that left out stays out."""
+        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
+        return max(sheet.at, begun.at) if begun else sheet.at
+
+    async def _begin(self, command: Command, boundary: Boundary) -> None:
+        await self._memory.policies.begin(command.guild_id, command.channel_id, boundary, by=command.by)
+
+
+def _editor(command: Command) -> tuple[int, int, int]:
+    return command.guild_id, command.channel_id, command.by
+
+
+def _shown(value: Value) -> str:
+    return in_hours(value) if isinstance(value, int | float) else "no limit"

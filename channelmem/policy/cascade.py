@@ -1,0 +1,334 @@
+"""Where settings are set: for all servers, in a channel, for a character in a server. Threads follow their channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from channelmem.durations import DAY_S, HOUR_S, MINUTE_S, format_duration
+from channelmem.policy.policy import Policy
+from channelmem.policy.values import AUTO, OFF, Auto, Channels, Duration, Json, Kind, Number, Off, Switch, Value
+from channelmem.settings import Settings
+
+GRACE_S = 3_600.0
+"""How long an archive that was switched off can be switched on again as it was; hidden meanwhile."""
+UNDO = "They are removed in an hour; until then, setting it back brings them back."
+
+
+class Level(StrEnum):
+    DEFAULT = "default"
+    """From the environment."""
+    GLOBAL = "global"
+    CHANNEL = "channel"
+    CHARACTER = "character"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One level of one server, channel or character."""
+
+    level: Level
+    guild_id: int = 0
+    channel_id: int = 0
+    character: str = ""
+
+    @classmethod
+    def everywhere(cls) -> Place:
+        return cls(Level.GLOBAL)
+
+    @classmethod
+    def channel(cls, guild_id: int, channel_id: int) -> Place:
+        return cls(Level.CHANNEL, guild_id, channel_id)
+
+    @classmethod
+    def of_character(cls, guild_id: int, name: str) -> Place:
+        return cls(Level.CHARACTER, guild_id, character=name.casefold())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one setting at a place; None is auto."""
+
+    at: float
+    by: int
+    """Who; 0 for the operator at the command line. Ids only: names would outlive a "forget me"."""
+    setting: str
+    old: Value | None
+    new: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What is set at a place, and by whom."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    """The last ones, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a change of settings hides at once, and removes once it can't be undone any more."""
+
+    messages: int
+    channels: int
+    newest: int
+    """How many messages per channel stay at most ..."""
+    kept_s: float
+    """... of this span."""
+
+    def __bool__(self) -> bool:
+        return self.messages > 0
+
+    def __str__(self) -> str:
+        messages = "1 message" if self.messages == 1 else f"{self.messages:,} messages"
+        where = f" in {self.channels} channels" if self.channels > 1 else ""
+        return f"{messages}{where}, all but the newest {self.newest} of the last {format_duration(self.kept_s)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A fresh start (`/new`): nothing up to this moment is given to a language model unasked, but for `kept`."""
+
+    at: float
+    kept: tuple[int, ...] = ()
+    """Ids of older messages that stay in context (`/context edit`)."""
+
+
+# --- declared ---
+
+
+EVERY_LEVEL: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
+STORED: Final = (Level.GLOBAL, Level.CHANNEL)
+"""For what is stored, which does not depend on who answers."""
+
+
+class Combine(StrEnum):
+    """How levels combine (resolve.py)."""
+
+    SWITCH = "switch"
+    """A channel's Off is final. Where the channel is On, a character may opt out; else the character decides."""
+    LIMIT = "limit"
+    """A channel replaces the global value, and caps the character's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str
+    label: str
+    help: str
+    kind: Kind
+    combine: Combine
+    default: Callable[[Settings], Value]
+    """From the environment, below all levels."""
+    apply: Callable[[Policy, Value], Policy]
+    """Puts the value that is in force into the policy of a conversation."""
+    levels: tuple[Level, ...] = EVERY_LEVEL
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What can be typed, if that is a short list; else empty."""
+        return self.kind.choices
+
+    @property
+    def allowed(self) -> str:
+        return f'{self.kind.allowed}, or "auto" to inherit'
+
+    def parse(self, text: str) -> Value | Auto:
+        """Raises ValueError with one sentence that says what is allowed."""
+        plain = " ".join(text.casefold().split())
+        try:
+            return AUTO if plain == AUTO.value else self.kind.parse(plain)
+        except ValueError:
+            raise ValueError(f"{self.label} must be {self.allowed}; {text[:40]!r} is not.") from None
+
+    def show(self, value: Value | None) -> str:
+        """None is auto."""
+        return "Auto" if value is None else self.kind.show(value)
+
+    def to_json(self, value: Value) -> Json:
+        return self.kind.to_json(value)
+
+    def from_json(self, value: object) -> Value:
+        """Raises ValueError with the same sentence."""
+        try:
+            return self.kind.from_json(value)
+        except ValueError:
+            raise ValueError(f"{self.label} must be {self.kind.allowed}; {str(value)[:40]!r} is not.") from None
+
+
+def _max_age(settings: Settings) -> Value:
+    hours = settings.context_max_age_hours
+    return OFF if hours is None else hours * HOUR_S
+
+
+def _number(value: Value) -> int:
+    return value if isinstance(value, int) else 0
+
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    Setting(
+        "enabled",
+        "Memory",
+        "Whether a channel is remembered at all. Off hides what was stored until it is on again.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.enabled,
+        lambda policy, value: replace(policy, enabled=value is True),
+    ),
+    Setting(
+        "max_messages",
+        "Max Messages",
+        "How many recent messages a language model is given unasked.",
+        Number(1, 100),
+        Combine.LIMIT,
+        lambda settings: settings.context_messages,
+        lambda policy, value: replace(policy, context_messages=_number(value)),
+    ),
+    Setting(
+        "max_age",
+        "Max Age",
+        "How far back these messages reach. Questions about the channel still find older ones.",
+        Duration(MINUTE_S, 365 * DAY_S),
+        Combine.LIMIT,
+        _max_age,
+        lambda policy, value: replace(policy, context_max_age_s=value if isinstance(value, float) else None),
+    ),
+    Setting(
+        "max_images",
+        "Max Images",
+        "How many recent pictures are described unasked; 0 describes only those somebody refers to.",
+        Number(0, 10),
+        Combine.LIMIT,
+        lambda settings: settings.context_images,
+        lambda policy, value: replace(policy, context_images=_number(value)),
+    ),
+    Setting(
+        "read_media",
+        "Read Media",
+        "Whether pictures and voice messages are read as they arrive, so that they are found by what they show or say.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.media_on_arrival,
+        lambda policy, value: replace(policy, media_on_arrival=value is True),
+        STORED,
+    ),
+    Setting(
+        "adult_media",
+        "Adult Media",
+        "Whether pictures and voices are read in age-restricted channels at all.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.media_age_restricted,
+        lambda policy, value: replace(policy, media_age_restricted=value is True),
+        STORED,
+    ),
+    Setting(
+        "summaries",
+        "Summaries",
+        "Whether older messages are summarised, so that a language model is given a longer past.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.summaries,
+        lambda policy, value: replace(policy, summaries=value is True),
+    ),
+    Setting(
+        "archive",
+        "Archive",
+        "Whether messages stay searchable after they leave the rolling buffer. Off removes them.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.archive,
+        lambda policy, value: replace(policy, limits=policy.limits._replace(archive=value is True)),
+        STORED,
+    ),
+    Setting(
+        "open_new",
+        "Open /new",
+        "Whether everybody may use /new, not only who can manage messages or owns the thread.",
+        Switch(),
+        Combine.SWITCH,
+        lambda settings: settings.open_new,
+        lambda policy, value: replace(policy, open_new=value is True),
+        (Level.GLOBAL, Level.CHANNEL),  # a fresh start is the channel's, whoever answers there
+    ),
+    Setting(
+        "related_channels",
+        "Related Channels",
+        "Channels whose newest summaries a language model is given too, where everybody who reads here may read them.",
+        Channels(5),
+        Combine.LIMIT,
+        lambda _settings: (),
+        lambda policy, value: replace(policy, related_channels=value if isinstance(value, tuple) else ()),
+        (Level.CHANNEL,),
+    ),
+)
+
+
+# --- resolve ---
+
+
+FINAL = "a channel's Off overrules the character"
+OPTED_OUT = "the character opts out"
+CAPPED = "capped by the channel"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    setting: Setting
+    value: Value
+    source: Level
+    why: str = ""
+    """Empty where the source explains it."""
+
+    @property
+    def text(self) -> str:
+        return self.setting.show(self.value)
+
+
+def resolve(setting: Setting, default: Value, said: Mapping[Level, Value]) -> Effective:
+    """`said` holds the levels that say something about this setting."""
+    rule = _switch if setting.combine is Combine.SWITCH else _limit
+    allowed = {level: value for level, value in said.items() if level in setting.levels}
+    value, source, why = rule(default, allowed)
+    capped = setting.kind.capped(value)
+    if capped != value:
+        why = f"capped at {setting.show(capped)}"
+    return Effective(setting, capped, source, why)
+
+
+def _switch(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
+    channel, character = said.get(Level.CHANNEL), said.get(Level.CHARACTER)
+    if channel is False:
+        return False, Level.CHANNEL, FINAL if character is True else ""
+    if channel is True:
+        return (False, Level.CHARACTER, OPTED_OUT) if character is False else (True, Level.CHANNEL, "")
+    if character is not None:
+        return character, Level.CHARACTER, ""
+    return _base(default, said)
+
+
+def _limit(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
+    channel, character = said.get(Level.CHANNEL), said.get(Level.CHARACTER)
+    if character is not None:
+        if channel is not None and _size(channel) < _size(character):
+            return channel, Level.CHANNEL, CAPPED
+        return character, Level.CHARACTER, ""
+    if channel is not None:
+        return channel, Level.CHANNEL, ""
+    return _base(default, said)
+
+
+def _base(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
+    if Level.GLOBAL in said:
+        return said[Level.GLOBAL], Level.GLOBAL, ""
+    return default, Level.DEFAULT, ""
+
+
+def _size(value: Value) -> float:
+    if isinstance(value, tuple):
+        return len(value)
+    return math.inf if isinstance(value, Off) else float(value)

@@ -1,1 +1,0 @@
-"""Which candidate the question means: pure functions over what a source returned."""

@@ -1,1 +1,0 @@
-"""Where candidates come from: the buffer, the archive, the platform's history."""

@@ -1,0 +1,533 @@
+"""The clause of a question that says who did what, found by patterns over the letters of `lexicon`.
+
+Enters: a `Line`. Leaves: a `Finding` with the places of its subject and verb, or None. Whether the question is about
+this conversation at all is not decided here (see `about`); a clause says whose words it asks for and where its topic
+begins. "_" in a pattern stands for what people put between the parts of a clause: adverbs, time words, fillers, asides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import Final, NamedTuple
+
+from channelmem.routing.people import Line
+from channelmem.routing.words import word_set
+from channelmem.times.calendar import is_date
+from channelmem.types import Mode, Route, Wants
+
+_GAP = "[jzlk]*"
+_AND = "(?:,&?|&)j?"
+_ONE = "(?:t?[gH]|[iyeWM]|N)"
+_SUBJECT = f"(?P<subject>{_ONE}(?:{_AND}{_ONE})*)"
+_NAMES = f"N(?:{_AND}N)*"
+_NAMED = f"(?P<subject>{_NAMES})"
+_SOMEBODY = frozenset("NPiyeWM")
+
+# Forms that ask what somebody did, not what they said.
+LIFE = frozenset({"past", "present", "named"})
+
+
+# Forms that need a word of order: "my last question", but not "my exam question".
+_ORDERED = frozenset({"own last", "last"})
+ORDER = word_set("last latest previous recent newest first prior final")
+
+
+class Finding(NamedTuple):
+    """A clause about communication: letters[subject] (`who`) does it, and letters[verb] is what they do."""
+
+    name: str
+    subject: tuple[int, int]
+    verb: tuple[int, int]
+    start: int
+    end: int
+    who: str
+    verb_word: str = ""
+    """Empty if a form ends with its subject."""
+
+    @classmethod
+    def of(cls, name: str, match: re.Match[str], words: list[str]) -> Finding:
+        verb, end = match.span("verb"), match.end()
+        verb_word = words[verb[0]] if verb[0] < len(words) else ""
+        return cls(name, match.span("subject"), verb, match.start(), end, match["subject"], verb_word)
+
+
+class Form(NamedTuple):
+    """A form of asking. The pattern is tried only if at least one of the letters in `needs` is there."""
+
+    name: str
+    needs: frozenset[str]
+    pattern: re.Pattern[str]
+    verbs: frozenset[str]
+    """The verb must be one of these, unless there are none."""
+
+
+def _form(name: str, needs: str, text: str, verbs: str = "") -> Form:
+    return Form(name, frozenset(needs), re.compile(text.replace("_", _GAP)), word_set(verbs))
+
+
+_SPEAK = (
+    "say said tell told mention mentioned write wrote written answer answered reply replied ask asked suggest "
+    "suggested post posted promise promised think recommend recommended explain explained"
+)
+_HEAR = "hear heard get got receive received learn learned"
+_POSTS = (
+    "message messages post posts comment comments link links mention mentions replies thread threads talk discussion "
+    "conversation picture pictures photo photos image images file files screenshot screenshots video videos"
+)
+# The surest form comes first.
+FORMS: tuple[Form, ...] = (
+    # did Ann say, has anyone mentioned, what is Bob talking about
+    _form("asked", "d", f"d_{_SUBJECT}_(?P<verb>[CcKGH])"),
+    _form("perfect", "v", f"v_{_SUBJECT}_(?P<verb>[cGCK])"),
+    _form("perfect", "n", f"v_{_SUBJECT}_n_(?P<verb>G)"),
+    _form("continuous", "G", f"[bB]_{_SUBJECT}_(?:n_)?(?P<verb>G)"),
+    _form("anyone", "g", r"(?:^|(?<=[.,z]))[lj,.]*(?P<subject>g)_(?P<verb>[CK])"),
+    # who said, who was it that said, whose idea
+    _form("who", "o", r"(?P<subject>o)(?:_[bB]_st?)?_(?:[vbB]_)?(?:n_)?(?P<verb>[cG])"),
+    _form("who", "h", r"h(?P<subject>x)_(?P<verb>c)"),
+    _form("whose", "o", r"(?P<subject>o)_(?P<verb>[KL])"),
+    # was I mentioned, has Ann been quoted
+    _form("passive", "c", r"(?P<subject>)(?:B_[iNyeW]_|v_[iNyeW]_n_)(?P<verb>c)"),
+    # what Ann said; Ann said something, what was it
+    _form("told", "cG", f"{_SUBJECT}_(?:[vBb]_)?(?:n_)?(?P<verb>[cG])"),
+    # did Zofia say, where nobody is called Zofia
+    _form("stranger", "x", r"(?<!z)[dv]_(?P<subject>x{1,2})_(?P<verb>[CcK])", _SPEAK),
+    # what was said, was redis mentioned, anything said about; did redis come up
+    _form("passive", "c", r"(?P<subject>)(?:[Bnvd]|b_n)_(?:[tsxLKuUwP&pR]_){0,5}n?_(?P<verb>c)"),
+    _form("passive", "c", r"(?P<subject>)[sKL]_(?P<verb>c)"),
+    _form("passive", "c", r"^[l,.]*(?P<subject>)tx{1,2}_(?P<verb>c)"),
+    _form("raised", "Cc", r"[dv]_(?P<subject>)[txLKZspPu]{1,6}_(?P<verb>[Cc])", "come came"),
+    # my last question, Ann's message, a link from Ann, the argument between Ann and Bob, quote Ann
+    _form("own last", "uU", r"(?P<subject>[uU])_[xj]_(?P<verb>[KL])"),
+    _form("own", "uU", r"(?:(?<=^R)|(?<=yR)|(?<=qB))(?P<subject>[uU])_(?P<verb>[KL])"),
+    _form("owned", "P", r"(?P<subject>(?:[NP](?:,&?|&))*P)_(?:[xt]_){0,2}(?P<verb>[KLGHC])"),
+    _form("sent", "f", f"(?P<verb>[KL])_f_{_SUBJECT}"),
+    _form("sent", "N", f"(?P<verb>x)_[fp]_{_NAMED}", "news word sign trace"),
+    # according to Ann; what did Bob hear from Ann
+    _form("according", "N", f"(?P<verb>x)_p_{_NAMED}", "according"),
+    _form("heard", "N", f"(?P<verb>[xBR])_f_{_NAMED}", _HEAR),
+    _form("between", "fp", f"(?P<verb>[KLH])_[fp]_{_NAMED}"),
+    _form("quoted", "N", f"(?P<verb>K)_{_NAMED}", "quote"),
+    # what does Ann think, what do you mean
+    _form("opinion", "D", f"D_(?P<subject>{_NAMES}|e|t?[gH])_(?P<verb>[CK])"),
+    _form("opinion", "N", f"q_{_NAMED}_(?P<verb>C)"),
+    _form("meaning", "D", r"qD_(?P<subject>y)_(?P<verb>C)", "mean"),
+    # the last message, messages about, any mention of; do you remember my
+    _form(
+        "last",
+        "KLs",
+        r"(?P<subject>)[xj]_(?:x_)?(?P<verb>[KLs])",
+        f"{_POSTS} thing message question answer reply post link",
+    ),
+    _form("messages", "KL", r"(?P<subject>)(?P<verb>[KL])_(?:[aGp]|q)", _POSTS),
+    _form("messages", "C", r"(?P<subject>)t_(?P<verb>C)_[pa]"),
+    _form("noun", "B", r"(?P<subject>)qB_t_(?:x_)?(?P<verb>[KL])"),
+    _form("remembered", "R", r"(?P<verb>R)_(?P<subject>u)", "remember"),
+    # when did Ann go, where was Ann, what does Ann own, is Ann here
+    _form("past", "dv", f"[dv]_{_SUBJECT}_(?P<verb>[xvRDn]?)"),
+    _form("past", "B", f"B_(?P<subject>{_NAMES}|e|W)(?P<verb>)"),
+    _form("present", "D", f"D_(?P<subject>{_NAMES}|e)(?P<verb>)"),
+    _form("present", "b", f"(?<=q)(?:[xLK]|_){{0,3}}b_(?P<subject>{_NAMES}|t?[gH]|e)(?P<verb>)(?![NP])"),
+    _form("present", "b", f"^[l,.j]*b_{_NAMED}(?P<verb>)"),
+)
+_NEEDS = tuple(form.needs for form in FORMS)
+_NAMED_FIRST = re.compile(rf"{_NAMES}|(?:N(?:{_AND}))*P")
+_THEIR_ANSWER = re.compile(r"q[bB][jl]*(P)[jx]*[KL]")
+_SAID_THERE = re.compile(r"q[jl]*(N)[jlv]*c")
+_LIFE_QUESTION = re.compile(f"[dvD]_(?P<subject>{_NAMES}|t?g|W)_(?P<verb>[xvDnp]?)".replace("_", _GAP))
+# Forms that are a question by themselves; others may be in a subordinate clause.
+_MAIN = LIFE | {
+    "asked",
+    "perfect",
+    "continuous",
+    "who",
+    "whose",
+    "opinion",
+    "meaning",
+    "heard",
+    "according",
+    "stranger",
+}
+_PUT = re.compile(r"[KL](N)[jl]*[xcC]")  # "can somebody find the link Ann put here"
+_EITHER_OF = re.compile(r"[bB]s[jl]*(?P<who>N(?:[&,]+N)*)[jl]*$")
+
+
+def find(line: Line) -> Finding | None:
+    """The clause a question is built on: the first form that fits, with the person it is about."""
+    letters = line.letters
+    for form in compress(FORMS, map(frozenset(letters).intersection, _NEEDS)):
+        found = _matches(form, line)
+        if found:
+            # "Somebody told me Ann said": the one who is known is meant.
+            return _about_whom(line, next((each for each in found if "N" in each.who), found[0]))
+    names = _names(letters)
+    return Finding("named", names, (len(letters), len(letters)), 0, len(letters), letters[slice(*names)])
+
+
+def _matches(form: Form, line: Line) -> list[Finding]:
+    if form.pattern.search(line.letters) is None:
+        return []
+    found = [Finding.of(form.name, match, line.words) for match in form.pattern.finditer(line.letters)]
+    if form.name in _ORDERED:
+        found = [each for each in found if not ORDER.isdisjoint(line.words[each.start : each.end])]
+    return [each for each in found if not form.verbs or each.verb_word in form.verbs]
+
+
+def _about_whom(line: Line, finding: Finding) -> Finding:
+    """The finding with its real subject, where another clause or no clause at all names it."""
+    letters = line.letters
+    if finding.who == "o" and (either := _EITHER_OF.search(letters, 0, finding.start)):
+        return finding._replace(subject=either.span("who"), who=either["who"])  # "was it Ann or Bob who said so"
+    if finding.name == "told" and (theirs := _THEIR_ANSWER.search(letters, 0, finding.start)):
+        return finding._replace(subject=theirs.span(1), who="P")  # "Ann's answer when Bob asked her"
+    if finding.name == "messages" and (said := _SAID_THERE.search(letters, finding.end - 1)):
+        return finding._replace(subject=said.span(1), who="N")  # "the message where Ann mentioned it"
+    if finding.name not in _MAIN and (life := _LIFE_QUESTION.search(letters, 0, finding.start)):
+        return Finding.of("past", life, line.words)  # "how did Ann feel when somebody wrote to her"
+    if finding.who or finding.name in {"passive", "raised"}:
+        return finding
+    names = _names(letters)  # "Carlos had an idea for the stand, what was it"
+    return finding._replace(subject=names, who=letters[slice(*names)])
+
+
+def _names(letters: str) -> tuple[int, int]:
+    """Where the first known people are, unless somebody else is the subject before them."""
+    match = _NAMED_FIRST.search(letters)
+    if match is None:
+        return (0, 0)
+    if {"o", "W", "g"}.isdisjoint(letters[: match.start()]):
+        return match.span()
+    put = _PUT.search(letters)
+    return put.span(1) if put else (0, 0)
+
+
+# --- recap ---
+
+
+class Recap(NamedTuple):
+    words: str
+    """The idiom that asks for it."""
+    rest: int
+    """Where in the line its object begins."""
+    sums_up: bool = False
+    """Whether it asks for a summary, of everything or of what is named behind it."""
+
+
+# Idioms that ask for a recap by themselves.
+_SURE = (
+    r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
+    r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
+    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?(?: important| urgent| big)?",
+    r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
+    r"where (?:were|are) we|where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
+    r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
+    r"(?:repeat|say) that(?: again)?|come again|what did i (?:just )?(?:read|walk into)",
+)
+# Summaries, of everything or of what is named behind them.
+_SUM = (
+    r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
+    r"(?:short|shorter|quick|brief|line|condensed) version|context",
+    r"sum(?: it| this| that| things)? up",
+)
+# News: about the chat if nothing else is named.
+_NEWS = (
+    (
+        r"(?:what|anything|something|everything)(?: \w+)? "
+        r"(?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*"
+        r"(?:going on|going down|happening|happened|happen|went on|went down|new|the latest|the news|cooking)"
+    ),
+    r"(?:was|is|were|are) there anything(?: \w+)?|any (?:news|updates|developments|drama)",
+    r"anything (?:new|interesting|important|exciting|noteworthy|urgent)",
+    r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood)",
+    r"what is the (?:update|plan)",
+    r"what (?:is|was) the (?:final )?(?:consensus|conclusion|outcome|verdict|decision|agreement|story|deal|fuss)",
+)
+_PLACES = "conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe"
+_TALK = (
+    r"what (?:is|was) (?:all )?(?:this|the|that|everyone|everybody) (?:\w+ )?"
+    rf"(?:{_PLACES}|about|on about|up to)(?: (?:all )?about)?"
+)
+_IDIOM = re.compile(
+    rf"(?<!\S)(?:(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
+    rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{_TALK}))(?!\S)"
+)
+# Without one of these words there is no idiom, so most questions pay for a few lookups only.
+_HINTS = word_set(
+    """catch fill loop clue miss missed backlog recap summary summarize summarise tldr rundown gist highlights digest
+    overview sum context news speed date points version update read walk where leave repeat say come here online around
+    active talking going happening happened happen went new latest cooking updates developments there interesting
+    important exciting noteworthy urgent drama up funny word tea situation status vibe mood plan consensus conclusion
+    outcome verdict decision agreement story deal fuss conversation chat channel thread discussion debate argument topic
+    subject about"""
+)
+# Letters that add nothing to an idiom: adverbs, fillers, times, places, punctuation, prepositions, everybody.
+_BARE = "jlzkHt,.pMg"
+
+
+def recap(line: Line) -> Recap | None:
+    """The recap that the line asks for, if any."""
+    if _HINTS.isdisjoint(line.words):
+        return None
+    text = " ".join(line.words)
+    found = [match for match in _IDIOM.finditer(text) if _asks(line, match)]
+    if not found:
+        return None
+    return Recap(found[0][0], _place(text, found[-1]), found[0].lastgroup == "sum")
+
+
+def _place(text: str, match: re.Match[str]) -> int:
+    return text[: match.end()].count(" ") + 1
+
+
+def _asks(line: Line, match: re.Match[str]) -> bool:
+    """Summaries may have an object; news and talk must not: "what happened to the dinosaurs" asks for one thing."""
+    if match.lastgroup in {"sure", "sum"}:
+        return True
+    left = line.letters[_place(match.string, match) :].strip(_BARE)
+    if match[0] == "what is up":
+        return not left and not {"k", "z"}.isdisjoint(line.letters)
+    return not left
+
+
+# --- topic ---
+
+
+# What may be at the edges of a topic without being part of it, by class letter.
+_LEFT_OF_ABOUT = frozenset("jlz.,@")
+_RIGHT_OF_ABOUT = frozenset("jlzk.,@pd&")
+_LEFT = frozenset("jlzkMpfayieWgs&.,@NdDbBvnmoqhRr")
+_RIGHT = frozenset("jlzkMpfayieWg&.,@tdDbBvnmoqhs")
+_EMPTY = _LEFT | frozenset("tuUwH")
+_LIFE_DROPS = frozenset("qhodDbBvnml.,@yir")
+_NO_TOPIC = word_set(
+    """message messages post posts comment comments reply replies response responses answer answers question
+    questions thing things words said say kind type sort exactly happened talk talking topic statement chat
+    conversation discussion channel thread mean anything something quote last latest newest recent first spoke"""
+)
+_TAIL = re.compile(
+    r"[.,z]*(?:q[bB][jtseMl]{0,2}|q|h[bB][sej]?|o[bB]?[se]?|mj*yj*R.*|Djy?R.*|[.,]R.*|[.,]&?j*[ieyWg].*)[jlz.,]*$"
+)
+_TAIL_HEADS = frozenset("qhomD.,")
+# Forms whose topic is between auxiliary and verb ("was redis mentioned"), and forms that have none.
+_INNER = frozenset({"passive", "raised"})
+_WHOLE = frozenset({"last"})
+_PRONOUNS = frozenset("sMeytqpo")
+_KINDS = word_set("kind type sort kinds types")
+_LINKING = word_set("that to if whether")
+
+
+def topic(line: Line, finding: Finding | None, recap: Recap | None, asker: str = "") -> str:
+    """The text to embed; `asker` is the name to look for if people spoke about the asker."""
+    begin = 0 if finding and finding.name == "named" else finding.verb[1] if finding else recap.rest if recap else 0
+    about = line.letters.find("a", begin)
+    if finding is not None and finding.name in LIFE:
+        # "Any news about Acme?" has no clause, but it says what it is about.
+        named = about >= 0 and finding.who == "" and _after_about(line, about + 1, asker)
+        return named or _life(line, finding)
+    if about >= 0 and (text := _after_about(line, about + 1, asker)):
+        return text
+    if finding is None:
+        return _phrase(line, begin, len(line.letters))
+    if finding.name in _WHOLE:
+        return ""
+    inner = _phrase(line, finding.start + 1, finding.verb[0]) if finding.name in _INNER else _before(line, finding)
+    rest = _phrase(line, finding.end, len(line.letters))
+    return " ".join(filter(None, (inner, rest))) or _person(line, finding, asker)
+
+
+def _after_about(line: Line, first: int, asker: str) -> str:
+    if "me" in line.words and line.letters[first:].strip("jlz.,") == "M" and line.words[first] == "me":
+        return asker
+    first, last = _trimmed(line, first, _without_tail(line, first, len(line.letters)), _LEFT_OF_ABOUT, _RIGHT_OF_ABOUT)
+    return "" if _PRONOUNS.issuperset(line.letters[first:last]) else _text(line, first, last)
+
+
+def _before(line: Line, finding: Finding) -> str:
+    """What comes between the question word and the clause: "which restaurant did Ann suggest"."""
+    start = finding.start
+    while start and line.letters[start - 1] not in "qohR.,":
+        start -= 1
+    return _phrase(line, start, finding.start)
+
+
+def _person(line: Line, finding: Finding, asker: str) -> str:
+    """ "Who mentioned Ann": if anybody may have spoken, the person is the topic."""
+    if line.letters[slice(*finding.subject)].strip("tgoq"):
+        return ""
+    for i in range(finding.start if finding.name == "passive" else finding.end, len(line.letters)):
+        if line.letters[i] == "N":
+            return line.tokens[i].text
+        if line.tokens[i].word in {"me", "i"}:
+            return asker
+    return ""
+
+
+def _life(line: Line, finding: Finding | None) -> str:
+    """Every word that carries meaning, without the person asked about and the words that only ask."""
+    dated = {i for each in line.times if is_date(each.phrase) for i in range(each.first, each.last)}
+    subject = range(*finding.subject) if finding else range(0)
+    kept = [
+        i
+        for i, letter in enumerate(line.letters)
+        if i in dated or not (letter in _LIFE_DROPS or letter in "zNP" or i in subject or _is_kind_of(line, i))
+    ]
+    while kept and kept[0] not in dated and line.letters[kept[0]] in "jpfasM&tR" and len(kept) > 1:
+        kept.pop(0)
+    while kept and kept[-1] not in dated and line.letters[kept[-1]] in "jpf&tM":
+        kept.pop()
+    return _joined([line.tokens[i].text for i in kept])
+
+
+def _is_kind_of(line: Line, i: int) -> bool:
+    if line.words[i] == "of":
+        return i > 0 and line.words[i - 1] in _KINDS
+    return line.words[i] in _KINDS and line.words[i + 1 : i + 2] == ["of"]
+
+
+def _phrase(line: Line, first: int, last: int) -> str:
+    if first >= last:
+        return ""
+    first, last = _trimmed(line, first, _without_tail(line, first, last), _LEFT, _RIGHT, _NO_TOPIC)
+    return "" if _EMPTY.issuperset(line.letters[first:last]) else _text(line, first, last)
+
+
+def _without_tail(line: Line, first: int, last: int) -> int:
+    """The latest point where the topic can end: before an added question, and at the end of its sentence."""
+    if _TAIL_HEADS.isdisjoint(line.letters[first:last]):
+        return last
+    tail = _TAIL.search(line.letters, first, last)
+    last = tail.start() if tail and tail.start() > first else last
+    stop = line.letters.find(".", first, last)
+    return stop if stop > first else last
+
+
+def _trimmed(
+    line: Line,
+    first: int,
+    last: int,
+    left: frozenset[str],
+    right: frozenset[str],
+    words: frozenset[str] = frozenset(),
+) -> tuple[int, int]:
+    letters = line.letters
+    while first < last and (letters[first] in left or line.words[first] in words):
+        first += 1
+    while last > first and (letters[last - 1] in right or line.words[last - 1] in words):
+        last -= 1
+    return first, last
+
+
+def _text(line: Line, first: int, last: int) -> str:
+    kept = [line.tokens[i].text for i in range(first, last) if line.letters[i] not in "zl@"]
+    if len(kept) > 1 and kept[0].lower() in _LINKING:
+        kept = kept[1:]
+    return _joined(kept)
+
+
+_BEFORE_MARK = re.compile(r" (?=[,.:;?!)])")
+
+
+def _joined(words: list[str]) -> str:
+    return _BEFORE_MARK.sub("", " ".join(filter(None, words))).strip(" ,.:;")
+
+
+# --- wants ---
+
+
+_MENTIONS: Final = re.compile(r"<@!?\d+>")
+_LEAD: Final = r"\W*(?:and |so |but |hey |ok |okay )*"
+_WHO: Final = re.compile(_LEAD + r"who(?:'s|s|se)?\b", re.IGNORECASE)
+_WHETHER: Final = re.compile(
+    _LEAD + r"(?:did(?:n't)?|has(?:n't)?|have(?:n't)?|was|were|is|are)\b.*"
+    r"\b(?:mention|talk|bring up|brought up|discuss|post|speak|spoken|ask(?:ed)? about"
+    r"|(?:say|said|saying|write|wrote|written) (?:any|some)thing)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SAYING: Final = re.compile(
+    r"\b(?:sa(?:y|id|ys|ying)|mention(?:s|ed|ing)?|t(?:ell|old|elling)|talk(?:s|ed|ing)?|ask(?:s|ed|ing)?|messages?"
+    r"|suggest(?:s|ed|ing)?)\b",
+    re.IGNORECASE,
+)
+# Actions that leave a message behind. They name who did it, but do not bind: "what did Ann write in her diary?"
+_POSTING: Final = re.compile(r"\b(?:bring|brought|post|wr[io]te|spoke|speak|discuss|link|shar)", re.IGNORECASE)
+_ASKED: Final = re.compile(r"\b(?:ask(?:s|ed|ing)?|question)\b", re.IGNORECASE)
+_WHEN: Final = re.compile(r"\b(?:when|until|(?:what|which) (?:date|day|month|year|time))(?:'?s)?\b", re.IGNORECASE)
+_COUNT: Final = re.compile(r"\bhow many (?:messages|posts|lines)\b", re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"\bhow (?:many|much|long|often|old|far|big)\b", re.IGNORECASE)
+_LINK: Final = re.compile(r"\b(?:links?|urls?)\b", re.IGNORECASE)
+_FILE: Final = re.compile(r"\b(?:image|picture|photo|pic|screenshot|file|attachment|gif|meme|video)s?\b", re.IGNORECASE)
+_WHERE: Final = re.compile(r"\bwhere(?:'?s)?\b", re.IGNORECASE)
+_WHY: Final = re.compile(r"\b(?:why|how come)\b", re.IGNORECASE)
+_BY_WORDS: Final = (
+    (Wants.COUNT, _COUNT.search),
+    (Wants.WHO, _WHO.match),
+    (Wants.WHETHER, _WHETHER.match),
+    (Wants.WHEN, _WHEN.search),
+    (Wants.AMOUNT, _AMOUNT.search),
+    (Wants.LINK, _LINK.search),
+    (Wants.FILE, _FILE.search),
+    (Wants.WHERE, _WHERE.search),
+    (Wants.WHY, _WHY.search),
+)
+
+
+def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
+    """The route with what the text asks for. A follow-up such as "and Bob?" inherits the previous `saying`.
+
+    `of_words`: whether its clause asks for what somebody said, and not for what they did.
+    """
+    said = route.saying or _SAYING.search(text) is not None
+    binds = of_words or said
+    wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
+    if wants in _BARE_WANTS and _BARE_WANTS[wants].issuperset(route.topic.lower().split()):
+        # "Which link did Ann post?": there is nothing to compare, only to look through.
+        route, binds = replace(route, mode=Mode.LATEST, topic=""), True
+    posting = _POSTING.search(text) is not None
+    return replace(
+        route,
+        wants=wants,
+        saying=said or posting,
+        binds=binds,
+        of_questions=_ASKED.search(text) is not None,
+        literal=route.literal if binds else (),
+    )
+
+
+_BARE_WANTS: Final = {
+    Wants.COUNT: word_set("many messages message posts lines are there were was in here sent send written wrote got"),
+    Wants.LINK: word_set("the a any link links url urls"),
+    Wants.FILE: word_set(
+        "the a any image images picture pictures photo photos pic pics screenshot file files video gif"
+    ),
+}
+"""What may be in a topic without being one."""
+
+
+def _wanted(route: Route, text: str) -> Wants | None:
+    if route.mode is Mode.RECAP:
+        return Wants.RECAP
+    return next((wants for wants, matches in _BY_WORDS if matches(text)), None)
+
+
+_GREETINGS: Final = word_set(
+    """hi hey hello hiya yo sup greetings morning afternoon evening night good gm gn there all everyone everybody again
+    bot thanks thank thx ty you so much very cheers a lot bye goodbye nice great perfect awesome cool love it ok okay"""
+)
+_THANKS: Final = re.compile(r"\W*(?:thanks|thank you|thx|ty|cheers)\b[^?]{0,60}$", re.IGNORECASE)
+_HELP: Final = re.compile(
+    r"\W*(?:help(?: me)?|what can (?:you|u|this bot) do|how do (?:you|u|i use you) (?:work|this)?|what do you do"
+    r"|how does this (?:bot )?work|commands)\W*",
+    re.IGNORECASE,
+)
+
+
+def small_talk(words: Sequence[str], text: str) -> str:
+    """Why it needs a friendly word instead of an answer; "" if it is a question."""
+    if _HELP.fullmatch(_MENTIONS.sub("", text)):
+        return "asks for help"
+    if "?" not in text and _THANKS.match(text):
+        return "a greeting"
+    return "" if not _GREETINGS.issuperset(words) or len(words) > 8 else "a greeting"

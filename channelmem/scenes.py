@@ -1,0 +1,227 @@
+"""Who is known in each channel, and when they last spoke: the router uses this to recognise names.
+
+Enters: messages as they pass, and questions. Leaves: a `KnownPeople` for a question. Everything here is bounded and can
+be read again from Redis or from the platform's history, so a restart loses nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+
+from channelmem.errors import RedisUnavailableError
+from channelmem.policy.policy import Policy
+from channelmem.routing.people import Asked, Roster, Scene, name_words
+from channelmem.store.documents import RosterEntry
+from channelmem.store.store import Store
+from channelmem.types import History, Kind, Message, Person, Question, Route
+
+CHANNELS = 2_000
+"""How many channels are kept; the least recently used one goes first."""
+REFRESH_S = 30.0
+"""Other processes hear people too; this one learns their names within this time."""
+READS = 2
+"""How often a roster is read if removals keep interfering; the last read then serves one question and is not kept."""
+
+Place = tuple[int, int]
+"""Guild and channel."""
+HeardHere = Callable[[int, int], Iterable[Person]]
+"""The authors in a channel whose messages passed through this process."""
+
+
+@dataclass(slots=True)
+class KnownPeople:
+    """The people of a channel, and when they last spoke (to people, not to the bot)."""
+
+    seen: dict[int, Person] = field(default_factory=dict)
+    spoke: dict[int, float] = field(default_factory=dict)
+    read_at: float = 0.0
+    """0 if they were not read from Redis."""
+    made: Roster | None = None
+    """Built from `seen` when a question needs it."""
+
+    @property
+    def roster(self) -> Roster:
+        if self.made is None:
+            self.made = Roster(self.seen.values())
+        return self.made
+
+    def roster_of(self, mentioned: Sequence[Person]) -> Roster:
+        """The roster for a question with mentions: who is mentioned is meant, and nobody else of that name."""
+        meant = {person.id: person for person in mentioned}
+        namesakes = {one.id for person in mentioned for one in self._called(person.name)} - meant.keys()
+        if not namesakes and meant.keys() <= self.seen.keys():
+            return self.roster
+        others = [one for one in self.seen.values() if one.id not in meant and one.id not in namesakes]
+        return Roster([*others, *meant.values()])
+
+    def _called(self, name: str) -> tuple[Person, ...]:
+        words = name_words(name)
+        people, length = self.roster.find(words, 0) if words else ((), 0)
+        return people if length >= len(words) else ()  # otherwise it is only the beginning of the name
+
+    def hear(self, message: Message) -> None:
+        person = Person(message.author_id, message.author, message.aliases)
+        if self.seen.get(person.id) != person:
+            self.seen[person.id] = person
+            self.made = None
+        if not message.addressed:
+            self.spoke[person.id] = max(message.ts, self.spoke.get(person.id, message.ts))
+
+
+def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: Asked | None) -> Scene:
+    """What is known about the moment of a question."""
+    return Scene(
+        asker=Person(question.asker_id, question.asker),
+        bot=question.bot,
+        roster=people.roster_of(question.mentions),
+        now=question.ts,
+        mentions=question.mentions,
+        tz=policy.tz.key,
+        horizon_s=policy.limits.buffer_s,
+        last_spoke_ts=people.spoke.get(question.asker_id),
+        joined_ts=question.joined_ts,
+        previous=previous,
+        reply_to=question.reply_to,
+        is_dm=question.is_dm,
+    )
+
+
+class Rosters:
+    def __init__(self, store: Store, history: History | None, heard_here: HeardHere) -> None:
+        self._store, self._history, self._heard_here = store, history, heard_here
+        self._channels: LRUCache[Place, KnownPeople] = LRUCache(CHANNELS)
+        self._removals = 0
+        """A roster that was read before a removal and arrives after it is not kept."""
+
+    def hear(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            people = self._channels.get((message.guild_id, message.channel_id))
+            if people is not None and not message.own:
+                people.hear(message)
+
+    async def of(self, question: Question, policy: Policy) -> KnownPeople:
+        """The people of the question's channel, mostly from this process's own memory; nobody where memory is off."""
+        if not policy.enabled:
+            return KnownPeople()
+        place = (question.guild_id, question.channel_id)
+        people = self._channels.get(place)
+        if people is not None and time.monotonic() - people.read_at < REFRESH_S:
+            return people
+        try:
+            entries, current = await self._read(question, policy)
+        except RedisUnavailableError:
+            return people or KnownPeople({person.id: person for person in self._heard_here(*place)})
+        fresh = KnownPeople({one.person.id: one.person for one in entries}, read_at=time.monotonic())
+        # Talking to the bot does not count as speaking, least of all asking this question.
+        fresh.spoke = {one.person.id: one.last_ts for one in entries if one.last_ts < question.ts}
+        fresh.spoke |= people.spoke if people else {}
+        if current:
+            self._channels[place] = fresh
+        return fresh
+
+    def is_unknown(self, question: Question, people: KnownPeople) -> bool:
+        """Whether nobody is known from what is stored of this channel, but the platform's history could help."""
+        return self._history is not None and not question.is_dm and not (people.seen and people.read_at)
+
+    async def from_history(self, question: Question, policy: Policy) -> KnownPeople:
+        """For a channel that is not known yet: the people who spoke last, from the platform's history."""
+        assert self._history is not None, "called only if is_unknown is true"  # noqa: S101  (types)
+        past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
+        spoken = [message for message in past.messages if not message.own]
+        return KnownPeople({one.author_id: Person(one.author_id, one.author, one.aliases) for one in spoken})
+
+    async def beyond(
+        self, question: Question, policy: Policy, routed: Route, people: KnownPeople
+    ) -> KnownPeople | None:
+        """With the people that only the platform knows, if the question seems to need them; else None.
+
+        Nobody is known in a new channel, so no name can be recognised there: its history knows who speaks. And somebody
+        who never spoke may still be a member.
+        """
+        if self._history is None or question.is_dm or question.kind is Kind.NONE:
+            return None
+        unknown = self.is_unknown(question, people) and (routed.kind is Kind.NONE or bool(routed.stranger))
+        if unknown:
+            people = await self.from_history(question, policy)
+        if not routed.stranger:
+            return people if unknown else None
+        members = await self._history.find_members(question.guild_id, routed.stranger.split()[0])
+        return KnownPeople({person.id: person for person in members} | people.seen, people.spoke)
+
+    def note_removal(self) -> None:
+        """Something was removed: rosters that are being read right now may still contain it."""
+        self._removals += 1
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self.note_removal()
+        self._channels.pop((guild_id, channel_id), None)
+
+    def drop_guild(self, guild_id: int) -> None:
+        self.note_removal()
+        for place in [place for place in self._channels if place[0] == guild_id]:
+            del self._channels[place]
+
+    def drop_everything(self) -> None:
+        """Also if somebody was forgotten: any channel may know them."""
+        self.note_removal()
+        self._channels.clear()
+
+    async def _read(self, question: Question, policy: Policy) -> tuple[list[RosterEntry], bool]:
+        """Who spoke in the channel, and whether nothing was removed while that was read."""
+        for _ in range(READS):
+            removals = self._removals
+            entries = await self._store.channels.roster(question.guild_id, question.channel_id, policy)
+            if removals == self._removals:
+                return entries, True
+        return entries, False
+
+
+# --- follow ups ---
+
+
+FOLLOW_UPS = 5_000
+FOLLOW_UP_S = 600.0
+"""How long a question can build on the one before."""
+
+"""Guild and channel."""
+
+
+class FollowUps:
+    def __init__(self) -> None:
+        self._asked: LRUCache[tuple[Place, int], tuple[float, Asked]] = LRUCache(FOLLOW_UPS)
+
+    def previous(self, question: Question) -> Asked | None:
+        """The asker's last question in this channel, while it is fresh."""
+        ts, asked = self._asked.get(_key(question), (0.0, None))
+        return asked if question.ts - ts <= FOLLOW_UP_S else None
+
+    def note(self, question: Question, route: Route, first: Message | None) -> None:
+        """Keeps what was asked, also if nothing was found; what was not about the channel changes nothing."""
+        if route.kind is not Kind.NONE:
+            hit = (first.id, first.ts) if first else (None, None)
+            self._asked[_key(question)] = (question.ts, Asked(route, *hit))
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._forget(lambda place, _asker, _route: place == (guild_id, channel_id))
+
+    def drop_guild(self, guild_id: int) -> None:
+        self._forget(lambda place, _asker, _route: place[0] == guild_id)
+
+    def drop_everything(self) -> None:
+        self._asked.clear()
+
+    def drop_author(self, author_id: int) -> None:
+        """What they asked, and what others asked about them."""
+        self._forget(lambda _place, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
+
+    def _forget(self, gone: Callable[[Place, int, Route], bool]) -> None:
+        for key in [key for key, (_, asked) in self._asked.items() if gone(*key, asked.route)]:
+            del self._asked[key]
+
+
+def _key(question: Question) -> tuple[Place, int]:
+    return (question.guild_id, question.channel_id), question.asker_id

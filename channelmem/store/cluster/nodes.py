@@ -1,0 +1,292 @@
+"""Cluster: one client for all nodes of a Redis Cluster. In: any command of ours. Out: the reply of the node that holds
+its key.
+
+All keys carry the hash tag of their bucket, so a command's node is known from the first key among its arguments. Each
+node has a client of its own, with the same pool as a single Redis (`circuit.py`): a silent node does not delay the
+others. A command is never repeated after an error, except where a node only says that the key lives elsewhere (MOVED).
+
+While a slot is being moved key by key, part of a bucket is here and part of it there. Scripts must not run on half of a
+bucket: they would not see who opted out. Their only declared key never exists, so Redis answers them with ASK until the
+whole slot has arrived; this client does not follow it. The bucket then counts as unreachable for a moment, and whatever
+was to be written waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from redis import exceptions as redis_errors
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+
+from channelmem.redis_urls import node_url, node_urls
+from channelmem.store.circuit import CircuitPool, cancel_all
+
+log = logging.getLogger(__name__)
+
+REDIRECTS = 5
+"""How often a command follows its key, each time with a node that says where it is."""
+LOOK_S = 0.25
+"""Between two looks at who serves what, while something is wrong."""
+_GONE = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
+_MOVING = "MOVED again and again: the cluster is being changed"
+
+_KEY = re.compile(r"[\w.-]+:\{(\d+)\}:", re.ASCII)  # as keys.py writes it; before any text that people wrote
+_RAW_KEY = re.compile(_KEY.pattern.encode())
+
+Command = tuple[tuple[Any, ...], Any]
+"""Arguments and options, as redis-py's pipeline keeps them."""
+
+
+class Node(NamedTuple):
+    host: str
+    port: int
+
+
+class Cluster(Redis):
+    """Offers what a single Redis does. A command without a key goes to any master; `masters` has them all."""
+
+    def __init__(self, url: str, pool_of: Callable[[str], CircuitPool]) -> None:
+        self._url, self._pool_of = url, pool_of
+        self._seeds = [Redis.from_pool(pool_of(one)) for one in node_urls(url)]
+        super().__init__(connection_pool=self._seeds[0].connection_pool)
+        self._nodes: dict[Node, Redis] = {}
+        self._owners: list[Node | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
+        self._known = False
+        self.changes = 0
+        """How often it turned out that another node serves something."""
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_at = 0.0
+
+    # --- what callers use ---
+
+    async def masters(self) -> list[Redis]:
+        """A client of each node that serves slots."""
+        await self._know()
+        return [self._client(node) for node in sorted({one for one in self._owners if one is not None})]
+
+    async def owned(self, keys: Sequence[str]) -> list[tuple[Redis, list[int]]]:
+        """Clients of nodes, each with the positions of the keys that it serves. A key that nobody serves is missing."""
+        await self._know()
+        found: dict[Node, list[int]] = {}
+        for place, key in enumerate(keys):
+            if (node := self.owner(key)) is not None:
+                found.setdefault(node, []).append(place)
+        return [(self._client(node), places) for node, places in found.items()]
+
+    def owner(self, key: str) -> Node | None:
+        """Which node serves a key, as far as is known."""
+        slot = slot_of(key)
+        return None if slot is None else self._owners[slot]
+
+    async def scan_iter(self, *arguments: Any, **options: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # redis-py types it as the other client's
+        """Keys of all nodes."""
+        for master in await self.masters():
+            async for key in master.scan_iter(*arguments, **options):
+                yield key
+
+    async def execute_command(self, *arguments: Any, **options: Any) -> Any:
+        if arguments[0] == "FT._LIST":
+            return [name for node in await self.masters() for name in await node.execute_command("FT._LIST")]  # type: ignore[no-untyped-call]
+        slot = _first_slot(arguments)
+        for _ in range(REDIRECTS):
+            node = await self._serving(slot)
+            try:
+                return await node.execute_command(*arguments, **options)  # type: ignore[no-untyped-call]
+            except redis_errors.MovedError as error:
+                self._note(error)
+            except (*_GONE, redis_errors.ClusterDownError):
+                self.look_soon()
+                raise
+        raise redis_errors.TryAgainError(_MOVING)
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        return _ClusterPipeline(self, transaction, shard_hint)
+
+    def pubsub(self, **options: Any) -> Any:
+        """Nodes tell each other what is published, so it does not matter which one is listened to."""
+        known = [one for one in self._nodes.values() if not _is_silent(one)]
+        return random.choice(known or self._seeds).pubsub(**options)  # noqa: S311  (no secret)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        if self._looking is not None:
+            await cancel_all([self._looking])
+        for client in (*self._seeds, *self._nodes.values()):
+            await client.aclose(close_connection_pool)
+
+    async def send(self, stack: Sequence[Command], *, transaction: bool) -> list[Any]:
+        """The replies to the commands of a pipeline, errors among them; one round trip to each node concerned."""
+        if transaction:
+            return await self._send_together(stack)
+        slots = [_first_slot(arguments) for arguments, _ in stack]
+        known = next((slot for slot in slots if slot is not None), None)
+        parts: dict[Redis, list[int]] = {}
+        for place, slot in enumerate(slots):
+            parts.setdefault(await self._serving(known if slot is None else slot), []).append(place)
+        sent = [self._send_to(node, [stack[at] for at in places]) for node, places in parts.items()]
+        replies: list[Any] = [None] * len(stack)
+        for places, answers in zip(parts.values(), await _all(sent), strict=True):
+            for place, answer in zip(places, answers, strict=True):
+                replies[place] = answer
+        for place, reply in enumerate(replies):
+            if isinstance(reply, redis_errors.MovedError):
+                replies[place] = await self._follow(reply, *stack[place])
+        return replies
+
+    # --- sending ---
+
+    async def _send_to(self, node: Redis, stack: Sequence[Command], *, transaction: bool = False) -> list[Any]:
+        async with node.pipeline(transaction) as pipe:
+            pipe.command_stack.extend(stack)
+            try:
+                return list(await pipe.execute(raise_on_error=False))
+            except (*_GONE, redis_errors.ClusterDownError):
+                self.look_soon()
+                raise
+
+    async def _send_together(self, stack: Sequence[Command]) -> list[Any]:
+        slots = (_first_slot(arguments) for arguments, _ in stack)
+        slot = next((one for one in slots if one is not None), None)
+        for _ in range(REDIRECTS):
+            try:
+                return await self._send_to(await self._serving(slot), stack, transaction=True)
+            except redis_errors.MovedError as error:
+                self._note(error)
+        raise redis_errors.TryAgainError(_MOVING)
+
+    async def _follow(self, error: redis_errors.MovedError, arguments: tuple[Any, ...], options: Any) -> Any:
+        """The reply or error of a command that had been sent to the wrong node."""
+        self._note(error)
+        try:
+            return await self.execute_command(*arguments, **options)
+        except redis_errors.ResponseError as failed:
+            return failed
+
+    # --- who serves what ---
+
+    async def _serving(self, slot: int | None) -> Redis:
+        await self._know()
+        if slot is None:
+            return random.choice(await self.masters())  # noqa: S311  (no secret)
+        node = self._owners[slot]
+        if node is None:
+            self.look_soon()
+            raise redis_errors.ClusterDownError("no node serves this slot")
+        return self._client(node)
+
+    def _client(self, node: Node) -> Redis:
+        if node not in self._nodes:
+            self._nodes[node] = Redis.from_pool(self._pool_of(node_url(self._url, *node)))
+        return self._nodes[node]
+
+    def _note(self, error: redis_errors.MovedError) -> None:
+        """One slot has moved, so others probably have."""
+        self._owners[error.slot_id] = Node(error.host or self._seed_host(), error.port)
+        self.changes += 1
+        self.look_soon()
+
+    def _seed_host(self) -> str:
+        return str(self._seeds[0].connection_pool.connection_kwargs.get("host", "localhost"))
+
+    async def _know(self) -> None:
+        if self._known:
+            return
+        await asyncio.shield(self.look_soon())
+
+    def look_soon(self) -> asyncio.Task[None]:
+        """For when something is wrong. Commands go on meanwhile."""
+        if self._looking is None or self._looking.done():
+            pause_s = self._looked_at + LOOK_S - asyncio.get_running_loop().time() if self._known else 0.0
+            self._looking = asyncio.create_task(self._look(pause_s), name="channelmem cluster")
+            self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._looking
+
+    async def _look(self, pause_s: float) -> None:
+        await asyncio.sleep(max(0.0, pause_s))
+        try:
+            await self._read_slots()
+        finally:
+            self._looked_at = asyncio.get_running_loop().time()
+
+    async def _read_slots(self) -> None:
+        """From the first node that answers; raises the last error if none does."""
+        known = list(self._nodes.values())
+        random.shuffle(known)
+        last: Exception = redis_errors.ConnectionError("no node of the cluster answers")
+        for client in sorted((*known, *self._seeds), key=_is_silent):
+            try:
+                reply = await client.execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
+            except (*_GONE, redis_errors.ResponseError) as error:
+                last = error
+            else:
+                await self._take(reply, str(client.connection_pool.connection_kwargs.get("host", "")))
+                return
+        raise last
+
+    async def _take(self, reply: Sequence[Any], asked: str) -> None:
+        owners: list[Node | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
+        there: set[Node] = set()
+        for begin, end, *nodes in reply:
+            served = [Node(host.decode() if host else asked, int(port)) for host, port, *_ in nodes]
+            owners[begin : end + 1] = [served[0]] * (end + 1 - begin)
+            there.update(served)
+        if self._known and owners != self._owners:
+            log.info("The cluster has changed: it has %d masters now", len({one for one in owners if one}))
+        self.changes += owners != self._owners
+        self._owners, self._known = owners, True
+        for node in [one for one in self._nodes if one not in there]:
+            await self._nodes.pop(node).connection_pool.disconnect(inuse_connections=False)
+
+
+class _ClusterPipeline(Pipeline):
+    """Collects commands as redis-py's pipeline does, and sends each to its node."""
+
+    def __init__(self, cluster: Cluster, transaction: bool, shard_hint: str | None) -> None:
+        super().__init__(cluster.connection_pool, cluster.response_callbacks, transaction, shard_hint)
+        self._cluster = cluster
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        stack, self.command_stack = self.command_stack, []
+        if not stack:
+            return []
+        replies = await self._cluster.send(stack, transaction=self.is_transaction)
+        if raise_on_error:
+            self.raise_first_error(stack, replies)
+        return replies
+
+
+def slot_of(key: object) -> int | None:
+    """The slot of a key of ours; None for anything else."""
+    found = _KEY.match(key) if isinstance(key, str) else _RAW_KEY.match(key) if isinstance(key, bytes) else None
+    return None if found is None else _slot(found[1])
+
+
+def _first_slot(arguments: Sequence[Any]) -> int | None:
+    """None for a command without a key."""
+    return next((slot for one in arguments[1:] if (slot := slot_of(one)) is not None), None)
+
+
+@lru_cache(maxsize=8_192)
+def _slot(tag: str | bytes) -> int:
+    return key_slot(tag.encode() if isinstance(tag, str) else tag)
+
+
+def _is_silent(client: Redis) -> bool:
+    pool = client.connection_pool
+    return isinstance(pool, CircuitPool) and pool.is_open
+
+
+async def _all(sent: Sequence[Any]) -> list[Any]:
+    """Waits for all of them, then raises the first error if there is one."""
+    done = await asyncio.gather(*sent, return_exceptions=True)
+    for one in done:
+        if isinstance(one, BaseException):
+            raise one
+    return list(done)

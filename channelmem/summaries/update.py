@@ -1,0 +1,298 @@
+"""Who writes summaries. Enters: a closed window, or two neighbouring summaries. Leaves: a `Summary`.
+
+The default quotes and needs nothing but processor time, which it takes from a thread: an answer never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Protocol
+
+from channelmem.errors import SummariesBusyError
+from channelmem.policy.policy import Policy
+from channelmem.settings import Settings
+from channelmem.store.search import Query, Search
+from channelmem.store.summaries import Committed, Outline, SummaryRow, SummaryStore
+from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise
+from channelmem.summaries.pyramid import (
+    ClosedWindow,
+    SmartSizes,
+    Summary,
+    closed_windows,
+    from_document,
+    from_id,
+    pairs,
+    plan,
+    to_document,
+    window_start,
+)
+from channelmem.types import Message, Source, Window
+
+Place = tuple[int, int]
+"""Guild and channel."""
+
+
+class Summariser(Protocol):
+    """Never raises for what people wrote. What it writes is made from what it is given and nothing else: a summary is
+    removed with any of its messages (`pyramid.base` notes them)."""
+
+    async def of_window(self, window: ClosedWindow, *, created: float) -> Summary: ...
+
+    async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
+        """`place` is the channel, to which its cost is charged."""
+
+
+class Extractive:
+    """The default: what people wrote, chosen sentence by sentence (extractive.py)."""
+
+    def __init__(self, chars: int = SUMMARY_CHARS) -> None:
+        self._chars = chars
+
+    async def of_window(self, window: ClosedWindow, *, created: float) -> Summary:
+        return await asyncio.to_thread(summarise, window, created=created, limit=self._chars)
+
+    async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
+        return await asyncio.to_thread(combine, older, newer, created=created, limit=self._chars)
+
+
+# --- update ---
+
+
+BATCH_MESSAGES = 600
+"""Messages whose summaries are committed together: about 10 ms of Redis."""
+BATCH_SUMMARIES = 64
+READ = 2_000
+"""Messages read at once."""
+TRIES = 3
+"""How often an update is planned anew because people deleted or edited something meanwhile."""
+BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A channel whose lock is held."""
+
+    guild_id: int
+    channel_id: int
+    policy: Policy
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    made: int
+    due: float | None
+    """When to look again; None: not before its next message."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What one commit will store."""
+
+    removed: tuple[str, ...] = ()
+    rows: list[SummaryRow] = field(default_factory=list)
+    known: dict[str, Summary] = field(default_factory=dict)
+    """Everything that will be there, by id; what is stored and was not read is known by its place only."""
+
+    def drop(self, summaries: Iterable[Summary]) -> None:
+        self.removed = tuple(one.id for one in summaries)
+        for one in self.removed:
+            self.known.pop(one, None)
+
+    def add(self, summary: Summary, *, passing: tuple[Message, ...] = ()) -> None:
+        self.known[summary.id] = summary
+        origins = () if passing else summary.origins
+        row = SummaryRow(summary.id, summary.start, to_document(summary), origins, passing, summary.parts)
+        self.rows.append(row)
+
+
+class Updater:
+    def __init__(self, store: SummaryStore, search: Search, summariser: Summariser, settings: Settings) -> None:
+        self._store, self._search, self._summariser = store, search, summariser
+        self._minutes, self._debounce_s = settings.summary_window_minutes, settings.summary_debounce_s
+        self._smart = SmartSizes() if settings.summary_smart_windows else None
+        self._slot_s = settings.summary_slot_s
+
+    # --- what is stored ---
+
+    async def update(self, held: Held) -> Updated:
+        made = tries = 0
+        while True:
+            outline, now = await self._store.outline(held.guild_id, held.channel_id, held.policy), self._store.now()
+            draft = await self._draft(held, outline, now)
+            if not draft.rows:
+                return Updated(made, self._due(outline, now))
+            if await self._commit(held, draft):
+                made += len(draft.rows)
+            elif (tries := tries + 1) == TRIES:
+                raise SummariesBusyError(BUSY)
+
+    async def rebuild(self, held: Held) -> Updated:
+        """Forgets every summary that can be made again, and all pairs, then makes them."""
+        documents = await self._store.since(held.guild_id, held.channel_id, None, held.policy)
+        stored = {one.origin for one in await self._messages(held, Window())}
+        again = [one for one in map(from_document, documents) if one.level > 1 or stored.issuperset(one.origins)]
+        draft = _Draft()
+        draft.drop(again)
+        if again and not await self._commit(held, draft):
+            raise SummariesBusyError(BUSY)
+        return await self.update(held)
+
+    async def _draft(self, held: Held, outline: Outline, now: float) -> _Draft:
+        known = {one: from_id(one) for one in outline.ids}
+        windows: list[ClosedWindow] = []
+        for start, end in self._spans(outline, now):
+            windows += closed_windows(await self._within(held, start, end), now, self._minutes, self._smart)
+            if sum(len(one.messages) for one in windows) >= BATCH_MESSAGES:
+                break  # the rest is for the next commit
+        return await self._drafted(held, known, windows)
+
+    def _spans(self, outline: Outline, now: float) -> list[tuple[float, float]]:
+        """Slots with messages that no summary has, oldest first; with the slots of summaries that reach into them."""
+        slots = {ts // self._slot_s for ts in outline.left if ts // self._slot_s * self._slot_s < now}
+        lowest = [one for one in map(from_id, outline.ids) if one.level == 1]
+        while True:
+            reaching = [one for one in lowest if self._slots(one) & slots]
+            grown = slots.union(*map(self._slots, reaching))
+            if grown == slots:
+                return [(slot * self._slot_s, (slot + 1) * self._slot_s) for slot in sorted(slots)]
+            slots = grown
+
+    def _slots(self, summary: Summary) -> set[float]:
+        first, last = summary.start // self._slot_s, summary.end // self._slot_s
+        return {first + at for at in range(int(last - first) + 1)}
+
+    async def _within(self, held: Held, start: float, end: float) -> list[Message]:
+        found = await self._messages(held, Window(start, end))
+        return [one for one in found if one.ts < end]
+
+    async def _messages(self, held: Held, window: Window) -> list[Message]:
+        """What people said in a window, however much that is."""
+        found: dict[int, Message] = {}
+        while True:
+            query = Query(
+                held.guild_id,
+                (held.channel_id,),
+                window,
+                limit=READ,
+                flagged=True,
+                source=Source.ARCHIVE,
+                limits=held.policy.limits,
+            )
+            page = await self._search.newest(query)
+            new = {one.id: one for one in page if one.id not in found}
+            found |= new
+            if len(page) < READ or not new:
+                return [one for one in found.values() if not one.own]
+            window = replace(window, end=page[-1].ts)
+
+    # --- what is not stored ---
+
+    async def absorb(self, held: Held, messages: Sequence[Message], now: float) -> int:
+        """Summarises messages that are too old to be stored, window by window."""
+        windows = [
+            one
+            for one in closed_windows(messages, now - held.policy.limits.archive_s, self._minutes, self._smart)
+            if one.messages[0].ts > now - held.policy.limits.summary_s
+        ]
+        made = 0
+        while windows:
+            known = {one: from_id(one) for one in await self._store.ids(held.guild_id, held.channel_id, held.policy)}
+            batch = list(takewhile(_batches(), windows))
+            windows = windows[len(batch) :]
+            draft = await self._drafted(held, known, batch, passing=True)
+            if draft.rows and not await self._commit(held, draft):
+                raise SummariesBusyError(BUSY)
+            made += len(draft.rows)
+        return made
+
+    # --- both ---
+
+    async def _drafted(
+        self, held: Held, known: dict[str, Summary], windows: Sequence[ClosedWindow], *, passing: bool = False
+    ) -> _Draft:
+        known |= await self._read(held, _reaching(known.values(), windows))
+        missing = plan(list(known.values()), windows).missing
+        if passing:  # what is stored no longer can't be read again: a window is replaced by one that has all of it
+            missing = tuple(one for one in missing if _has_all(one, known.values()))
+        batch = list(takewhile(_batches(), missing))
+        draft = _Draft(known=known)
+        draft.drop(_outdated(known.values(), batch))
+        created = self._store.now()
+        for window in batch:
+            summary = await self._summariser.of_window(window, created=created)
+            draft.add(summary, passing=window.messages if passing else ())
+        left = missing[len(batch) :]
+        await self._pair(held, draft, left[0].start if left else float("inf"), created)
+        return draft
+
+    async def _pair(self, held: Held, draft: _Draft, before: float, created: float) -> None:
+        """Combines neighbours that end before the next window to be summarised: that one belongs behind them."""
+
+        def next_pairs() -> tuple[tuple[Summary, Summary], ...]:
+            return pairs([one for one in draft.known.values() if one.end < before])
+
+        while len(draft.rows) < BATCH_SUMMARIES and (some := next_pairs()):
+            unread = [one.id for pair in some for one in pair if not one.message_count]
+            draft.known |= await self._read(held, unread)
+            for older, newer in some:
+                both = draft.known[older.id], draft.known[newer.id]
+                if not all(one.message_count for one in both):
+                    raise SummariesBusyError(BUSY)
+                draft.add(
+                    await self._summariser.of_pair(*both, created=created, place=(held.guild_id, held.channel_id))
+                )
+
+    async def _read(self, held: Held, ids: Sequence[str]) -> dict[str, Summary]:
+        documents = await self._store.some(held.guild_id, held.channel_id, ids, held.policy)
+        return {one.id: one for one in map(from_document, documents)}
+
+    async def _commit(self, held: Held, draft: _Draft) -> bool:
+        """False if a source went meanwhile."""
+        place = (held.guild_id, held.channel_id, held.token)
+        result = await self._store.commit(*place, draft.removed, draft.rows, held.policy)
+        if result is Committed.LOST:
+            raise SummariesBusyError(BUSY)
+        return result is Committed.DONE
+
+    def _due(self, outline: Outline, now: float) -> float | None:
+        """When the first window that is still open will be summarised."""
+        if not outline.left:
+            return None
+        closes = window_start(min(outline.left), self._minutes) + 60 * self._minutes
+        return (closes if closes > now else now + 60 * self._minutes) + self._debounce_s
+
+
+def _batches() -> Callable[[ClosedWindow], bool]:
+    """Accepts windows until they have enough messages for one commit; always the first."""
+    taken = 0
+
+    def fits(window: ClosedWindow) -> bool:
+        nonlocal taken
+        first, taken = taken == 0, taken + len(window.messages)
+        return first or taken <= BATCH_MESSAGES
+
+    return fits
+
+
+def _reaching(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[str]:
+    return [
+        one.id
+        for one in summaries
+        if one.level == 1 and any(one.start < window.end and one.end >= window.start for window in windows)
+    ]
+
+
+def _outdated(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[Summary]:
+    """What reaches into windows that are summarised now; whatever is above it reaches there, too."""
+    return [one for one in summaries if any(one.start < window.end and one.end >= window.start for window in windows)]
+
+
+def _has_all(window: ClosedWindow, summaries: Iterable[Summary]) -> bool:
+    """Whether it has every message of the summaries that it would replace."""
+    mine = {one.origin for one in window.messages}
+    reaching = [one for one in summaries if one.level == 1 and one.start < window.end and one.end >= window.start]
+    return all(mine.issuperset(one.origins) for one in reaching)
