@@ -88,7 +88,7 @@ test-all: $(READY)  ## all tests, with soak and scale runs, random examples, and
 	$(BIN)/python -m scripts.process_tests -m process --hypothesis-profile=random
 	$(MAKE) test-cluster
 
-CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
+CLUSTER_TESTS := $(wildcard $(addprefix tests/*/test_,$(addsuffix .py, \
 	cluster cluster_moves cluster_tls \
 	store store_lifetime store_limits store_removals search buffer_properties windows isolation reindex reindex_stops rebucket \
 	worker worker_buckets worker_process enrich \
@@ -97,7 +97,7 @@ CLUSTER_TESTS := $(addprefix tests/test_,$(addsuffix .py, \
 	summaries summaries_context summaries_model summaries_stops recaps related overview \
 	attachments media media_privacy loads spending llm_spend access filtered_history context_window \
 	api_asking api_messages api_names api_people api_settings api_tenants cli_settings cli_summaries \
-	bot_e2e bot_media bot_redacting bot_summaries_e2e))
+	bot_e2e bot_media bot_redacting bot_summaries_e2e)))
 test-cluster: $(READY)  ## the tests of store, privacy, ingest, search and what stands on them, on a Redis Cluster
 	CHANNELMEM_TEST_CLUSTER=1 $(PARALLEL) -m 'not process and not slow' $(CLUSTER_TESTS)
 	CHANNELMEM_TEST_CLUSTER=1 $(BIN)/python -m scripts.process_tests $(CLUSTER_TESTS)

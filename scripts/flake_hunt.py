@@ -1,13 +1,13 @@
 """Hunts tests that fail by chance: runs the suite again and again in random order, at awkward hours, beside busy cores.
 
     python -m scripts.flake_hunt --runs 10
-    python -m scripts.flake_hunt --runs 14 --without-process -- tests/test_recap.py tests/test_cli_summaries.py
+    python -m scripts.flake_hunt --runs 14 --without-process -- tests/telling
 
 Each run is `pytest -n auto` without slow and process tests, then the process tests one after the other. Every test of a
 run begins at the same moment: just before midnight, in the night when clocks change, on 29 February, and so on. Every
 second run shares the machine with two busy processes. The seed of run N is --seed plus N. To repeat a single test:
 
-    TEST_CLOCK=2028-02-29T10:10:00+00:00 python -m pytest tests/test_recap.py::test_name
+    TEST_CLOCK=2028-02-29T10:10:00+00:00 python -m pytest tests/telling/test_recap.py::test_name
 
 Redis keeps the real clock; a test that holds ours against it asks for the fixture `real_time`.
 

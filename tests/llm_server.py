@@ -178,7 +178,7 @@ def _cut(request: web.Request) -> None:
 
 
 class Ledger:
-    """What was spent, in one process (tests/test_spending.py has the real one)."""
+    """What was spent, in one process (tests/memory/test_spending.py has the real one)."""
 
     def __init__(self) -> None:
         self.micros = 0

@@ -21,7 +21,32 @@ from channelmem.policy.cascade import Level, Place
 
 from ..messages.components import digest, given
 from ..messages.convert import thread_of
-from . import board as texts
+
+OWNERS_ONLY = "Only the owners of this application can open the global settings."
+CHANNEL_MANAGERS_ONLY = "You need the Manage Channels permission here to open the channel settings."
+SERVER_MANAGERS_ONLY = "You need the Manage Server permission to open the character settings."
+SERVER_ONLY = "This command only works in a server channel."
+ELSEWHERE = "This dashboard belongs to another place. Open a new one here."
+NO_CHARACTERS = "No characters are configured."
+UNKNOWN_CHARACTER = "I don't know that character. Choose one of: {names}."
+CHARACTER_GONE = "That character is no longer configured. Open a new dashboard."
+SETTING_GONE = "That setting no longer exists. Open a new dashboard."
+
+UNREADABLE = "I can't reach my memory right now, so I can't show the settings. Please try again in a minute."
+UNSURE = (
+    "I can't reach my memory right now, so I don't know whether that was saved. "
+    "Open the dashboard again in a minute to check."
+)
+
+UPDATED = "✅ {label} updated: {old} → {new}"
+UNCHANGED = "{label} is already {value}."
+RESET = "✅ Reset to Auto: {labels}"
+NOTHING_TO_RESET = "Everything here is already on Auto."
+CONFIRM_LOSS = "⚠️ {label} {value} hides {loss}. {undo} Go on?"
+CONFIRM_RESET = "⚠️ Reset every setting here to Auto?"
+RESET_HIDES = " That hides {loss}. {undo}"
+PICK = "Which setting do you want to change?"
+THREAD = "This thread follows the settings of its channel. Changes here apply to the whole channel."
 
 LEVELS: Final = (Level.GLOBAL, Level.CHANNEL, Level.CHARACTER)
 """Those that have a dashboard, from wide to narrow."""
@@ -138,7 +163,7 @@ def is_owner(interaction: discord.Interaction) -> bool:
 def opens_global(interaction: discord.Interaction) -> bool:
     if is_owner(interaction):
         return True
-    raise RefusedError(texts.OWNERS_ONLY)
+    raise RefusedError(OWNERS_ONLY)
 
 
 def opens_channel(interaction: discord.Interaction) -> bool:
@@ -146,7 +171,7 @@ def opens_channel(interaction: discord.Interaction) -> bool:
     granted = interaction.permissions
     if granted.manage_channels or granted.administrator or is_owner(interaction):
         return True
-    raise RefusedError(texts.CHANNEL_MANAGERS_ONLY)
+    raise RefusedError(CHANNEL_MANAGERS_ONLY)
 
 
 def opens_character(interaction: discord.Interaction) -> bool:
@@ -154,7 +179,7 @@ def opens_character(interaction: discord.Interaction) -> bool:
     granted = interaction.permissions
     if granted.manage_guild or granted.administrator or is_owner(interaction):
         return True
-    raise RefusedError(texts.SERVER_MANAGERS_ONLY)
+    raise RefusedError(SERVER_MANAGERS_ONLY)
 
 
 OPENS = {Level.GLOBAL: opens_global, Level.CHANNEL: opens_channel, Level.CHARACTER: opens_character}
@@ -162,4 +187,4 @@ OPENS = {Level.GLOBAL: opens_global, Level.CHANNEL: opens_channel, Level.CHARACT
 
 def _in_server(interaction: discord.Interaction) -> None:
     if interaction.guild_id is None:
-        raise app_commands.NoPrivateMessage(texts.SERVER_ONLY)
+        raise app_commands.NoPrivateMessage(SERVER_ONLY)

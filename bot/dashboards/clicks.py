@@ -17,8 +17,8 @@ from channelmem.policy.cascade import UNDO, Change, Level, Loss, Place, Setting
 from channelmem.policy.values import Auto, Value
 
 from ..context import BotContext
+from . import address as texts
 from . import board as controls
-from . import board as texts
 from .address import OPENS, Action, Address, Click, RefusedError
 from .board import Reading, picture, read
 

@@ -14,7 +14,7 @@ from ..context import BotContext
 from ..errors import report
 from ..messages.components import shorten
 from ..messages.convert import UNRESOLVED
-from . import board as texts
+from . import address as texts
 from .address import Address, RefusedError, opens_channel, opens_character, opens_global, owners_of, read_click
 from .clicks import Clicks
 

@@ -17,7 +17,7 @@ from channelmem.store.keys import Keys
 from channelmem.store.redis import answered, reads
 
 KEPT = 1_000
-"""As in common.lua. A process that missed more than these lets go of all its copies."""
+"""As in lib/common.lua. A process that missed more than these lets go of all its copies."""
 EVERYTHING = "everything"
 MESSAGES = "messages"
 SETTINGS = "settings"

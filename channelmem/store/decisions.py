@@ -321,7 +321,7 @@ def _add(recorded: Recorded, name: str, windows: Iterable[Window]) -> None:
 
 
 def _parsed(windows: bytes) -> list[Window]:
-    """As `refused.lua` writes them."""
+    """As `lib/refused.lua` writes them."""
     ends = (one.partition("/") for one in windows.decode().split())
     return [Window(_moment(start), _moment(end)) for start, _, end in ends]
 

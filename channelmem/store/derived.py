@@ -1,7 +1,7 @@
 """What was made of messages, such as the bot's answers, and how it goes when they go. In: something made, with its
 sources. Out: its text while all of its sources stand.
 
-One rule for every kind, applied by the scripts (derived.lua, making.lua): something made is stored only while all of
+One rule for every kind, applied by the scripts (derived.lua, sources.lua): something made is stored only while all of
 its sources are visible and unchanged. It goes in the same step as the first of them: deleted, edited, cleared, expired,
 or by somebody who opts out or asks to be forgotten. What is made of an answer has that answer's sources, too. The bot's
 answers are messages with `derived_from` and go through `Store.add`. Summaries (summaries.py) are the one kind that

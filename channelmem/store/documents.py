@@ -69,7 +69,7 @@ def from_json(packed: bytes) -> tuple[Attachment, ...]:
 
 def to_mark(message: Message) -> str:
     """Tells texts of one revision apart, so that a vector is committed for the text it was made of; empty while nothing
-    is known of the attachments. `attachments.lua` makes the same."""
+    is known of the attachments. `lib/attachments.lua` makes the same."""
     text = message.searchable
     if text == message.content:
         return ""
@@ -181,13 +181,13 @@ def change_of(kind: str, values: tuple[str | int | bytes, ...]) -> tuple[object,
 
 
 def pack_origins(guild_id: int, origins: Iterable[Origin]) -> str:
-    """As one argument for the scripts; `standing` in making.lua reads it."""
+    """As one argument for the scripts; `standing` in lib/sources.lua reads it."""
     return " ".join(f"{room(guild_id, one.channel_id)}:{padded(one.id)}:{one.revision!r}" for one in origins)
 
 
 @lru_cache(maxsize=1_024)
 def pack_limits(limits: Limits) -> str:
-    """As one argument for the scripts; `limits_of` in rules.lua reads it."""
+    """As one argument for the scripts; `limits_of` in lib/rules.lua reads it."""
     n, archive, undo = limits.max_messages, int(limits.archive), limits.undo_until
     return f"{n} {limits.buffer_s!r} {limits.archive_s!r} {archive} {limits.summary_s!r} {undo!r}"
 

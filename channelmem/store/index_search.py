@@ -250,7 +250,7 @@ class IndexSearch:
 
 
 def head(buckets: Buckets, guild_id: int, source: Source, limits: Limits | None) -> tuple[Any, ...]:
-    """The arguments that read.lua expects."""
+    """The arguments that lib/visible.lua expects."""
     packed = pack_limits(limits or buckets.policy.limits)
     return repr(buckets.clock()), packed, guild_id, int(source is not Source.ARCHIVE)
 

@@ -274,7 +274,7 @@ local function leave(guild, at, dated)
   return count
 end
 
--- What a person decided (deciding.lua) while Redis could not write it; `at` is when, `keep_s` how long windows are kept.
+-- What a person decided (lib/decisions.lua) while Redis could not write it; `at` is when, `keep_s` how long windows are kept.
 local function optout(member, kind, at, keep_s)
   redis.call('UNLINK', OPTOUT .. ':none')
   local oldest = tonumber(at) - tonumber(keep_s)

@@ -1,5 +1,5 @@
 -- Messages within some positions of others in their channel's order, each once.
--- ARGV after read.lua's four: channel, positions on either side, number of known ids, these..., ids...
+-- ARGV after lib/visible.lua's four: channel, positions on either side, number of known ids, these..., ids...
 -- Returns rows, except of known ids: reading documents is most of the work.
 
 local channel, radius, known = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -1,4 +1,4 @@
--- Stores something made of messages that is no message itself (derived.lua). ARGV: the time, the limits of the policy,
+-- Stores something made of messages that is no message itself (lib/derived.lua). ARGV: the time, the limits of the policy,
 -- guild, name, text, sources. Returns 1, or 0 if one of its sources no longer stands.
 
 local limits, guild, name, text, given = limits_of(ARGV[2]), unpack(ARGV, 3, 6)

@@ -1,6 +1,6 @@
 -- What a search of the index may look at, before it is searched. The searches themselves are no part of a script: their
 -- replies would pass through Lua, which takes several times as long as the search.
--- ARGV after read.lua's four: version of the vector field, limit, window start, window end, 1 to include flagged
+-- ARGV after lib/visible.lua's four: version of the vector field, limit, window start, window end, 1 to include flagged
 -- messages, 1 to name what still waits for its vector, number of authors, authors..., channels... (none: the whole
 -- guild). Returns { messages in the view, oldest ts, filter for FT.SEARCH, filter that counts hidden messages, rows
 -- still without a vector, newest change }; the filters are '' if there is nothing to look for, a row is { channel, id, fields }.

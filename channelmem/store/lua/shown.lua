@@ -1,5 +1,5 @@
 -- Which of the messages that a search found may be shown, and what lies beside the best of them.
--- ARGV after read.lua's four: positions on either side, number of best, the found messages, channels... A found message
+-- ARGV after lib/visible.lua's four: positions on either side, number of best, the found messages, channels... A found message
 -- is <number of its channel>:<id>:<author>; all of them are one argument, because hundreds take longer to pass than to
 -- read. The best come first. Returns { times, rows }: per found message its exact time (the index rounds it), or false;
 -- rows of neighbours that were not found themselves.

@@ -1,5 +1,5 @@
 -- Newest first, straight from the channels' order: no index, so it sees what was stored a moment ago.
--- ARGV after read.lua's four: limit, window start, window end, 1 to include flagged messages, number of authors,
+-- ARGV after lib/visible.lua's four: limit, window start, window end, 1 to include flagged messages, number of authors,
 -- authors..., channels... Returns { visible messages, oldest ts, rows, newest change } where a row is { channel, id, fields }.
 
 local limit, first, last, flagged = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
