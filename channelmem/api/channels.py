@@ -1,7 +1,8 @@
-"""Names: what the platform calls a guild and its channels, for people who look at the pages."""
+"""Guilds and channels: names, what they hold, removals, fresh starts, and what is still to be fetched of them."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -95,15 +96,7 @@ async def stats(guild_id: PathId, channel_id: PathId, caller: GuildReader, given
     newest_id = await given.memory.last_seen(guild_id, channel_id)
     if Scope.WRITE not in caller.scopes:
         status, newest_id = await given.memory.reading.shown_of(guild_id, channel_id, status)
-    return StatsShown(
-        messages=status.messages,
-        pending=status.pending,
-        oldest_ts=status.oldest_ts,
-        newest_ts=status.newest_ts,
-        newest_id=newest_id,
-        paused=status.paused,
-        archive=status.archive,
-    )
+    return StatsShown(**asdict(status), newest_id=newest_id)
 
 
 @router.post(f"{CHANNEL}/clear")

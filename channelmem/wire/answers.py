@@ -1,9 +1,10 @@
-"""Questions in JSON. In: a question as a caller sends it, perhaps with its channel's own history. Out: a `Question`."""
+"""Questions as callers send them, perhaps with the channel's own history, and answers."""
 
 from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -27,7 +28,7 @@ from channelmem.types import (
     Window,
 )
 from channelmem.wire.messages import AttachmentBody, MessageBody, MessageShown, OriginShown, PersonBody
-from channelmem.wire.scalars import MAX_LIST, Body, Flag, Id, Moment, Name, Shown
+from channelmem.wire.scalars import MAX_LIST, Body, Flag, Id, Mirror, Moment, Name, Shown
 
 MAX_HISTORY = 200
 MAX_QUESTION = 4_000
@@ -35,15 +36,12 @@ MAX_CHANNELS = 1_000
 BOT = PersonBody(id=0, name="bot")
 
 
-class RelatedBody(Body):
+class RelatedBody(Body, Mirror[RelatedChannel]):
     id: Id
     name: Name = ""
 
-    def value(self) -> RelatedChannel:
-        return RelatedChannel(self.id, self.name)
 
-
-class QuestionBody(Body):
+class QuestionBody(Body, Mirror[Question]):
     """What somebody asks. Who may read which channel is for the caller to know: name only channels they may read."""
 
     guild_id: Id
@@ -75,27 +73,9 @@ class QuestionBody(Body):
     )
 
     def value(self) -> Question:
-        return Question(
-            guild_id=self.guild_id,
-            channel_id=self.channel_id,
-            id=self.id or secrets.randbits(62),  # what one question was shown must not be taken for another's
-            asker_id=self.asker_id,
-            asker=self.asker,
-            text=self.text,
-            ts=self.ts,
-            reply_to=self.reply_to,
-            mentions=tuple(one.value() for one in self.mentions),
-            bot=self.bot.value(),
-            is_dm=self.is_dm,
-            joined_ts=self.joined_ts,
-            readable_channel_ids=self.readable_channel_ids,
-            kind=self.kind,
-            character=self.character,
-            thread_of=self.thread_of,
-            attachments=tuple(one.value() for one in self.attachments),
-            age_restricted=self.age_restricted,
-            related_channels=tuple(one.value() for one in self.related_channels),
-        )
+        asked = super().value()
+        # What one question was shown must not be taken for another's.
+        return asked if asked.id else replace(asked, id=secrets.randbits(62))
 
 
 class AskBody(QuestionBody):
@@ -120,38 +100,21 @@ class AskBody(QuestionBody):
     )
 
 
-def person_body(person: Person) -> PersonBody:
-    return PersonBody(id=person.id, name=person.name, aliases=person.aliases)
-
-
 # --- answers ---
 
 
-class PersonShown(Shown):
+class PersonShown(Shown, Mirror[Person]):
     id: Id
     name: str
     aliases: tuple[str, ...] = ()
 
-    def value(self) -> Person:
-        return Person(self.id, self.name, self.aliases)
 
-
-class WindowShown(Shown):
-    """A span of time in epoch seconds; null leaves an end open."""
-
-    start: float | None = None
-    end: float | None = None
-
-    def value(self) -> Window:
-        return Window(self.start, self.end)
-
-
-class RouteShown(Shown):
+class RouteShown(Shown, Mirror[Route]):
     """What the question was taken to ask for; `why` lists the reasons."""
 
     kind: Kind
     mode: Mode = Mode.TOPIC
-    window: WindowShown = WindowShown()
+    window: Window = Window()
     speakers: tuple[PersonShown, ...] = ()
     topic: str = ""
     why: tuple[str, ...] = ()
@@ -172,12 +135,8 @@ class RouteShown(Shown):
     follows: bool = False
     missed: bool = False
 
-    def value(self) -> Route:
-        known = {name: getattr(self, name) for name in type(self).model_fields}
-        return Route(**known | {"window": self.window.value(), "speakers": tuple(one.value() for one in self.speakers)})
 
-
-class HitShown(Shown):
+class HitShown(Shown, Mirror[Hit]):
     """A message that was found: `score` ranks it, the other numbers say why."""
 
     message: MessageShown
@@ -189,49 +148,19 @@ class HitShown(Shown):
     around: tuple[MessageShown, ...] = ()
     replaced: bool = Field(False, description="Whether a later message corrected it.")
 
-    def value(self) -> Hit:
-        return Hit(
-            self.message.value(),
-            self.score,
-            self.similarity,
-            self.text_score,
-            self.age_s,
-            self.source,
-            tuple(one.value() for one in self.around),
-            self.replaced,
-        )
 
-
-class ThreadShown(Shown):
+class ThreadShown(Shown, Mirror[Thread]):
     messages: tuple[MessageShown, ...]
 
-    def value(self) -> Thread:
-        return Thread(tuple(one.value() for one in self.messages))
 
-
-class TimingShown(Shown):
-    """Milliseconds."""
-
-    route: float = 0.0
-    embed: float = 0.0
-    search: float = 0.0
-    total: float = 0.0
-
-    def value(self) -> Timing:
-        return Timing(self.route, self.embed, self.search, self.total)
-
-
-class UnreadShown(Shown):
+class UnreadShown(Shown, Mirror[Unread]):
     """Pictures and voices among what was looked at that nobody has read."""
 
     pictures: int = 0
     voices: int = 0
 
-    def value(self) -> Unread:
-        return Unread(self.pictures, self.voices)
 
-
-class ReportShown(Shown):
+class ReportShown(Shown, Mirror[SourceReport]):
     """What was looked at: how many messages from which source, back to when."""
 
     source: Source
@@ -240,49 +169,19 @@ class ReportShown(Shown):
     problem: str = ""
     unread: UnreadShown = UnreadShown()
 
-    def value(self) -> SourceReport:
-        return SourceReport(self.source, self.count, self.oldest_ts, self.problem, self.unread.value())
 
-
-class EvidenceShown(Shown):
-    coverage: float = 0.0
-    thread: float = 0.0
-    similarity: float = 0.0
-    missing: float = 0.0
-    compared: int = 0
-    fits: bool = False
-
-    def value(self) -> Evidence:
-        return Evidence(self.coverage, self.thread, self.similarity, self.missing, self.compared, self.fits)
-
-
-class AnswerShown(Shown):
+class AnswerShown(Shown, Mirror[Answer]):
     text: str
     route: RouteShown
     hits: tuple[HitShown, ...] = ()
     threads: tuple[ThreadShown, ...] = Field((), description="For a recap: the window's messages.")
-    ms: TimingShown = TimingShown()
+    ms: Timing = Field(Timing(), description="In milliseconds.")
     tried: tuple[ReportShown, ...] = ()
     found: bool = False
     sure: float = Field(0.0, description="How likely the hits answer the question.")
-    evidence: EvidenceShown | None = None
+    evidence: Evidence | None = None
     pointed: tuple[MessageShown, ...] = Field((), description="Messages with media that the question points at, read.")
     summarised: tuple[OriginShown, ...] = Field((), description="Messages that a recap quotes from summaries.")
-
-    def value(self) -> Answer:
-        return Answer(
-            self.text,
-            self.route.value(),
-            tuple(one.value() for one in self.hits),
-            tuple(one.value() for one in self.threads),
-            self.ms.value(),
-            tuple(one.value() for one in self.tried),
-            found=self.found,
-            sure=self.sure,
-            evidence=self.evidence.value() if self.evidence else None,
-            pointed=tuple(one.value() for one in self.pointed),
-            summarised=tuple(one.value() for one in self.summarised),
-        )
 
 
 class AskAnswer(AnswerShown):

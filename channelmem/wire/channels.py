@@ -1,8 +1,9 @@
-"""Names in JSON: what the platform calls a guild and its channels."""
+"""Channels in JSON: names, edits, removals, numbers, and how far their past is fetched."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -10,7 +11,20 @@ from pydantic import Field
 from channelmem.types import ChannelStatus, Gap, Load, Message, Window
 from channelmem.wire.answers import AskBody
 from channelmem.wire.messages import MAX_BATCH, AttachmentBody, MessageShown, OriginBody
-from channelmem.wire.scalars import MAX_LIST, Body, Count, Flag, Id, Moment, Name, Shown, Text, as_json
+from channelmem.wire.scalars import (
+    MAX_LIST,
+    Body,
+    Count,
+    Flag,
+    Id,
+    Mirror,
+    Moment,
+    Name,
+    Shown,
+    Text,
+    as_json,
+    plain,
+)
 
 MOST_NAMED = 1_000
 
@@ -63,13 +77,9 @@ class EditBody(Body):
         return self.author_id is not None and self.author is not None and self.ts is not None
 
     def applied(self, message: Message, revision: float) -> Message:
-        changes = {name: getattr(self, name) for name in self.model_fields_set}
-        for name in ("attachments", "derived_from"):
-            if changes.get(name) is not None:
-                changes[name] = tuple(one.value() for one in changes[name])
+        changes = {name: plain(getattr(self, name)) for name in self.model_fields_set}
         kept = {name: value for name, value in changes.items() if value is not None or name == "reply_to"}
-        known = {name: getattr(message, name) for name in message.__slots__}
-        return Message(**known | kept | {"revision": revision, "parents": ()})
+        return replace(message, **kept | {"revision": revision, "parents": ()})
 
 
 class PageShown(Shown):
@@ -104,7 +114,7 @@ class Enriched(Shown):
     added: bool = Field(description="False if there is no such message or attachment.")
 
 
-class StatsShown(Shown):
+class StatsShown(Shown, Mirror[ChannelStatus]):
     messages: int
     pending: int = Field(description="Messages still waiting for their vector.")
     oldest_ts: float | None
@@ -112,11 +122,6 @@ class StatsShown(Shown):
     newest_id: Id | None
     paused: bool
     archive: bool
-
-    def value(self) -> ChannelStatus:
-        return ChannelStatus(
-            self.messages, self.pending, self.oldest_ts, self.newest_ts, paused=self.paused, archive=self.archive
-        )
 
 
 class ChannelShown(Shown):
@@ -146,13 +151,10 @@ class GapBody(Body):
     oldest_id: Id
 
 
-class GapShown(Shown):
+class GapShown(Shown, Mirror[Gap]):
     channel_id: Id
     newest_id: Id | None
     oldest_id: Id
-
-    def value(self) -> Gap:
-        return Gap(self.channel_id, self.newest_id, self.oldest_id)
 
 
 class GapsShown(Shown):
@@ -212,7 +214,7 @@ class Flushed(Shown):
     searchable: bool = Field(description="False if that took longer than allowed.")
 
 
-# --- past ---
+# --- recaps, loads and spending ---
 
 
 LAST_DAY: Final = 100_000
@@ -245,19 +247,16 @@ class LoadBody(Body):
     summarised: Count = 0
 
     def value(self, channel_id: int) -> Load:
-        return Load(channel_id, self.start_id, self.done_id, self.end_id, self.stored, self.summarised)
+        return Load(channel_id, **dict(self))
 
 
-class LoadShown(Shown):
+class LoadShown(Shown, Mirror[Load]):
     channel_id: Id
     start_id: Id
     done_id: Id
     end_id: Id
     stored: int = 0
     summarised: int = 0
-
-    def value(self) -> Load:
-        return Load(self.channel_id, self.start_id, self.done_id, self.end_id, self.stored, self.summarised)
 
 
 class LoadsShown(Shown):

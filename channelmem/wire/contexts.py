@@ -11,7 +11,7 @@ from channelmem.summaries.reader import Breakdown
 from channelmem.types import ContextRequest, Mode, Origin
 from channelmem.wire.answers import MAX_QUESTION, AnswerShown, AskBody, HitShown, PersonShown, ReportShown
 from channelmem.wire.messages import MAX_BATCH, MessageBody, MessageShown, OriginShown
-from channelmem.wire.scalars import MAX_LIST, Body, Flag, Id, Moment, Name, Shown, SourceId, Span
+from channelmem.wire.scalars import MAX_LIST, Body, Flag, Id, Mirror, Moment, Name, Shown, SourceId, Span
 
 
 class ContextBody(AskBody):
@@ -30,24 +30,18 @@ class LookBody(AskBody):
         return ContextRequest(self.value(), self.query, self.speaker, self.since_s, self.limit)
 
 
-class SourceBody(Body):
+class SourceBody(Body, Mirror[Origin]):
     """A message or a summary that a language model was given, as it was then."""
 
     channel_id: Id
     id: SourceId
     revision: Moment = 0.0
 
-    def value(self) -> Origin:
-        return Origin(self.channel_id, self.id, self.revision)
 
-
-class SourceShown(Shown):
+class SourceShown(Shown, Mirror[Origin]):
     channel_id: Id
     id: SourceId = Field(description="Of a message; a summary has a negative number.")
     revision: float = 0.0
-
-    def value(self) -> Origin:
-        return Origin(self.channel_id, self.id, self.revision)
 
 
 class ChatMessage(Shown):
@@ -112,7 +106,7 @@ class SearchShown(Shown):
 MAX_PAST = 5_000
 
 
-class LineShown(Shown):
+class LineShown(Shown, Mirror[Line]):
     """A sentence that a summary keeps."""
 
     message_id: Id
@@ -122,22 +116,8 @@ class LineShown(Shown):
     text: str
     weight: float = 1.0
 
-    def value(self) -> Line:
-        return Line(self.message_id, self.author_id, self.author, self.ts, self.text, self.weight)
 
-
-class SharedShown(Shown):
-    """What was attached to the messages."""
-
-    images: int = 0
-    voice_messages: int = 0
-    files: int = 0
-
-    def value(self) -> Shared:
-        return Shared(self.images, self.voice_messages, self.files)
-
-
-class SummaryShown(Shown):
+class SummaryShown(Shown, Mirror[Summary]):
     """A stretch of a channel in few words. Level 1 is a window; each higher level combines two neighbours."""
 
     id: str
@@ -153,24 +133,7 @@ class SummaryShown(Shown):
     origins: tuple[OriginShown, ...] = Field((), description="Level 1: the messages of its window.")
     parts: tuple[str, ...] = Field((), description="Higher levels: the ids of the two summaries it came from.")
     lines: tuple[LineShown, ...] = Field((), description="What an extractive summary keeps.")
-    shared: SharedShown = SharedShown()
-
-    def value(self) -> Summary:
-        return Summary(
-            self.level,
-            self.start,
-            self.end,
-            self.text,
-            self.message_count,
-            tuple(one.value() for one in self.authors),
-            self.topics,
-            self.model,
-            self.created,
-            tuple(one.value() for one in self.origins),
-            self.parts,
-            tuple(one.value() for one in self.lines),
-            self.shared.value(),
-        )
+    shared: Shared = Shared()
 
 
 class SummariesShown(Shown):
@@ -194,7 +157,7 @@ class Absorbed(Shown):
     left: int = Field(description="How many of the last messages belong in front of the next ones.")
 
 
-class BreakdownShown(Shown):
+class BreakdownShown(Shown, Mirror[Breakdown]):
     """What a language model would be given of a channel's past, in numbers."""
 
     summaries: tuple[SummaryShown, ...] = ()
@@ -203,13 +166,3 @@ class BreakdownShown(Shown):
     limit: int = 0
     dropped: tuple[SummaryShown, ...] = Field((), description="Had no room.")
     dropped_raw: int = 0
-
-    def value(self) -> Breakdown:
-        return Breakdown(
-            tuple(one.value() for one in self.summaries),
-            self.raw,
-            self.chars,
-            self.limit,
-            tuple(one.value() for one in self.dropped),
-            self.dropped_raw,
-        )

@@ -1,29 +1,39 @@
-"""Messages in JSON. In: a message as a caller sends it, or as it is stored. Out: the other of both."""
+"""Messages in JSON: as callers send them, as the service shows them, and what a client sends of a value."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from channelmem.types import LAST_TS, Attachment, Message, Origin, Outcome, Person, Question, RelatedChannel
-from channelmem.wire.scalars import LARGEST_ID, MAX_LIST, Body, Count, Flag, Id, Moment, Name, Shown, Span, Text
+from channelmem.wire.scalars import (
+    LARGEST_ID,
+    MAX_LIST,
+    Body,
+    Count,
+    Flag,
+    Id,
+    Mirror,
+    Moment,
+    Name,
+    Shown,
+    Span,
+    Text,
+)
 
 MAX_BATCH = 1_000
 
 
-class PersonBody(Body):
+class PersonBody(Body, Mirror[Person]):
     id: Id
     name: Name
     aliases: Annotated[tuple[Name, ...], Field(max_length=MAX_LIST)] = ()
 
-    def value(self) -> Person:
-        return Person(self.id, self.name, self.aliases)
 
-
-class AttachmentBody(Body):
+class AttachmentBody(Body, Mirror[Attachment]):
     id: Id
     url: Text = ""
     content_type: Name = ""
@@ -34,22 +44,16 @@ class AttachmentBody(Body):
     text: Text = Field("", description="A description or transcript, if the caller knows one already.")
     embed: Flag = Field(False, description="The picture of a link preview, whose id is made of its address.")
 
-    def value(self) -> Attachment:
-        return _attachment(self)
 
-
-class OriginBody(Body):
+class OriginBody(Body, Mirror[Origin]):
     """A message that something was made of, as it was then."""
 
     channel_id: Id
     id: Id
     revision: Moment = 0.0
 
-    def value(self) -> Origin:
-        return Origin(self.channel_id, self.id, self.revision)
 
-
-class MessageBody(Body):
+class MessageBody(Body, Mirror[Message]):
     """A message to remember. The same id twice is one message; a higher `revision` replaces the text."""
 
     guild_id: Id = Field(description="Server, workspace or any other border that memory never crosses.")
@@ -76,22 +80,14 @@ class MessageBody(Body):
         (), description="What an answer of the bot quotes: it goes with the first of it."
     )
 
-    def value(self) -> Message:
-        sources = tuple(one.value() for one in self.derived_from)
-        message = replace(_message(self), thread_of=self.thread_of, derived_from=sources)
-        return replace(message, age_restricted=self.age_restricted)
 
-
-class OriginShown(Shown):
+class OriginShown(Shown, Mirror[Origin]):
     channel_id: Id
     id: Id
     revision: float = 0.0
 
-    def value(self) -> Origin:
-        return Origin(self.channel_id, self.id, self.revision)
 
-
-class AttachmentShown(Shown):
+class AttachmentShown(Shown, Mirror[Attachment]):
     id: Id
     url: str = ""
     content_type: str = ""
@@ -102,11 +98,8 @@ class AttachmentShown(Shown):
     text: str = ""
     embed: bool = False
 
-    def value(self) -> Attachment:
-        return _attachment(self)
 
-
-class MessageShown(Shown):
+class MessageShown(Shown, Mirror[Message]):
     """A stored message."""
 
     guild_id: Id
@@ -125,9 +118,6 @@ class MessageShown(Shown):
     parents: tuple[tuple[Id, float], ...] = Field((), description="What it probably answers: id and probability.")
     attachments: tuple[AttachmentShown, ...] = ()
 
-    def value(self) -> Message:
-        return replace(_message(self), parents=self.parents)
-
 
 class Remembered(Shown):
     """What became of one message."""
@@ -142,31 +132,6 @@ class Outcomes(Shown):
     """In the order of the messages."""
 
     outcomes: tuple[Remembered, ...]
-
-
-def _attachment(one: AttachmentBody | AttachmentShown) -> Attachment:
-    known = (one.id, one.url, one.content_type, one.name, one.size, one.alt, one.duration_s, one.text)
-    return Attachment(*known, embed=one.embed)
-
-
-def _message(one: MessageBody | MessageShown) -> Message:
-    """What both directions share."""
-    return Message(
-        guild_id=one.guild_id,
-        channel_id=one.channel_id,
-        id=one.id,
-        author_id=one.author_id,
-        author=one.author,
-        content=one.content,
-        ts=one.ts,
-        reply_to=one.reply_to,
-        mentions=one.mentions,
-        own=one.own,
-        addressed=one.addressed,
-        revision=one.revision,
-        aliases=one.aliases,
-        attachments=tuple(each.value() for each in one.attachments),
-    )
 
 
 # --- sending ---

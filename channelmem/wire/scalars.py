@@ -1,8 +1,10 @@
-"""Ids, texts and times in JSON. In: what a caller sent. Out: a value, or a complaint that says what is allowed."""
+"""What all of the JSON is made of: ids, texts and times, and models that become the values they stand for."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+import inspect
+from functools import cache
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
@@ -62,6 +64,37 @@ Moment = Annotated[float, Field(strict=True, ge=0, le=LAST_TS, allow_inf_nan=Fal
 """Epoch seconds."""
 Span = Annotated[float, Field(strict=True, ge=0, le=LAST_TS, allow_inf_nan=False)]
 """Seconds."""
+
+
+T = TypeVar("T")
+
+
+class Mirror(BaseModel, Generic[T]):
+    """Has the fields of a value; it may lack some, and have others besides."""
+
+    def value(self) -> T:
+        made, names = _mirrored(type(self))
+        mirrored: T = made(**{name: plain(getattr(self, name)) for name in names})
+        return mirrored
+
+
+@cache
+def _mirrored(model: type[BaseModel]) -> tuple[Any, tuple[str, ...]]:
+    """The type of the value, and the fields that both have."""
+    (made,) = next(args for base in model.__mro__ if (args := _arguments(base)))
+    known = inspect.signature(made).parameters
+    return made, tuple(name for name in model.model_fields if name in known)
+
+
+def _arguments(base: type) -> tuple[Any, ...]:
+    return base.__pydantic_generic_metadata__["args"] if issubclass(base, BaseModel) else ()
+
+
+def plain(held: Any) -> Any:
+    """The values that models stand for, also in a tuple of them."""
+    if isinstance(held, tuple):
+        return tuple(map(plain, held))
+    return held.value() if isinstance(held, Mirror) else held
 
 
 class Body(BaseModel):

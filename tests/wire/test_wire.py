@@ -10,7 +10,7 @@ from conftest import message
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from channelmem import types
-from channelmem.summaries.pyramid import Line, Shared, Summary
+from channelmem.summaries.pyramid import Line, Summary
 from channelmem.summaries.reader import Breakdown
 from channelmem.types import Attachment, Kind, Message, Origin, Person, Question, RelatedChannel
 from channelmem.wire import answers, channels, messages, scalars
@@ -35,16 +35,12 @@ FILLED_IN = {"parents"}
         (types.Answer, answers.AnswerShown, set()),
         (types.Route, answers.RouteShown, set()),
         (types.Hit, answers.HitShown, set()),
-        (types.Evidence, answers.EvidenceShown, set()),
-        (types.Timing, answers.TimingShown, set()),
         (types.SourceReport, answers.ReportShown, set()),
-        (types.Window, answers.WindowShown, set()),
         (types.Thread, answers.ThreadShown, set()),
         (types.ChannelStatus, channels.StatsShown, set()),
         (types.Gap, channels.GapShown, set()),
         (Summary, summaries.SummaryShown, set()),
         (Line, summaries.LineShown, set()),
-        (Shared, summaries.SharedShown, set()),
         (Breakdown, summaries.BreakdownShown, set()),
     ],
 )
