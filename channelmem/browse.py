@@ -90,20 +90,19 @@ class Reading:
         self._search, self._recall, self._channels, self._policies = search, recall, channels, policies
         self._summaries = summaries
 
+    async def newest(self, guild_id: int, channel_id: int, limit: int, since: float | None = None) -> list[Message]:
+        """The newest messages of a channel, newest first, whatever a language model would be given of them."""
+        policy = self._policies.of(guild_id, channel_id)
+        if not policy.enabled:
+            return []
+        return await self._search.newest(_all_of(guild_id, channel_id, policy, Window(since), limit))
+
     async def page(self, guild_id: int, channel_id: int, limit: int, after: Cursor | None = None) -> Page:
         """A page of a channel, newest first; `after` is the cursor of the page before."""
         policy, wanted = self._policies.of(guild_id, channel_id), min(limit, MOST) + 1
         if not policy.enabled:
             return Page()
-        query = Query(
-            guild_id,
-            (channel_id,),
-            Window(end=after.ts if after else None),
-            limit=wanted,
-            flagged=True,
-            source=Source.ARCHIVE,
-            limits=policy.limits,
-        )
+        query = _all_of(guild_id, channel_id, policy, Window(end=after.ts if after else None), wanted)
         while True:
             newest = await self._search.newest(query)
             found = [one for one in newest if after is None or after.follows(one)]
@@ -154,11 +153,10 @@ class Reading:
     async def shown_of(self, guild_id: int, channel_id: int, status: ChannelStatus) -> tuple[ChannelStatus, int | None]:
         """As much of a channel's status as answers could show, and its newest message."""
         policy = self._policies.of(guild_id, channel_id)
-        newest = next(iter((await self.page(guild_id, channel_id, 1)).messages), None)
+        newest = next(iter(await self.newest(guild_id, channel_id, 1)), None)
         if newest is None:  # closed, or all of it is hidden
             return replace(status, messages=0, pending=0, oldest_ts=None, newest_ts=None), None
-        query = Query(guild_id, (channel_id,), limit=1, flagged=True, source=Source.ARCHIVE, limits=policy.limits)
-        count = (await self._search.matches(query)).total
+        count = (await self._search.matches(_all_of(guild_id, channel_id, policy, Window(), 1))).total
         return replace(status, messages=count, pending=min(status.pending, count), newest_ts=newest.ts), newest.id
 
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
@@ -181,6 +179,12 @@ class Reading:
         route = Route(Kind.CHANNEL, mode, terms.window, speakers, topic, WHY, (Source.ARCHIVE,), to_bot=True)
         policy = self._policies.of(terms.guild_id, channel_ids[0])
         return await self._recall(question, route, replace(policy, recall_limit=terms.limit))
+
+
+def _all_of(guild_id: int, channel_id: int, policy: Policy, window: Window, limit: int) -> Query:
+    """Everything that answers could show of a channel."""
+    query = Query(guild_id, (channel_id,), window, limit=limit, limits=policy.limits)
+    return replace(query, flagged=True, source=Source.ARCHIVE)
 
 
 # --- overview ---
@@ -260,21 +264,9 @@ class Overview:
         page = await self._reading.page(guild_id, channel_id, limit, after)
         return Rows(tuple(await self._contents.states(page.messages)), page.next)
 
-    async def newest(self, guild_id: int, channel_id: int, limit: int, since: float | None = None) -> list[Message]:
-        """The newest messages of a channel, newest first, page by page."""
-        found: list[Message] = []
-        after: Cursor | None = None
-        while len(found) < limit:
-            page = await self._reading.page(guild_id, channel_id, limit - len(found), after)
-            found += [one for one in page.messages if since is None or one.ts >= since]
-            after = page.next
-            if after is None or (since is not None and after.ts < since):
-                break
-        return found
-
     async def vectors(self, guild_id: int, channel_id: int, limit: int) -> tuple[list[Message], NDArray[np.float32]]:
         """The newest messages that have a vector, newest first, and the vectors."""
-        return await self._contents.vectors(await self.newest(guild_id, channel_id, limit))
+        return await self._contents.vectors(await self._reading.newest(guild_id, channel_id, limit))
 
     async def summary(
         self,
@@ -289,7 +281,7 @@ class Overview:
         `stored` has what `memory.summaries` knows, which may reach further back than the messages."""
         parts = list(roots(one for one in stored if since is None or one.start >= since))
         newer = math.nextafter(parts[-1].end, math.inf) if parts else since
-        messages = tuple(reversed(await self.newest(guild_id, channel_id, SUMMARISED, newer)))
+        messages = tuple(reversed(await self._reading.newest(guild_id, channel_id, SUMMARISED, newer)))
         return await asyncio.to_thread(_one_summary, parts, messages, self.clock(), limit_chars)
 
     async def activity(self, channels: Sequence[ListedChannel]) -> dict[tuple[int, int], Activity]:

@@ -327,7 +327,7 @@ class Memory:
 
     async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
         """The newest messages of a channel, oldest first; may raise RedisUnavailableError."""
-        return await self._context.recent(guild_id, channel_id, limit, self.policy(guild_id, channel_id))
+        return (await self.reading.newest(guild_id, channel_id, limit))[::-1]
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))

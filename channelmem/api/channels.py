@@ -48,7 +48,8 @@ async def tell_names(guild_id: PathId, body: NamesBody, caller: GuildWriter, giv
 # --- channels ---
 
 
-MOST_KNOWN = 1_000
+MOST_KNOWN = 10_000
+"""As many as a load of a channel's past compares."""
 
 At = Annotated[
     float | None,

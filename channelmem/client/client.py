@@ -57,6 +57,8 @@ from channelmem.wire.channels import (
 from channelmem.wire.messages import MessageShown, edit_json, has_place, is_sendable, message_json
 
 DRAIN_S = 5.0
+PAGE = 200
+"""Messages that the service shows at once."""
 
 log = logging.getLogger(__name__)
 
@@ -224,9 +226,13 @@ class Client:
         return await self._writes.remove(guild_id, "POST", f"{_channel(guild_id, channel_id)}/clear", {"at": _now(at)})
 
     async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
-        path = f"{_channel(guild_id, channel_id)}/messages"
-        page = PageShown.model_validate((await self._connection.read("GET", path, params={"limit": limit})).json())
-        return [one.value() for one in reversed(page.messages)]
+        path, found, cursor = f"{_channel(guild_id, channel_id)}/messages", list[Message](), ""
+        while cursor is not None and len(found) < limit:
+            part = {"limit": min(PAGE, limit - len(found)), "cursor": cursor}
+            page = PageShown.model_validate((await self._connection.read("GET", path, params=part)).json())
+            found += [one.value() for one in page.messages]
+            cursor = page.next
+        return found[::-1]
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return (await self._stats(guild_id, channel_id)).value()

@@ -232,13 +232,6 @@ class ContextBuilder:
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
         return assemble(parts, policy.tool_max_tokens)
 
-    async def recent(self, guild_id: int, channel_id: int, limit: int, policy: Policy) -> list[Message]:
-        """The newest messages of a channel, oldest first, whatever a language model would be given of them."""
-        if not policy.enabled:
-            return []
-        query = Query(guild_id, (channel_id,), limit=limit, flagged=True, source=Source.ARCHIVE, limits=policy.limits)
-        return list(reversed(await self._search.newest(query)))
-
     async def standing(self, question: Question, answer: Answer, policy: Policy) -> frozenset[Origin]:
         """What of all that was given because of a question, ambient messages included, is visible and unchanged; a
         summary counts as one source (`same_summaries`)."""

@@ -108,7 +108,7 @@ class MemoryServer(MCPServer[object]):
     async def _read_channel(self, guild_id: str, channel_id: str) -> str:
         place = self._place(guild_id, channel_id)
         try:
-            found = await self._memory.overview.newest(*place, RESOURCE_MESSAGES)
+            found = await self._memory.reading.newest(*place, RESOURCE_MESSAGES)
         except RedisUnavailableError as error:
             raise ResourceError(UNREACHABLE) from error
         people = people_of(found)

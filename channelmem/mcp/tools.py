@@ -143,7 +143,7 @@ class Tools:
         """
         place = await self._place(channel, guild)
         try:
-            found = await self._memory.overview.newest(*place, limit, self._since(since))
+            found = await self._memory.reading.newest(*place, limit, self._since(since))
         except RedisUnavailableError as error:
             raise ToolError(context_tool.UNREACHABLE) from error
         people = people_of(found)

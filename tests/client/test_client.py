@@ -27,6 +27,8 @@ from channelmem.types import Attachment, Gap, Kind, Load, Origin, RelatedChannel
 
 ANN, BOB, CY = Person(5, "Ann", ("ann_77",)), Person(6, "Bob"), Person(7, "Cy")
 HERE, FRODO = Place.channel(GUILD, CHANNEL), Place.of_character(GUILD, "Frodo")
+KNOWN = 10_000
+"""As many messages as `/history load` recognises."""
 NOT_OFFERED = {"open"}
 """How it is opened differs."""
 
@@ -518,3 +520,15 @@ async def test_a_link_preview_is_added_to_its_message(talk: Talk) -> None:
     assert kept.attachments == (preview,)
     assert kept.revision == 0.0
     assert talk.memory.media.uses(GUILD, CHANNEL, 1) == ()
+
+
+async def test_more_messages_are_read_than_the_service_shows_at_once(talk: Talk) -> None:
+    said = [talk.message(ANN, f"turtle {number}") for number in range(230)]
+    await talk.memory.remember_many(said)
+    found = await talk.memory.recent(GUILD, CHANNEL, 20_000)
+    assert [one.id for one in found] == [one.id for one in said]
+
+
+async def test_all_that_a_load_compares_is_known_at_once(talk: Talk) -> None:
+    said = await talk.say(ANN, "turtles are slow")
+    assert await talk.memory.known(GUILD, CHANNEL, KNOWN) == {said.id: 0.0}
