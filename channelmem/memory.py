@@ -22,6 +22,7 @@ from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
 from channelmem.history import FilteredHistory
+from channelmem.ids import MessageId
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.local_copies import LocalCopies, removed
@@ -245,8 +246,8 @@ class Memory:
         question, policy = self._reached(question)
         return await self._context.standing(question, answer, policy) | await self._related.standing(question)
 
-    async def to_redact(self) -> list[tuple[int, int, int]]:
-        """Guild, channel and id of the bot's answers of the last day that quote what was deleted or forgotten since."""
+    async def to_redact(self) -> list[MessageId]:
+        """The bot's answers of the last day that quote what was deleted or forgotten since."""
         return await self._store.derived.to_redact()
 
     async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
 from channelmem.policy.policy import Policy
 from channelmem.routing.people import Asked, Roster, Scene, name_words
 from channelmem.store.documents import RosterEntry
@@ -26,8 +27,6 @@ REFRESH_S = 30.0
 READS = 2
 """How often a roster is read if removals keep interfering; the last read then serves one question and is not kept."""
 
-Place = tuple[int, int]
-"""Guild and channel."""
 HeardHere = Callable[[int, int], Iterable[Person]]
 """The authors in a channel whose messages passed through this process."""
 
@@ -93,13 +92,13 @@ def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: 
 class Rosters:
     def __init__(self, store: Store, history: History | None, heard_here: HeardHere) -> None:
         self._store, self._history, self._heard_here = store, history, heard_here
-        self._channels: LRUCache[Place, KnownPeople] = LRUCache(CHANNELS)
+        self._channels: LRUCache[ChannelId, KnownPeople] = LRUCache(CHANNELS)
         self._removals = 0
         """A roster that was read before a removal and arrives after it is not kept."""
 
     def hear(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            people = self._channels.get((message.guild_id, message.channel_id))
+            people = self._channels.get(ChannelId(message.guild_id, message.channel_id))
             if people is not None and not message.own:
                 people.hear(message)
 
@@ -107,20 +106,20 @@ class Rosters:
         """The people of the question's channel, mostly from this process's own memory; nobody where memory is off."""
         if not policy.enabled:
             return KnownPeople()
-        place = (question.guild_id, question.channel_id)
-        people = self._channels.get(place)
+        channel = ChannelId(question.guild_id, question.channel_id)
+        people = self._channels.get(channel)
         if people is not None and time.monotonic() - people.read_at < REFRESH_S:
             return people
         try:
             entries, current = await self._read(question, policy)
         except RedisUnavailableError:
-            return people or KnownPeople({person.id: person for person in self._heard_here(*place)})
+            return people or KnownPeople({person.id: person for person in self._heard_here(*channel)})
         fresh = KnownPeople({one.person.id: one.person for one in entries}, read_at=time.monotonic())
         # Talking to the bot does not count as speaking, least of all asking this question.
         fresh.spoke = {one.person.id: one.last_ts for one in entries if one.last_ts < question.ts}
         fresh.spoke |= people.spoke if people else {}
         if current:
-            self._channels[place] = fresh
+            self._channels[channel] = fresh
         return fresh
 
     def is_unknown(self, question: Question, people: KnownPeople) -> bool:
@@ -158,12 +157,12 @@ class Rosters:
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
         self.note_removal()
-        self._channels.pop((guild_id, channel_id), None)
+        self._channels.pop(ChannelId(guild_id, channel_id), None)
 
     def drop_guild(self, guild_id: int) -> None:
         self.note_removal()
-        for place in [place for place in self._channels if place[0] == guild_id]:
-            del self._channels[place]
+        for channel in [channel for channel in self._channels if channel.guild_id == guild_id]:
+            del self._channels[channel]
 
     def drop_everything(self) -> None:
         """Also if somebody was forgotten: any channel may know them."""
@@ -192,7 +191,7 @@ FOLLOW_UP_S = 600.0
 
 class FollowUps:
     def __init__(self) -> None:
-        self._asked: LRUCache[tuple[Place, int], tuple[float, Asked]] = LRUCache(FOLLOW_UPS)
+        self._asked: LRUCache[tuple[ChannelId, int], tuple[float, Asked]] = LRUCache(FOLLOW_UPS)
 
     def previous(self, question: Question) -> Asked | None:
         """The asker's last question in this channel, while it is fresh."""
@@ -206,22 +205,22 @@ class FollowUps:
             self._asked[_key(question)] = (question.ts, Asked(route, *hit))
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
-        self._forget(lambda place, _asker, _route: place == (guild_id, channel_id))
+        self._forget(lambda channel, _asker, _route: channel == (guild_id, channel_id))
 
     def drop_guild(self, guild_id: int) -> None:
-        self._forget(lambda place, _asker, _route: place[0] == guild_id)
+        self._forget(lambda channel, _asker, _route: channel.guild_id == guild_id)
 
     def drop_everything(self) -> None:
         self._asked.clear()
 
     def drop_author(self, author_id: int) -> None:
         """What they asked, and what others asked about them."""
-        self._forget(lambda _place, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
+        self._forget(lambda _channel, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
 
-    def _forget(self, gone: Callable[[Place, int, Route], bool]) -> None:
+    def _forget(self, gone: Callable[[ChannelId, int, Route], bool]) -> None:
         for key in [key for key, (_, asked) in self._asked.items() if gone(*key, asked.route)]:
             del self._asked[key]
 
 
-def _key(question: Question) -> tuple[Place, int]:
-    return (question.guild_id, question.channel_id), question.asker_id
+def _key(question: Question) -> tuple[ChannelId, int]:
+    return ChannelId(question.guild_id, question.channel_id), question.asker_id

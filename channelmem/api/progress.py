@@ -1,4 +1,4 @@
-"""A channel's past: how far loads of it have come, and what language models cost by day and channel."""
+"""How far loads of channels' pasts have come, and what language models cost by day and channel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from channelmem.api.auth import GuildReader, GuildWriter, Reader, Writer, check
 from channelmem.api.messages import CHANNEL
 from channelmem.api.problems import responses
 from channelmem.api.service import Given
+from channelmem.ids import ChannelId
 from channelmem.wire.channels import (
     LAST_DAY,
     Accepted,
@@ -61,8 +62,8 @@ async def end(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: 
 async def reserve(body: SpendBody, caller: Writer, given: Given) -> Accepted:
     """Sets the most that a call can cost aside; not accepted if that could exceed the day's cap, here or there."""
     check(caller, Scope.WRITE, body.guild_id)
-    place, cap = (body.guild_id, body.channel_id), math.floor(given.settings.llm_daily_usd * 1e6)
-    granted = await given.memory.spending.reserve(body.day, place, max(0, body.micros), min(cap, body.cap_micros))
+    channel, cap = ChannelId(body.guild_id, body.channel_id), math.floor(given.settings.llm_daily_usd * 1e6)
+    granted = await given.memory.spending.reserve(body.day, channel, max(0, body.micros), min(cap, body.cap_micros))
     return Accepted(accepted=granted)
 
 
@@ -70,7 +71,7 @@ async def reserve(body: SpendBody, caller: Writer, given: Given) -> Accepted:
 async def settle(body: SpendBody, caller: Writer, given: Given) -> Done:
     """Replaces what was set aside by what the call cost."""
     check(caller, Scope.WRITE, body.guild_id)
-    await given.memory.spending.settle(body.day, (body.guild_id, body.channel_id), body.micros)
+    await given.memory.spending.settle(body.day, ChannelId(body.guild_id, body.channel_id), body.micros)
     return Done()
 
 

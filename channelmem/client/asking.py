@@ -12,6 +12,7 @@ from cachetools import LRUCache
 
 from channelmem.client.connection import Connection
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import QuestionId
 from channelmem.policy.policies import Policies
 from channelmem.types import (
     Answer,
@@ -36,15 +37,13 @@ MOST_ORIGINS = 1_000
 _IDS = (7_000_000_000_000_000_001, 7_000_000_000_000_000_002, 7_000_000_000_000_000_003)
 """Stand for guild, channel and message in a link, to learn what links look like."""
 
-Place = tuple[int, int, int]
-
 
 class Asking:
     def __init__(self, connection: Connection, policies: Policies, history: History | None) -> None:
         self._connection, self._policies, self._history = connection, policies, history
         self.link = _template(history)
-        self._shown: LRUCache[Place, frozenset[Origin]] = LRUCache(SHOWN)
-        self._given: LRUCache[Place, frozenset[Origin]] = LRUCache(SHOWN)
+        self._shown: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(SHOWN)
+        self._given: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(SHOWN)
 
     async def ask(self, question: Question) -> Answer:
         try:
@@ -71,11 +70,11 @@ class Asking:
         return self._note(request.question, await self._asked("/v1/look", request.question, wanted))
 
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        return self._shown.get((guild_id, channel_id, question_id), frozenset())
+        return self._shown.get(QuestionId(guild_id, channel_id, question_id), frozenset())
 
     async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
-        place = (question.guild_id, question.channel_id, question.id)
-        given = self.shown(*place) | self._given.get(place, frozenset()) | {one.origin for one in _told(answer)}
+        asked = QuestionId.of(question)
+        given = self.shown(*asked) | self._given.get(asked, frozenset()) | {one.origin for one in _told(answer)}
         given |= set(answer.summarised)
         if not given:
             return given
@@ -94,9 +93,9 @@ class Asking:
         return given & standing
 
     def _note(self, question: Question, found: dict[str, Any]) -> str:
-        shown, place = ContextShown.model_validate(found), (question.guild_id, question.channel_id, question.id)
-        self._shown[place] = self.shown(*place) | {one.value() for one in shown.shown}
-        self._given[place] = self._given.get(place, frozenset()) | {one.value() for one in shown.given}
+        shown, asked = ContextShown.model_validate(found), QuestionId.of(question)
+        self._shown[asked] = self.shown(*asked) | {one.value() for one in shown.shown}
+        self._given[asked] = self._given.get(asked, frozenset()) | {one.value() for one in shown.given}
         return shown.text
 
     async def _asked(self, path: str, question: Question, more: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +111,7 @@ class Asking:
     async def _lacking(self, question: Question, found: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         sent: dict[str, Any] = {}
         if found.get("needs_history") and "history" not in body:
-            sent |= await self._past(question)
+            sent |= await self._history_of(question)
         if found.get("needs_members") and "members" not in body:
             sent["members"] = await self._members(question.guild_id, found["needs_members"])
         if found.get("needs_messages") and "referenced" not in body:
@@ -120,7 +119,7 @@ class Asking:
             sent["referenced"] = await self._referenced(wanted)
         return sent
 
-    async def _past(self, question: Question) -> dict[str, Any]:
+    async def _history_of(self, question: Question) -> dict[str, Any]:
         assert self._history is not None  # noqa: S101  (types)
         policy = self._policies.of_question(question)
         past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)

@@ -31,6 +31,7 @@ from channelmem.client.rooms import (
 )
 from channelmem.client.writes import Writes
 from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.ids import MessageId
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings, load_settings
@@ -158,9 +159,9 @@ class Client:
     async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
         return await self._asking.standing(question, answer)
 
-    async def to_redact(self) -> list[tuple[int, int, int]]:
+    async def to_redact(self) -> list[MessageId]:
         found = RedactionsShown.model_validate((await self._connection.call("GET", "/v1/redactions")).json())
-        return [(one.guild_id, one.channel_id, one.id) for one in found.answers]
+        return [MessageId(one.guild_id, one.channel_id, one.id) for one in found.answers]
 
     async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
         await self._connection.call("DELETE", f"/v1/redactions/{guild_id}/{channel_id}/{message_id}")
@@ -226,7 +227,8 @@ class Client:
         return await self._writes.remove(guild_id, "POST", f"{_channel(guild_id, channel_id)}/clear", {"at": _now(at)})
 
     async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
-        path, found, cursor = f"{_channel(guild_id, channel_id)}/messages", list[Message](), ""
+        path, found = f"{_channel(guild_id, channel_id)}/messages", list[Message]()
+        cursor: str | None = ""
         while cursor is not None and len(found) < limit:
             part = {"limit": min(PAGE, limit - len(found)), "cursor": cursor}
             page = PageShown.model_validate((await self._connection.read("GET", path, params=part)).json())

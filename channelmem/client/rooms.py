@@ -1,4 +1,4 @@
-"""The client's media: `client.media`, as far as a bot needs it. The service reads pictures and recordings itself."""
+"""The parts of the client: media, names, recaps, loads, spending and summaries, as far as a bot needs them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from channelmem.client.connection import Connection
 from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
 from channelmem.media.media import Use
 from channelmem.policy.policy import Policy
 from channelmem.recaps import Told
@@ -24,6 +25,8 @@ from channelmem.wire.messages import is_sendable, message_json, question_json
 
 
 class RemoteMedia:
+    """The service reads pictures and recordings itself."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
@@ -53,10 +56,7 @@ class RemoteOverview:
         await self._connection.call("PUT", f"/v1/guilds/{guild_id}/names", names_json(guild, channels or {}))
 
 
-# --- past ---
-
-
-Place = tuple[int, int]
+# --- recaps, loads and spending ---
 
 
 class RemoteRecaps:
@@ -99,18 +99,18 @@ class RemoteSpending:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def reserve(self, day: int, place: Place, micros: int, cap_micros: int) -> bool:
-        body = _spend(day, place, micros) | {"cap_micros": cap_micros}
+    async def reserve(self, day: int, channel: ChannelId, micros: int, cap_micros: int) -> bool:
+        body = _spend(day, channel, micros) | {"cap_micros": cap_micros}
         return bool((await self._connection.call("POST", "/v1/spending/reserve", body, tries=1)).json()["accepted"])
 
-    async def settle(self, day: int, place: Place, change_micros: int) -> None:
-        await self._connection.call("POST", "/v1/spending/settle", _spend(day, place, change_micros), tries=1)
+    async def settle(self, day: int, channel: ChannelId, change_micros: int) -> None:
+        await self._connection.call("POST", "/v1/spending/settle", _spend(day, channel, change_micros), tries=1)
 
     async def total(self, day: int) -> int:
         return (await self._of(day)).total
 
-    async def by_channel(self, day: int) -> dict[Place, int]:
-        return {(one.guild_id, one.channel_id): one.micros for one in (await self._of(day)).channels}
+    async def by_channel(self, day: int) -> dict[ChannelId, int]:
+        return {ChannelId(one.guild_id, one.channel_id): one.micros for one in (await self._of(day)).channels}
 
     async def usd_today(self) -> dict[int, float]:
         rows = await self.by_channel(int(time.time() // DAY_S))
@@ -120,8 +120,8 @@ class RemoteSpending:
         return SpentShown.model_validate((await self._connection.call("GET", f"/v1/spending/{day}")).json())
 
 
-def _spend(day: int, place: Place, micros: int) -> dict[str, Any]:
-    return {"day": day, "guild_id": str(place[0]), "channel_id": str(place[1]), "micros": micros}
+def _spend(day: int, channel: ChannelId, micros: int) -> dict[str, Any]:
+    return {"day": day, "guild_id": str(channel.guild_id), "channel_id": str(channel.channel_id), "micros": micros}
 
 
 def _path(guild_id: int, channel_id: int) -> str:

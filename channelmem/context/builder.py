@@ -17,6 +17,7 @@ from cachetools import LRUCache
 
 from channelmem.display import plain_name
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import QuestionId
 from channelmem.media.media import Media
 from channelmem.policy.cascade import Boundary
 from channelmem.policy.policies import Policies
@@ -51,36 +52,33 @@ from channelmem.types import (
 QUESTIONS: Final = 500
 """Whose messages are noted; the least recently used go first."""
 
-Place = tuple[int, int, int]
-"""Guild, channel and question."""
-
 
 class GivenMessages:
     def __init__(self) -> None:
-        self._shown: LRUCache[Place, frozenset[Origin]] = LRUCache(QUESTIONS)
-        self._nearby: LRUCache[Place, frozenset[Origin]] = LRUCache(QUESTIONS)
-        self._summaries: LRUCache[Place, Mapping[str, float]] = LRUCache(QUESTIONS)
+        self._shown: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(QUESTIONS)
+        self._nearby: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(QUESTIONS)
+        self._summaries: LRUCache[QuestionId, Mapping[str, float]] = LRUCache(QUESTIONS)
 
     def show(self, question: Question, *groups: Iterable[Message]) -> None:
         """Notes what is shown because of the question."""
-        place = _place(question)
-        self._shown[place] = self.shown(place) | {message.origin for group in groups for message in group}
+        asked = QuestionId.of(question)
+        self._shown[asked] = self.shown(asked) | {message.origin for group in groups for message in group}
 
     def surround(self, question: Question, nearby: Iterable[Message], summaries: Iterable[Summary]) -> None:
         """Notes what is shown besides: ambient messages and summaries."""
-        self._nearby[_place(question)] = frozenset(message.origin for message in nearby)
-        self._summaries[_place(question)] = {one.id: one.created for one in summaries}
+        self._nearby[QuestionId.of(question)] = frozenset(message.origin for message in nearby)
+        self._summaries[QuestionId.of(question)] = {one.id: one.created for one in summaries}
 
-    def shown(self, place: Place) -> frozenset[Origin]:
-        return self._shown.get(place, frozenset())
+    def shown(self, asked: QuestionId) -> frozenset[Origin]:
+        return self._shown.get(asked, frozenset())
 
     def messages(self, question: Question) -> frozenset[Origin]:
         """All of them, ambient ones included."""
-        return self.shown(_place(question)) | self._nearby.get(_place(question), frozenset())
+        return self.shown(QuestionId.of(question)) | self._nearby.get(QuestionId.of(question), frozenset())
 
     def summaries(self, question: Question) -> Mapping[str, float]:
         """Ids, and when they were made."""
-        return self._summaries.get(_place(question), {})
+        return self._summaries.get(QuestionId.of(question), {})
 
 
 def same_summaries(
@@ -94,10 +92,6 @@ def same_summaries(
 
 def summary_origin(channel_id: int, summary: Summary) -> Origin:
     return Origin(channel_id, -(math.floor(summary.start * 1000) * 100 + summary.level), summary.created)
-
-
-def _place(question: Question) -> Place:
-    return question.guild_id, question.channel_id, question.id
 
 
 # --- context ---
@@ -148,7 +142,7 @@ class ContextBuilder:
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
         """The messages a language model was shown because of a question, here or by its tool. Ambient ones do not
         count: an answer mostly says nothing of them, and must not go with every message that was near it."""
-        return self._given.shown((guild_id, channel_id, question_id))
+        return self._given.shown(QuestionId(guild_id, channel_id, question_id))
 
     async def context(self, question: Question, answer: Answer, policy: Policy) -> tuple[str, Breakdown]:
         """The block, and what it has of the channel's past."""
@@ -414,7 +408,7 @@ _GAP: Final = "\n\n"
 class RelatedSummaries:
     def __init__(self, summaries: SummaryReader, policies: Policies) -> None:
         self._summaries, self._policies = summaries, policies
-        self._given: LRUCache[Place, Mapping[int, Mapping[str, float]]] = LRUCache(QUESTIONS)
+        self._given: LRUCache[QuestionId, Mapping[int, Mapping[str, float]]] = LRUCache(QUESTIONS)
         """By channel: ids of summaries, and when they were made."""
 
     async def beside(self, question: Question, text: str) -> str:
@@ -431,13 +425,13 @@ class RelatedSummaries:
             if block:
                 blocks.append(block)
                 given[channel.id] = {one.id: one.created for one in shown}
-        self._given[_place(question)] = given
+        self._given[QuestionId.of(question)] = given
         return _GAP.join(filter(None, (*blocks, text)))
 
     async def standing(self, question: Question) -> frozenset[Origin]:
         """What of them is still the same; may raise RedisUnavailableError."""
         found: frozenset[Origin] = frozenset()
-        for channel_id, given in self._given.get(_place(question), {}).items():
+        for channel_id, given in self._given.get(QuestionId.of(question), {}).items():
             policy = self._policies.of(question.guild_id, channel_id)
             same = await self._summaries.standing(question.guild_id, channel_id, given, policy)
             found |= same_summaries(question, given, same.values(), channel_id)

@@ -31,7 +31,8 @@ DISMISS_S = 3600.0
 """A consumer that holds nothing and has been idle for this long is dead: a live one reads several times a second. On a
 cluster it may just have nothing to read, but then nothing is lost: its next read takes it into the group again."""
 
-Place = tuple[int, str]
+EntryId = tuple[int, str]
+"""Bucket and id: streams may give the same id."""
 Pages = dict[int, list[Any]]
 """Rows of stream entries by bucket."""
 
@@ -47,8 +48,7 @@ class Entry:
     text: str | None = None
 
     @property
-    def place(self) -> Place:
-        """Streams may give the same id."""
+    def key(self) -> EntryId:
         return self.bucket, self.id
 
 
@@ -88,16 +88,16 @@ class Streams:
             self._buckets.fed.update(entry.bucket for entry in entries)  # there may be more
         return entries
 
-    async def delivered(self, held: set[Place], most: int) -> list[Entry]:
+    async def delivered(self, held: set[EntryId], most: int) -> list[Entry]:
         """Entries that Redis counts as this worker's although it does not hold them; those that it does come first."""
         starts = dict.fromkeys(await self._busy(), "0")
         while starts and (pages := await self._read(starts, most)):
-            if lost := [entry for entry in _all_entries(pages) if entry.place not in held]:
+            if lost := [entry for entry in _all_entries(pages) if entry.key not in held]:
                 return lost
             starts = {bucket: rows[-1][0].decode() for bucket, rows in pages.items()}
         return []
 
-    async def claim(self, held: set[Place], most: int, idle_ms: int) -> list[Entry]:
+    async def claim(self, held: set[EntryId], most: int, idle_ms: int) -> list[Entry]:
         """Entries that other workers took and did not finish."""
         claimed: list[Entry] = []
         for bucket in await self._busy():
@@ -109,7 +109,7 @@ class Streams:
                 )
             )
             self._read_from.add(bucket)
-            claimed += [entry for entry in _entries(bucket, reply[1]) if entry.place not in held]
+            claimed += [entry for entry in _entries(bucket, reply[1]) if entry.key not in held]
             if len(claimed) >= most:
                 break
         return claimed

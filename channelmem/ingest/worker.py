@@ -26,7 +26,7 @@ from redis.exceptions import ResponseError
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import DamagedDataError, RedisUnavailableError
 from channelmem.ingest.reindex import Reindex, silent
-from channelmem.ingest.streams import Entry, Place, Streams, embed_alone
+from channelmem.ingest.streams import Entry, EntryId, Streams, embed_alone
 from channelmem.store.buckets import VERSION, index_lost
 from channelmem.store.circuit import cancel_all
 from channelmem.store.index import fitted
@@ -87,7 +87,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._loaded: asyncio.Queue[list[Entry] | None] = asyncio.Queue(1)
         self._embedded: asyncio.Queue[Embedded | None] = asyncio.Queue(2)
-        self._held: set[Place] = set()
+        self._held: set[EntryId] = set()
         """Entries between read and commit."""
         self._lost_some = True
         """Whether Redis may count entries as ours that we do not hold: at the start, and after an error."""
@@ -125,7 +125,7 @@ class Worker:
                 retry_s = min(LAST_RETRY_S, retry_s * 2)
                 continue
             retry_s = FIRST_RETRY_S
-            self._held |= {entry.place for entry in entries}
+            self._held |= {entry.key for entry in entries}
             await self._loaded.put(entries)
             # Reading the next batch late lets more texts gather, and leaves them to other workers meanwhile.
             await self._loaded.join()
@@ -183,7 +183,7 @@ class Worker:
         while (embedded := await self._embedded.get()) is not None:
             written = await self._attempt(lambda done=embedded: self._write(done))  # type: ignore[misc]
             self.progress.embedded += written or 0
-            self._held -= {entry.place for entry, _ in embedded}
+            self._held -= {entry.key for entry, _ in embedded}
             if written is not None:
                 retry_s = FIRST_RETRY_S
                 continue

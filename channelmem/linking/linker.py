@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 from cachetools import LRUCache
 
+from channelmem.ids import ChannelId
 from channelmem.linking.window import FEATURES, SPAN, Floats, LinkInput, Turn, TurnWindow, absent, read, tabulate
 from channelmem.types import Message, Person
 
@@ -215,8 +216,6 @@ class Linker:
         return self._fresh
 
 
-Place = tuple[int, int]
-"""Guild and channel."""
 Load = Callable[[int, int], Awaitable[Iterable[Message]]]
 """The newest messages of a channel."""
 
@@ -247,19 +246,19 @@ class ChannelLinkers:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._slots: LRUCache[Place, _Slot] = LRUCache(CHANNELS)
+        self._slots: LRUCache[ChannelId, _Slot] = LRUCache(CHANNELS)
 
     async def link(self, messages: Sequence[Message]) -> list[Message]:
         """The messages with what they probably answer, in order. Only the first message of a channel has to wait."""
         seen: list[LinkInput] = []
-        for place, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
-            slot = await self._slot(place)
+        for channel, some in groupby(messages, key=attrgetter("guild_id", "channel_id")):
+            slot = await self._slot(ChannelId(*channel))
             seen.extend([slot.hear(message) for message in some])
         return [replace(message, parents=parents) for message, parents in zip(messages, guess(seen), strict=True)]
 
     async def relink(self, message: Message) -> Message:
         """The same for an edit: its new words may answer something else."""
-        slot = await self._slot((message.guild_id, message.channel_id))
+        slot = await self._slot(ChannelId(message.guild_id, message.channel_id))
         for linker in slot.linkers():
             linker.edit(message)
         knowing = next((linker for linker in slot.linkers() if message.id in linker), slot.linkers()[0])
@@ -267,21 +266,21 @@ class ChannelLinkers:
 
     def authors(self, guild_id: int, channel_id: int) -> list[Person]:
         """People whose messages passed through this process; if one has several names, the newest comes last."""
-        slot = self._slots.get((guild_id, channel_id))
+        slot = self._slots.get(ChannelId(guild_id, channel_id))
         older_first = reversed(slot.linkers()) if slot else ()
         return [person for linker in older_first for person in linker.authors()]
 
     def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
-        ids, slot = list(ids), self._slots.get((guild_id, channel_id))
+        ids, slot = list(ids), self._slots.get(ChannelId(guild_id, channel_id))
         for linker in slot.linkers() if slot else ():
             linker.drop(ids)
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
-        self._slots.pop((guild_id, channel_id), None)
+        self._slots.pop(ChannelId(guild_id, channel_id), None)
 
     def drop_guild(self, guild_id: int) -> None:
-        for place in [place for place in self._slots if place[0] == guild_id]:
-            del self._slots[place]
+        for channel in [channel for channel in self._slots if channel.guild_id == guild_id]:
+            del self._slots[channel]
 
     def drop_everything(self) -> None:
         self._slots.clear()
@@ -291,15 +290,15 @@ class ChannelLinkers:
             for linker in slot.linkers():
                 linker.drop_author(author_id)
 
-    async def _slot(self, place: Place) -> _Slot:
+    async def _slot(self, channel: ChannelId) -> _Slot:
         """The channel's slot, with its linker loaded."""
-        slot = self._slots.get(place)
+        slot = self._slots.get(channel)
         if slot is None:
-            slot = self._slots[place] = _Slot()
+            slot = self._slots[channel] = _Slot()
         # The lock is fair: nobody overtakes the waiters, not even right after the linker is loaded.
         async with slot.door:
             if slot.linker is None:
-                slot.linker = Linker(await self._load(*place))
+                slot.linker = Linker(await self._load(*channel))
         return slot
 
 

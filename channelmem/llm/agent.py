@@ -40,13 +40,14 @@ from pydantic_core import SchemaValidator, core_schema
 
 from channelmem.display import presentable
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
+from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import Character, character_of
 from channelmem.llm.checks import shares_something, visible_part, without_marks
 from channelmem.llm.models import Endpoint, MeteredModel, UnfinishedError, build_model, call_settings, quiet_sdk_loggers
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.spend import CapReachedError, Prices, Spend
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.tools import context_tool
 from channelmem.types import Answer, Kind, Origin, Question, Source
@@ -86,13 +87,13 @@ class Given:
     """The messages it is made of, as far as they can be looked up again."""
 
     @classmethod
-    async def of(cls, question: Question, answer: Answer, text: str, memory: Memory) -> Given:
+    async def of(cls, question: Question, answer: Answer, text: str, memory: ChannelMemory) -> Given:
         # What is quoted counts even if it went before the model began: the quoting answer is part of the prompt.
         given = cls(question, answer, sources=set(answer.origins) if _is_stored(answer) else set())
         await given.add(text, memory)
         return given
 
-    async def add(self, text: str, memory: Memory) -> None:
+    async def add(self, text: str, memory: ChannelMemory) -> None:
         if text.strip():
             self.texts.append(text)
         try:
@@ -106,7 +107,7 @@ class Given:
         free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.texts
         return free or shares_something(text, "\n".join(self.texts), self.question.text)
 
-    async def stands(self, memory: Memory) -> bool:
+    async def stands(self, memory: ChannelMemory) -> bool:
         """Whether all of it is still visible and unchanged; RedisUnavailableError if that can't be found out."""
         return not self.sources or self.sources <= await memory.standing(self.question, self.answer)
 
@@ -137,7 +138,7 @@ class LlmResponder:
     edits of a channel have reached Memory."""
 
     def __init__(
-        self, settings: Settings, memory: Memory, characters: Sequence[Character], *, clock: Callable[[], float]
+        self, settings: Settings, memory: ChannelMemory, characters: Sequence[Character], *, clock: Callable[[], float]
     ) -> None:
         quiet_sdk_loggers()
         self._settings, self._memory, self._characters = settings, memory, characters
@@ -214,8 +215,8 @@ class LlmResponder:
         return character.model or self._settings.llm_model or ""
 
     def _metered(self, character: Character, question: Question) -> MeteredModel:
-        model, place = self._models[self._model_name(character)], (question.guild_id, question.channel_id)
-        return MeteredModel(model, self.spend, place, Prices.of(self._settings), self._count)
+        model, channel = self._models[self._model_name(character)], ChannelId(question.guild_id, question.channel_id)
+        return MeteredModel(model, self.spend, channel, Prices.of(self._settings), self._count)
 
     def _count(self, input_tokens: int, output_tokens: int) -> None:
         if self.on_tokens is not None:

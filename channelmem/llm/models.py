@@ -24,7 +24,8 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from channelmem.errors import ConfigError
-from channelmem.llm.spend import Place, Prices, Reservation, Spend
+from channelmem.ids import ChannelId
+from channelmem.llm.spend import Prices, Reservation, Spend
 from channelmem.settings import Settings
 
 SDK_LOGGERS: Final = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
@@ -162,9 +163,9 @@ def _is_finished(response: StreamedResponse) -> bool:
 class MeteredModel(WrapperModel):
     """A model whose requests for one channel stay within the daily spend cap."""
 
-    def __init__(self, wrapped: Model, spend: Spend, place: Place, prices: Prices, on_tokens: OnTokens) -> None:
+    def __init__(self, wrapped: Model, spend: Spend, channel: ChannelId, prices: Prices, on_tokens: OnTokens) -> None:
         super().__init__(wrapped)
-        self._spend, self._place, self._prices, self._on_tokens = spend, place, prices, on_tokens
+        self._spend, self._channel, self._prices, self._on_tokens = spend, channel, prices, on_tokens
 
     async def request(
         self,
@@ -216,7 +217,7 @@ class MeteredModel(WrapperModel):
         tools = sum(len(str(tool)) for tool in parameters.function_tools)
         tokens = most_tokens(messages) + tools + OVERHEAD_TOKENS
         most = self._prices.cost(tokens, (settings or {}).get("max_tokens", 0))
-        return await self._spend.reserve(self._place, most)
+        return await self._spend.reserve(self._channel, most)
 
     async def _settle(self, reservation: Reservation, usage: RequestUsage) -> None:
         """If the provider reports no usage, or the answer broke off, the whole reservation counts as spent."""

@@ -18,15 +18,15 @@ from channelmem.llm.characters import load_characters
 from channelmem.settings import Settings
 
 if TYPE_CHECKING:
+    from channelmem.interface import ChannelMemory
     from channelmem.llm.agent import LlmResponder
     from channelmem.llm.summariser import LlmSummariser
-    from channelmem.memory import Memory
 
 NOT_INSTALLED = "{setting} is set, but the language model packages are missing: {fix}"
 
 
 def open_responder(
-    settings: Settings, memory: Memory, *, clock: Callable[[], float] = time.time
+    settings: Settings, memory: ChannelMemory, *, clock: Callable[[], float] = time.time
 ) -> LlmResponder | None:
     """Raises ConfigError, with the fix, if the configured model can't be used."""
     if settings.llm_model is None:

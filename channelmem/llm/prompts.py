@@ -14,9 +14,9 @@ from typing import Final
 
 from channelmem.display import escape_xml, flatten, line, plain_name
 from channelmem.durations import human_age
+from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import BLOCKS, Character
 from channelmem.llm.responder import Location
-from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.types import Answer, Hit, Kind, Question, Source
 
@@ -48,7 +48,7 @@ class Prompt:
 
 
 async def compose(
-    character: Character, question: Question, answer: Answer, location: Location, memory: Memory
+    character: Character, question: Question, answer: Answer, location: Location, memory: ChannelMemory
 ) -> Prompt:
     """Gathers only what the character's prompt uses. Nothing of the channel for an isolated question, and the question
     alone where memory is off."""

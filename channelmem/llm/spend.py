@@ -15,15 +15,13 @@ from typing import Final, Protocol
 
 from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
 from channelmem.settings import Settings
 
 MILLION: Final = 1_000_000
 UNKNOWN: Final = "what was spent today can't be checked while Redis is unreachable"
 
 log = logging.getLogger(__name__)
-
-Place = tuple[int, int]
-"""Guild and channel that a call is made for."""
 
 
 class CapReachedError(Exception):
@@ -63,16 +61,16 @@ class Reservation:
     """Money reserved for one call, on the day of the reservation."""
 
     day: int
-    place: Place
+    channel: ChannelId
     micros: int
 
 
 class Ledger(Protocol):
     """`Memory.spending`; this room knows nothing of the store."""
 
-    async def reserve(self, day: int, place: Place, micros: int, cap_micros: int) -> bool: ...
+    async def reserve(self, day: int, channel: ChannelId, micros: int, cap_micros: int) -> bool: ...
 
-    async def settle(self, day: int, place: Place, change_micros: int) -> None: ...
+    async def settle(self, day: int, channel: ChannelId, change_micros: int) -> None: ...
 
     async def total(self, day: int) -> int: ...
 
@@ -85,9 +83,9 @@ class Spend:
         """Spent or reserved today."""
         return await self._ledger.total(self._today()) / MILLION
 
-    async def reserve(self, place: Place, usd: float) -> Reservation:
+    async def reserve(self, channel: ChannelId, usd: float) -> Reservation:
         """Reserves the most a call can cost; raises CapReachedError if that could exceed the cap."""
-        held = Reservation(self._today(), place, _micros(usd))
+        held = Reservation(self._today(), channel, _micros(usd))
         if held.micros and not await self._has_room(held):
             raise CapReachedError(f"the cap of {self._cap_usd:g} USD per day leaves no room for another model call")
         return held
@@ -96,14 +94,14 @@ class Spend:
         """Replaces the reservation with the actual cost. A call that started yesterday counts for yesterday."""
         if change := _micros(usd) - held.micros:
             try:
-                await self._ledger.settle(held.day, held.place, change)
+                await self._ledger.settle(held.day, held.channel, change)
             except RedisUnavailableError:
                 log.warning("A model call counts with all it could have cost: Redis can't be reached")
 
     async def _has_room(self, held: Reservation) -> bool:
         cap_micros = math.floor(self._cap_usd * MILLION)
         try:
-            return await self._ledger.reserve(held.day, held.place, held.micros, cap_micros)
+            return await self._ledger.reserve(held.day, held.channel, held.micros, cap_micros)
         except RedisUnavailableError as error:
             raise CapReachedError(UNKNOWN) from error
 

@@ -17,11 +17,12 @@ from typing import Final
 from pydantic_ai import Agent
 
 from channelmem.display import cut, flatten, unmasked
+from channelmem.ids import ChannelId
 from channelmem.llm.agent import FAILURES, reason_of
 from channelmem.llm.checks import rests_on, without_marks
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, quiet_sdk_loggers
 from channelmem.llm.prompts import Prompt
-from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
+from channelmem.llm.spend import CapReachedError, Ledger, Prices, Spend
 from channelmem.llm.transcription import MINUTES_CHARS, of_pair, of_window
 from channelmem.settings import Settings
 from channelmem.summaries.extractive import sentences
@@ -71,23 +72,25 @@ class LlmSummariser:
         quoting = await self._otherwise.of_window(window, created=created)
         first = window.messages[0]
         prompt = of_window(window, self._settings.summary_overlap_messages)
-        return await self._rewritten(quoting, prompt, (first.guild_id, first.channel_id))
+        return await self._rewritten(quoting, prompt, ChannelId(first.guild_id, first.channel_id))
 
-    async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
-        quoting = await self._otherwise.of_pair(older, newer, created=created, place=place)
-        return await self._rewritten(quoting, of_pair(older, newer), place)
+    async def of_pair(self, older: Summary, newer: Summary, *, created: float, channel: ChannelId) -> Summary:
+        quoting = await self._otherwise.of_pair(older, newer, created=created, channel=channel)
+        return await self._rewritten(quoting, of_pair(older, newer), channel)
 
     async def close(self) -> None:
         # Leaving a model's context closes its connections.
         async with self._model:
             pass
 
-    async def _rewritten(self, quoting: Summary, prompt: Prompt, place: Place) -> Summary:
+    async def _rewritten(self, quoting: Summary, prompt: Prompt, channel: ChannelId) -> Summary:
         # What fits as it was said needs no other words.
         if len(prompt.given) <= MINUTES_CHARS or self._spend is None or self._monotonic() < self._resting_until:
             return quoting
         try:
-            written = await self._ask(prompt, MeteredModel(self._model, self._spend, place, self._prices, self._count))
+            written = await self._ask(
+                prompt, MeteredModel(self._model, self._spend, channel, self._prices, self._count)
+            )
         except CapReachedError as error:
             log.info("A summary quotes instead: %s", error)
             return quoting

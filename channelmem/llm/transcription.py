@@ -120,7 +120,7 @@ class TranscriptionEndpoint:
         recording = await self._decoder.measure(file.content, self._settings.voice_max_s)
         usd = recording.seconds / 60 * self._settings.voice_usd_per_minute
         try:
-            held = await self._spend.reserve(file.place, usd)
+            held = await self._spend.reserve(file.channel, usd)
         except CapReachedError:
             raise passing("today's spending cap is reached") from None
         response = await self._ask(file.content, *TYPES[recording.kind], held)

@@ -22,8 +22,9 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model
 
+from channelmem.ids import ChannelId
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings
-from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
+from channelmem.llm.spend import CapReachedError, Ledger, Prices, Spend
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError, lasting, passing
 from channelmem.media.reader import PICTURE_BYTES, PROVIDER, File, OnSpent
@@ -79,7 +80,7 @@ class VisionReader:
         request = ModelRequest([UserPromptPart([ASKED, content])], instructions=PROMPT)
         try:
             response = await model_request(
-                self._metered(file.place), [request], model_settings=call_settings(self._settings, OUTPUT_TOKENS)
+                self._metered(file.channel), [request], model_settings=call_settings(self._settings, OUTPUT_TOKENS)
             )
         except (AgentRunError, UserError, CapReachedError) as error:
             raise _problem(error) from None
@@ -92,8 +93,8 @@ class VisionReader:
         async with self._model:
             pass
 
-    def _metered(self, place: Place) -> MeteredModel:
-        return MeteredModel(self._model, self._spend, place, self._prices, self._count)
+    def _metered(self, channel: ChannelId) -> MeteredModel:
+        return MeteredModel(self._model, self._spend, channel, self._prices, self._count)
 
     def _count(self, input_tokens: int, output_tokens: int) -> None:
         self._on_spent(self._prices.cost(input_tokens, output_tokens))

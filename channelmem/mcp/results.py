@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from channelmem.browse import ListedChannel
 from channelmem.display import cut, flatten, line, plain_name
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
 from channelmem.memory import Memory
 from channelmem.tools.context_tool import UNREACHABLE
 from channelmem.types import Answer, Hit, Message, Outcome
@@ -52,11 +53,9 @@ class Bounds:
 NOTHING: Final = Bounds(frozenset(), frozenset())
 
 
-# --- places ---
+# --- channels ---
 
 
-Place = tuple[int, int]
-"""Guild and channel."""
 LARGEST_ID: Final = 2**63 - 1
 NAMED: Final = 8
 """Channels that a complaint lists; the tool `list_channels` has all of them."""
@@ -72,28 +71,28 @@ async def listed(memory: Memory, bounds: Bounds) -> list[ListedChannel]:
     return [one for one in channels if bounds.allows(one.guild_id, one.channel_id)]
 
 
-async def find(memory: Memory, bounds: Bounds, channel: str, guild: str) -> Place:
+async def find(memory: Memory, bounds: Bounds, channel: str, guild: str) -> ChannelId:
     """The channel that a call names by id or name; without a name, the only one there is."""
     wanted, within = _plain(channel), _plain(guild)
-    if (place := by_ids(bounds, wanted, within)) is not None:
-        return place
+    if (by_id := by_ids(bounds, wanted, within)) is not None:
+        return by_id
     channels = await listed(memory, bounds)
     in_guild = [one for one in channels if not within or within in {str(one.guild_id), _plain(one.guild)}]
     found = [one for one in in_guild if not wanted or wanted in {str(one.channel_id), _plain(one.name)}]
     if len(found) == 1:
-        return found[0].guild_id, found[0].channel_id
+        return ChannelId(found[0].guild_id, found[0].channel_id)
     if found and wanted:
         raise ToolError(f"Several channels are called {_shown(channel)}: {_choices(found)}. Pass the channel id.")
     raise ToolError(_unknown(channel, in_guild))
 
 
-def by_ids(bounds: Bounds, channel: str, guild: str) -> Place | None:
+def by_ids(bounds: Bounds, channel: str, guild: str) -> ChannelId | None:
     """Where both ids are given or the bounds leave one choice, the channel need not hold any message yet."""
     guild_id = _id(guild) if guild else _only(bounds.guilds)
     channel_id = _id(channel) if channel else _only(bounds.channels)
     if guild_id is None or channel_id is None or not bounds.allows(guild_id, channel_id):
         return None
-    return guild_id, channel_id
+    return ChannelId(guild_id, channel_id)
 
 
 def _unknown(channel: str, channels: Sequence[ListedChannel]) -> str:

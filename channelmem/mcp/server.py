@@ -17,7 +17,8 @@ from mcp_types import Resource, ToolAnnotations
 
 from channelmem.display import cut, flatten, plain_name
 from channelmem.errors import RedisUnavailableError
-from channelmem.mcp import results as places
+from channelmem.ids import ChannelId
+from channelmem.mcp import results
 from channelmem.mcp.results import Bounds, ChannelResult, MessageResult, moment, people_of
 from channelmem.mcp.tools import Tools
 from channelmem.memory import Memory
@@ -87,7 +88,7 @@ class MemoryServer(MCPServer[object]):
     async def list_resources(self) -> list[Resource]:
         found = await super().list_resources()
         try:
-            channels = await places.listed(self._memory, self._bounds())
+            channels = await results.listed(self._memory, self._bounds())
         except ToolError:
             return found
         for one in channels:
@@ -101,14 +102,14 @@ class MemoryServer(MCPServer[object]):
 
     async def _read_channels(self) -> list[ChannelResult]:
         try:
-            return [ChannelResult.of(one) for one in await places.listed(self._memory, self._bounds())]
+            return [ChannelResult.of(one) for one in await results.listed(self._memory, self._bounds())]
         except ToolError as error:
             raise ResourceError(str(error)) from error
 
     async def _read_channel(self, guild_id: str, channel_id: str) -> str:
-        place = self._place(guild_id, channel_id)
+        named = self._channel(guild_id, channel_id)
         try:
-            found = await self._memory.reading.newest(*place, RESOURCE_MESSAGES)
+            found = await self._memory.reading.newest(*named, RESOURCE_MESSAGES)
         except RedisUnavailableError as error:
             raise ResourceError(UNREACHABLE) from error
         people = people_of(found)
@@ -116,9 +117,9 @@ class MemoryServer(MCPServer[object]):
         return "\n".join(lines) or "Nothing is remembered of this channel."
 
     async def _read_summary(self, guild_id: str, channel_id: str) -> str:
-        place = self._place(guild_id, channel_id)
+        named = self._channel(guild_id, channel_id)
         try:
-            made = await self._memory.overview.summary(*place, stored=await self._memory.summaries.of(*place))
+            made = await self._memory.overview.summary(*named, stored=await self._memory.summaries.of(*named))
         except RedisUnavailableError as error:
             raise ResourceError(UNREACHABLE) from error
         if made is None:
@@ -127,11 +128,11 @@ class MemoryServer(MCPServer[object]):
         head = f"{made.message_count} messages from {moment(made.start)} to {moment(made.end)} by {who}"
         return f"{head}\nTopics: {', '.join(made.topics)}\n\n{made.text}" if made.topics else f"{head}\n\n{made.text}"
 
-    def _place(self, guild_id: str, channel_id: str) -> places.Place:
-        place = places.by_ids(self._bounds(), channel_id, guild_id)
-        if place is None:
+    def _channel(self, guild_id: str, channel_id: str) -> ChannelId:
+        named = results.by_ids(self._bounds(), channel_id, guild_id)
+        if named is None:
             raise ResourceNotFoundError("There is no such channel here.")
-        return place
+        return named
 
 
 def _line(message: MessageResult) -> str:

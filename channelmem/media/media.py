@@ -22,6 +22,7 @@ from cachetools import LRUCache, TTLCache
 
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.extras import load
+from channelmem.ids import QuestionId
 from channelmem.ingest.normalise import tidy_attachments
 from channelmem.media.kinds import NO_LINK, Item, MediaKey, MediaKind, MediaResult, readable
 from channelmem.policy.policies import Policies
@@ -48,9 +49,6 @@ ARRIVING: Final = 200
 """Messages whose attachments wait to be read as they arrive; further ones stay unread until somebody refers to them."""
 LINK: Final = re.compile(r"https?://", re.IGNORECASE)
 OFFLINE_PACKAGES: Final = ("rapidocr", "faster_whisper")
-
-Place = tuple[int, int, int]
-"""Guild, channel and question."""
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +79,8 @@ class Media:
     def __init__(self, store: Store, policies: Policies, search: Search, history: History | None) -> None:
         self._store, self._policies = store, policies
         self._search, self._history, self._settings = search, history, store.buckets.settings
-        self._glances: TTLCache[Place, _Glance] = TTLCache(REMEMBERED, GLANCE_S)
-        self._uses: LRUCache[Place, dict[MediaKey, Use]] = LRUCache(REMEMBERED)
+        self._glances: TTLCache[QuestionId, _Glance] = TTLCache(REMEMBERED, GLANCE_S)
+        self._uses: LRUCache[QuestionId, dict[MediaKey, Use]] = LRUCache(REMEMBERED)
         self._reader: MediaReader | None = None
         self._can_read = _can_read(self._settings)
         self._opening = asyncio.Lock()
@@ -152,7 +150,7 @@ class Media:
 
     def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[Use, ...]:
         """What was looked at for the answer to a question."""
-        return tuple(self._uses.get((guild_id, channel_id, question_id), {}).values())
+        return tuple(self._uses.get(QuestionId(guild_id, channel_id, question_id), {}).values())
 
     def _may_read(self, question: Question, policy: Policy) -> bool:
         allowed = policy.media_age_restricted or not question.age_restricted
@@ -195,16 +193,16 @@ class Media:
         return glance
 
     def _glance(self, question: Question) -> _Glance:
-        glance = self._glances.get(_place(question))
+        glance = self._glances.get(QuestionId.of(question))
         if glance is None:
             glance = _Glance(asyncio.get_running_loop().time() + self._settings.vision_wait_s)
-            self._glances[_place(question)] = glance
+            self._glances[QuestionId.of(question)] = glance
         return glance
 
     def _note(self, question: Question, item: Item, how: str) -> None:
         message = item.message
         place = (message.guild_id, message.channel_id, message.id)
-        uses = self._uses.setdefault(_place(question), {})
+        uses = self._uses.setdefault(QuestionId.of(question), {})
         uses[item.key] = Use(*place, message.author_id, message.author, item.kind, how)
 
     def _tally(self, item: Item, outcome: str) -> None:
@@ -306,16 +304,12 @@ def _is_set(model: str | None) -> bool:
     return model is not None and model != "off"
 
 
-def _place(question: Question) -> Place:
-    return question.guild_id, question.channel_id, question.id
-
-
 def _own(question: Question) -> list[Message]:
     """A question with files as the message that it is."""
     if not question.attachments:
         return []
     who = (question.asker_id, question.asker)
-    return [Message(*_place(question), *who, question.text, question.ts, attachments=question.attachments)]
+    return [Message(*QuestionId.of(question), *who, question.text, question.ts, attachments=question.attachments)]
 
 
 def _previews(message: Message) -> tuple[Attachment, ...]:

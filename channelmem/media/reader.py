@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, tidy_line
 from channelmem.media.fetch import Fetcher, GoneError, too_large
 from channelmem.media.kinds import (
@@ -47,7 +48,7 @@ class File:
 
     attachment: Attachment
     content: bytes
-    place: tuple[int, int]
+    channel: ChannelId
     """Guild and channel."""
 
 
@@ -250,7 +251,7 @@ class MediaReader:
     async def _read(self, job: _Job) -> tuple[str, int]:
         content = await self._content(job)
         message = job.item.message
-        file = File(job.item.attachment, content, (message.guild_id, message.channel_id))
+        file = File(job.item.attachment, content, ChannelId(message.guild_id, message.channel_id))
         text = await job.reader.read(file)
         return tidy_line(text[: FAR_BEYOND * ENRICHMENT_CHARS], ENRICHMENT_CHARS), len(content)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from channelmem.ids import MessageId
 from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import pack_limits, pack_origins, to_json
@@ -24,9 +25,6 @@ from channelmem.types import Attachment, Message, Origin
 
 REDACT_S = 24 * 60 * 60
 """Answers older than this stay on the platform as they are."""
-
-Place = tuple[int, int, int]
-"""Guild, channel and message."""
 
 
 class Made(StrEnum):
@@ -57,7 +55,7 @@ class Derived:
     # --- answers that people can still read on the platform ---
 
     @reads
-    async def to_redact(self) -> list[Place]:
+    async def to_redact(self) -> list[MessageId]:
         """Answers of the last day that quote what was deleted since, or somebody who asked to be forgotten."""
         oldest = self._buckets.clock() - REDACT_S
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
@@ -65,7 +63,7 @@ class Derived:
                 pipe.zrangebyscore(self._buckets.keys(bucket).one("redact"), oldest, "+inf")
             replies: list[list[bytes]] = await answered(pipe.execute())
         found = (name.partition(b":") for names in replies for name in names)
-        return [(*guild_and_channel(place), int(id_)) for place, _, id_ in found]
+        return [MessageId(*guild_and_channel(channel), int(id_)) for channel, _, id_ in found]
 
     async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
         """This one needs no more attention."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from channelmem.durations import DAY_S
+from channelmem.ids import ChannelId
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import clean
 from channelmem.store.keys import guild_and_channel, room
@@ -140,23 +141,20 @@ BUCKET: Final = 0
 """The cap is one for all guilds, so its pages are in one place."""
 TOTAL: Final = b"*"
 
-Place = tuple[int, int]
-"""Guild and channel."""
-
 
 class Spending:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 
     @reads
-    async def reserve(self, day: int, place: Place, micros: int, cap_micros: int) -> bool:
+    async def reserve(self, day: int, channel: ChannelId, micros: int, cap_micros: int) -> bool:
         """False if that could exceed the cap. `day` counts from the epoch."""
-        arguments = (_date(day), room(*place), micros, cap_micros, KEPT_S)
+        arguments = (_date(day), room(*channel), micros, cap_micros, KEPT_S)
         return bool(await self._buckets.run("reserve", BUCKET, arguments))
 
     @reads
-    async def settle(self, day: int, place: Place, change_micros: int) -> None:
-        await self._buckets.run("settle", BUCKET, (_date(day), room(*place), change_micros))
+    async def settle(self, day: int, channel: ChannelId, change_micros: int) -> None:
+        await self._buckets.run("settle", BUCKET, (_date(day), room(*channel), change_micros))
 
     @reads
     async def total(self, day: int) -> int:
@@ -164,10 +162,10 @@ class Spending:
         return int(await answered(self._buckets.redis.hget(self._page(day), TOTAL.decode())) or 0)
 
     @reads
-    async def by_channel(self, day: int) -> dict[Place, int]:
+    async def by_channel(self, day: int) -> dict[ChannelId, int]:
         """The same, by channel."""
         rows: Any = await answered(self._buckets.redis.hgetall(self._page(day)))
-        return {guild_and_channel(name): int(micros) for name, micros in rows.items() if name != TOTAL}
+        return {ChannelId(*guild_and_channel(name)): int(micros) for name, micros in rows.items() if name != TOTAL}
 
     async def usd_today(self) -> dict[int, float]:
         """Today's, in US dollars by channel id."""

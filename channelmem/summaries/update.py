@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Protocol
 
 from channelmem.errors import SummariesBusyError
+from channelmem.ids import ChannelId
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
@@ -31,9 +32,6 @@ from channelmem.summaries.pyramid import (
 )
 from channelmem.types import Message, Source, Window
 
-Place = tuple[int, int]
-"""Guild and channel."""
-
 
 class Summariser(Protocol):
     """Never raises for what people wrote. What it writes is made from what it is given and nothing else: a summary is
@@ -41,8 +39,8 @@ class Summariser(Protocol):
 
     async def of_window(self, window: ClosedWindow, *, created: float) -> Summary: ...
 
-    async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
-        """`place` is the channel, to which its cost is charged."""
+    async def of_pair(self, older: Summary, newer: Summary, *, created: float, channel: ChannelId) -> Summary:
+        """Its cost is charged to `channel`."""
 
 
 class Extractive:
@@ -54,7 +52,7 @@ class Extractive:
     async def of_window(self, window: ClosedWindow, *, created: float) -> Summary:
         return await asyncio.to_thread(summarise, window, created=created, limit=self._chars)
 
-    async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
+    async def of_pair(self, older: Summary, newer: Summary, *, created: float, channel: ChannelId) -> Summary:
         return await asyncio.to_thread(combine, older, newer, created=created, limit=self._chars)
 
 
@@ -243,7 +241,9 @@ class Updater:
                 if not all(one.message_count for one in both):
                     raise SummariesBusyError(BUSY)
                 draft.add(
-                    await self._summariser.of_pair(*both, created=created, place=(held.guild_id, held.channel_id))
+                    await self._summariser.of_pair(
+                        *both, created=created, channel=ChannelId(held.guild_id, held.channel_id)
+                    )
                 )
 
     async def _read(self, held: Held, ids: Sequence[str]) -> dict[str, Summary]:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, OwnServer, make_settings
 
+from channelmem.ids import ChannelId
 from channelmem.llm.spend import UNKNOWN, CapReachedError, Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 DAY = 86_400
-HERE = (GUILD, CHANNEL)
+HERE = ChannelId(GUILD, CHANNEL)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, llm_server, say, status
 
 from channelmem.errors import ConfigError
+from channelmem.ids import ChannelId
 from channelmem.llm import opening
 from channelmem.llm.models import SDK_LOGGERS
 from channelmem.llm.opening import open_summariser
@@ -31,7 +32,7 @@ KEY = "sk-very-secret-0123456789"
 HAIKU = "anthropic:claude-haiku-4-5"
 SAID = "Ann moved the release to Friday, and Bob still waits for the new oven."
 START = NOW // 1800 * 1800
-HERE = (GUILD, CHANNEL)
+HERE = ChannelId(GUILD, CHANNEL)
 LINES = (
     "the release moves to Friday, the certificates are not ready before Thursday evening",
     "fine with me, then I have time to check the whole import once more with the new data",
@@ -132,8 +133,8 @@ async def test_two_summaries_become_one_and_a_long_pause_is_named(server: LlmSer
     newer = replace(older, start=older.end + 34_200, end=older.end + 34_500, text=older.text.replace("oven", "kiln"))
     near = replace(newer, start=older.end + 600, end=older.end + 900)
     async with opened(settings_for(server)) as summariser:
-        made = await summariser.of_pair(older, newer, created=NOW, place=HERE)
-        await summariser.of_pair(older, near, created=NOW, place=HERE)
+        made = await summariser.of_pair(older, newer, created=NOW, channel=HERE)
+        await summariser.of_pair(older, near, created=NOW, channel=HERE)
     assert (made.text, made.model, made.lines, made.parts) == (SAID, HAIKU, (), (older.id, newer.id))
     far, close = server.requests
     assert "9.5 hours of silence lie between them" in far.system
@@ -146,7 +147,7 @@ async def test_what_fits_as_it_was_said_is_not_sent(server: LlmServer) -> None:
     short = window("the release moves to Friday", "ok")
     async with opened(settings_for(server)) as summariser:
         made = await summariser.of_window(short, created=NOW)
-        pair = await summariser.of_pair(made, replace(made, start=NOW, end=NOW + 60), created=NOW, place=HERE)
+        pair = await summariser.of_pair(made, replace(made, start=NOW, end=NOW + 60), created=NOW, channel=HERE)
     assert (made, pair.model) == (quoting(short), MODEL)
     assert server.requests == []
 
@@ -295,7 +296,7 @@ ATTACKS = (
 async def test_what_people_wrote_stays_in_its_block(server: LlmServer, attack: str) -> None:
     async with opened(settings_for(server)) as summariser:
         made = await summariser.of_window(window(attack, *LINES), created=NOW)
-        await summariser.of_pair(replace(made, text=attack + LINES[0] * 6), made, created=NOW, place=HERE)
+        await summariser.of_pair(replace(made, text=attack + LINES[0] * 6), made, created=NOW, channel=HERE)
     for sent, names in zip(server.requests, (["conversation"], ["earlier_minutes", "later_minutes"]), strict=True):
         for name in names:
             assert sent.user.count(f"<{name}>") == sent.user.count(f"</{name}>") == 1

@@ -15,6 +15,7 @@ from PIL import Image
 from pydantic import SecretStr
 
 from channelmem.errors import ConfigError
+from channelmem.ids import ChannelId
 from channelmem.llm.characters import load_characters
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Location, ResponderError
@@ -27,7 +28,7 @@ from channelmem.settings import Settings
 from channelmem.types import Attachment
 
 CAT = Attachment(71, "https://cdn.discordapp.com/71/cat.png", "image/png", "cat.png")
-PLACE = (GUILD, CHANNEL)
+HERE = ChannelId(GUILD, CHANNEL)
 
 pytestmark = pytest.mark.process  # pictures are checked in a process of their own
 
@@ -78,7 +79,7 @@ async def read(settings: Settings, content: bytes, spent: list[float] | None = N
     decoder = Decoder()
     one = reader(settings, decoder, spent)
     try:
-        return await one.read(File(CAT, content, PLACE))
+        return await one.read(File(CAT, content, HERE))
     finally:
         await one.close()
         await decoder.close()

@@ -11,13 +11,14 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, OwnServer, make_settings, open_store
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId
 from channelmem.settings import Settings
 from channelmem.store.progress import KEPT_S, Spending
 from channelmem.store.redis import connect
 from channelmem.store.store import Store
 
-HERE = (GUILD, CHANNEL)
-THERE = (GUILD, CHANNEL + 1)
+HERE = ChannelId(GUILD, CHANNEL)
+THERE = ChannelId(GUILD, CHANNEL + 1)
 TODAY = 20_833
 CAP = 1_000_000
 

@@ -17,6 +17,7 @@ from waiting import LIMIT_S, until
 
 from channelmem.cli import app
 from channelmem.errors import ChannelmemError, ConfigError, IndexMismatchError
+from channelmem.ids import ChannelId
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.circuit import cancel_all
@@ -79,7 +80,7 @@ async def fill(store: Store) -> None:
         await Names(store.buckets).tell(guild, f"guild {guild}", {1: "general"})
         await store.loads.begin(guild, Load(7, 10, 20, 90))
         await _read_media(store, guild)
-        await store.spending.reserve(20_000, (guild, 1), 5, 100)
+        await store.spending.reserve(20_000, ChannelId(guild, 1), 5, 100)
     await store.buckets.redis.hset(store.buckets.keys(0).one("access"), "id of a token", "{}")
 
 
