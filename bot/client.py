@@ -7,8 +7,6 @@ import contextlib
 import gc
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from typing import cast
 
 import discord
 import structlog
@@ -17,6 +15,7 @@ from discord.ext import commands
 
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.extras import load
+from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import known_characters
 from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.llm.responder import Responder
@@ -66,7 +65,7 @@ class Bot(commands.AutoShardedBot):
     def __init__(
         self,
         settings: Settings,
-        memory: Memory,
+        memory: ChannelMemory,
         history: DiscordHistory,
         *,
         responder: Responder | None = None,
@@ -170,11 +169,12 @@ async def stop_signals(stop: asyncio.Event) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def open_memory(settings: Settings, history: DiscordHistory, metrics: Metrics) -> AsyncIterator[Memory]:
+async def open_memory(settings: Settings, history: DiscordHistory, metrics: Metrics) -> AsyncIterator[ChannelMemory]:
     """A memory in this process, with whoever writes its summaries, or in the service that the settings name: several
     shards, one memory."""
     if settings.service_url is not None:
-        async with _in_service(settings, history) as memory:
+        client = load("channelmem.client", "service", "CHANNELMEM_SERVICE_URL").Client
+        async with client.open(settings, history=history, patient=True) as memory:
             yield memory
         return
     async with (
@@ -185,12 +185,6 @@ async def open_memory(settings: Settings, history: DiscordHistory, metrics: Metr
             summariser.attach(memory.spending)
             summariser.on_tokens = metrics.tokens_used
         yield memory
-
-
-def _in_service(settings: Settings, history: DiscordHistory) -> AbstractAsyncContextManager[Memory]:
-    client = load("channelmem.client", "service", "CHANNELMEM_SERVICE_URL").Client
-    # It has the methods of Memory; test_client.py compares them.
-    return cast("AbstractAsyncContextManager[Memory]", client.open(settings, history=history, patient=True))
 
 
 async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import discord
 
+from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import Character
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 from .history import DiscordHistory
@@ -21,7 +21,7 @@ from .metrics import Metrics
 
 class BotContext(Fetcher, Protocol):
     settings: Settings
-    memory: Memory
+    memory: ChannelMemory
     history: DiscordHistory
     metrics: Metrics
     shard_count: int

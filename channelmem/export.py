@@ -10,7 +10,7 @@ from typing import Final
 from channelmem.context.window import ReachError, reach_s
 from channelmem.display import counted, flatten, name, named, safe
 from channelmem.durations import WEEK_S
-from channelmem.memory import Memory
+from channelmem.interface import ChannelMemory
 from channelmem.summaries.pyramid import Summary
 from channelmem.types import Message, Window
 
@@ -52,7 +52,7 @@ class Export:
         return bool(self.messages or self.summaries)
 
 
-async def export(memory: Memory, guild_id: int, channel_id: int, window: Window, title: str) -> Export:
+async def export(memory: ChannelMemory, guild_id: int, channel_id: int, window: Window, title: str) -> Export:
     """May raise RedisUnavailableError."""
     policy = memory.policies.of(guild_id, channel_id)
     read = await memory.summaries.of(guild_id, channel_id, window)

@@ -16,7 +16,7 @@ import structlog
 
 from channelmem.commands import is_command
 from channelmem.errors import ChannelmemError
-from channelmem.memory import Memory
+from channelmem.interface import ChannelMemory
 from channelmem.settings import Settings
 from channelmem.types import Message
 
@@ -37,7 +37,7 @@ class _SessionStart:
 
 
 class SessionGaps:
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: ChannelMemory) -> None:
         self._memory = memory
         self._starts: dict[tuple[int, int], _SessionStart] = {}
 

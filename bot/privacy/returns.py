@@ -13,7 +13,7 @@ import discord
 import structlog
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.memory import Memory
+from channelmem.interface import ChannelMemory
 from channelmem.types import Message
 
 from . import texts
@@ -62,7 +62,7 @@ log = structlog.get_logger(__name__)
 class Returns:
     """One task per person who waits."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: ChannelMemory) -> None:
         self._memory = memory
         self._watching: dict[int, asyncio.Task[None]] = {}
 

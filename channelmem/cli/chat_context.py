@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from channelmem.context.edit_file import decode
 from channelmem.context.window import Command, ContextWindow, Step
 from channelmem.extras import load
-from channelmem.memory import Memory
+from channelmem.interface import ChannelMemory
 from channelmem.settings import Settings
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def is_edit(line: str) -> bool:
 
 
 class ChatContext:
-    def __init__(self, memory: Memory, settings: Settings, guild_id: int, channel_id: int) -> None:
+    def __init__(self, memory: ChannelMemory, settings: Settings, guild_id: int, channel_id: int) -> None:
         self._window, self._settings = ContextWindow(memory), settings
         self._guild_id, self._channel_id = guild_id, channel_id
 

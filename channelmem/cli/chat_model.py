@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from channelmem.interface import ChannelMemory
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Location, Responder, ResponderError
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Answer, Question
 
@@ -27,7 +27,7 @@ Speak = Callable[[Question, Answer], Awaitable[Spoken]]
 
 
 @asynccontextmanager
-async def open_model(settings: Settings, memory: Memory, channel: str) -> AsyncIterator[Speak | None]:
+async def open_model(settings: Settings, memory: ChannelMemory, channel: str) -> AsyncIterator[Speak | None]:
     """None if no model is configured; raises ConfigError, with the fix, if the model can't be used."""
     responder = open_responder(settings, memory)
     if responder is None:

@@ -22,7 +22,7 @@ from channelmem import durations
 from channelmem.context.edit_file import MOST, EditError, Sheet, write
 from channelmem.display import counted, listed
 from channelmem.durations import HOUR_S, MINUTE_S, human_age
-from channelmem.memory import Memory
+from channelmem.interface import ChannelMemory
 from channelmem.policy.cascade import Boundary, Effective, Level, Place
 from channelmem.policy.policy import Policy
 from channelmem.policy.values import AUTO, Value
@@ -190,7 +190,7 @@ def in_one_line(breakdown: Breakdown) -> str:
     return f"{_summaries(len(breakdown.summaries))}, {counted(breakdown.raw, 'raw message')}"
 
 
-async def status_of(memory: Memory, question: Question) -> str:
+async def status_of(memory: ChannelMemory, question: Question) -> str:
     """What a model would be given if somebody asked now; why there are no summaries, where there are none."""
     policy = memory.policies.of_question(question)
     if not policy.enabled:
@@ -275,7 +275,7 @@ class Command:
 class ContextWindow:
     """Its methods may raise RedisUnavailableError; what people got wrong is a reply like any other."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: ChannelMemory) -> None:
         self._memory = memory
         self._sheets: LRUCache[tuple[int, int, int], Sheet] = LRUCache(SHEETS)
         """The files that are out for editing, by guild, channel and person."""

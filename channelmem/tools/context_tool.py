@@ -16,7 +16,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.types import ContextRequest, Question
 
 if TYPE_CHECKING:
-    from channelmem.memory import Memory
+    from channelmem.interface import ChannelMemory
 
 NAME: Final = "get_channel_context"
 DESCRIPTION: Final = (
@@ -88,7 +88,7 @@ def anthropic_tool() -> dict[str, object]:
     return {"name": NAME, "description": DESCRIPTION, "input_schema": schema()}
 
 
-async def call(memory: Memory, question: Question, arguments: Mapping[str, object]) -> str:
+async def call(memory: ChannelMemory, question: Question, arguments: Mapping[str, object]) -> str:
     """Answers one tool call on behalf of the asker: same channel, same permissions, same moment."""
     try:
         wanted = Arguments.model_validate(dict(arguments))
@@ -97,7 +97,7 @@ async def call(memory: Memory, question: Question, arguments: Mapping[str, objec
     return await look(memory, question, wanted)
 
 
-async def look(memory: Memory, question: Question, wanted: Arguments) -> str:
+async def look(memory: ChannelMemory, question: Question, wanted: Arguments) -> str:
     """The same for validated arguments."""
     if question.is_dm:
         return NO_CHANNEL

@@ -18,10 +18,10 @@ except ImportError as error:
     raise ConfigError(f"The LangChain tool needs an extra package: {how_to_install('langchain')}") from error
 
 if TYPE_CHECKING:
-    from channelmem.memory import Memory
+    from channelmem.interface import ChannelMemory
 
 
-def langchain_tool(memory: Memory, question: Question) -> StructuredTool:
+def langchain_tool(memory: ChannelMemory, question: Question) -> StructuredTool:
     """A tool bound to one question: it sees what the asker may see. It is asynchronous (`ainvoke`)."""
 
     async def get_channel_context(query: str = "", limit: int = 15, speaker: str = "", since: str = "") -> str:

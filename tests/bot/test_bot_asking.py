@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 from loopback import PUBLIC_THREAD
@@ -29,7 +28,6 @@ from bot.asking.cog import (
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.llm.responder import Location, ResponderError
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Question
 
@@ -64,7 +62,7 @@ async def test_a_reply_to_the_bot_is_a_question_without_a_mention(
 async def test_a_mention_of_the_bots_own_role_counts(scene: Scene, quick: Settings, recorder: Recorder) -> None:
     role = Role(scene.server.world.snowflake(), "Memo", 0, bot_id=scene.server.world.bot.id)
     scene.guild.roles.append(role)
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)):
         asked = await scene.server.say(
             scene.general, scene.mark, f"<@&{role.id}> what now?", extra={"mention_roles": [str(role.id)]}
         )
@@ -328,7 +326,7 @@ async def test_an_answer_that_takes_too_long_for_a_bot_that_leaves_ends_without_
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
     recorder.may_answer.clear()
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)):
         await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         await scene.server.until(lambda: recorder.questions)
     gc.collect()
@@ -347,7 +345,7 @@ async def test_where_the_bot_may_not_write_it_stays_silent_and_alive(
 
 async def test_a_second_question_too_soon_gets_an_hourglass(scene: Scene, recorder: Recorder) -> None:
     slow = Settings(cooldown_user_s=60, cooldown_channel_s=0)
-    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+    async with running(scene.server, slow, recorder, DiscordHistory(slow)):
         await scene.server.ask(scene.general, scene.mark, "first")
         second = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} second")
         await scene.server.until(lambda: second.get("_reactions"))
@@ -359,7 +357,7 @@ async def test_a_second_question_too_soon_gets_an_hourglass(scene: Scene, record
 
 async def test_a_blocked_channel_is_neither_remembered_nor_asked(scene: Scene, recorder: Recorder) -> None:
     closed = Settings(channels_block=(scene.general.id,), cooldown_user_s=0)
-    async with running(scene.server, closed, cast("Memory", recorder), DiscordHistory(closed)):
+    async with running(scene.server, closed, recorder, DiscordHistory(closed)):
         assert await scene.server.ask(scene.general, scene.mark, "what did I say?") == EXCLUDED_CHANNEL
     assert recorder.messages == {}
     assert recorder.questions == []
@@ -368,7 +366,7 @@ async def test_a_blocked_channel_is_neither_remembered_nor_asked(scene: Scene, r
 async def test_only_allowed_channels_and_their_threads_are_remembered(scene: Scene, recorder: Recorder) -> None:
     other = scene.server.world.add_channel(scene.guild, "other")
     only = Settings(channels_allow=(scene.general.id,))
-    async with running(scene.server, only, cast("Memory", recorder), DiscordHistory(only)):
+    async with running(scene.server, only, recorder, DiscordHistory(only)):
         thread = await scene.server.add_thread(scene.general, "a thread")
         await scene.server.say(other, scene.mark, "not this")
         await scene.server.say(thread, scene.mark, "this")
@@ -379,7 +377,7 @@ async def test_a_thread_that_nobody_told_us_of_is_not_heard_where_channels_are_b
     scene: Scene, recorder: Recorder
 ) -> None:
     closed = Settings(channels_block=(scene.general.id,), cooldown_user_s=0, cooldown_channel_s=0)
-    async with running(scene.server, closed, cast("Memory", recorder), DiscordHistory(closed)):
+    async with running(scene.server, closed, recorder, DiscordHistory(closed)):
         # It was archived when the bot came, and its first message arrives before the news that it is open again.
         thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=scene.general)
         await scene.server.say(thread, scene.mark, "not this")
@@ -392,7 +390,7 @@ async def test_a_thread_that_nobody_told_us_of_is_not_heard_where_channels_are_b
 
 async def test_slash_ask_knows_the_parent_of_a_thread_that_nobody_told_us_of(scene: Scene, recorder: Recorder) -> None:
     only = Settings(channels_allow=(scene.general.id,), cooldown_user_s=0, cooldown_channel_s=0)
-    async with running(scene.server, only, cast("Memory", recorder), DiscordHistory(only)):
+    async with running(scene.server, only, recorder, DiscordHistory(only)):
         thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=scene.general)
         slash = await scene.server.slash(thread, scene.mark, "ask", question="what did I say?")
         assert await scene.server.answered(slash) == recorder.answer
@@ -402,7 +400,7 @@ async def test_slash_ask_knows_the_parent_of_a_thread_that_nobody_told_us_of(sce
 async def test_who_may_not_read_the_past_is_not_told_it(scene: Scene, recorder: Recorder, in_thread: bool) -> None:
     quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
     scene.server.world.deny(scene.general, scene.mark, read_message_history=True)
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)):
         here = await scene.server.add_thread(scene.general, "a thread") if in_thread else scene.general
         assert await scene.server.ask(here, scene.mark, "what was said?") == ASKER_CANT_READ
         private = await scene.server.slash(here, scene.mark, "ask", question="what was said?", private=True)
@@ -414,7 +412,7 @@ async def test_who_may_not_read_the_past_is_not_told_it(scene: Scene, recorder: 
 async def test_who_may_not_read_the_past_may_ask_in_isolation(scene: Scene, recorder: Recorder) -> None:
     quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
     scene.server.world.deny(scene.general, scene.mark, read_message_history=True)
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)):
         assert await scene.server.ask(scene.general, scene.mark, "🚫 what is a turtle?") == recorder.answer
     assert [question.kind for question in recorder.questions] == [Kind.NONE]
 
@@ -422,7 +420,7 @@ async def test_who_may_not_read_the_past_may_ask_in_isolation(scene: Scene, reco
 async def test_a_channel_that_was_closed_to_the_bot_is_not_told_of(scene: Scene, recorder: Recorder) -> None:
     quick = Settings(cooldown_user_s=0, cooldown_channel_s=0)
     scene.server.world.hide(scene.general, scene.server.world.bot)
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)):
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="what was said?", private=True)
         assert await scene.server.answered(slash) == BOT_CANT_SEE
     assert recorder.questions == []
@@ -460,7 +458,7 @@ def edited_only_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("edited_only_at_the_end")
 async def test_a_growing_text_ends_in_one_message(scene: Scene, quick: Settings, recorder: Recorder) -> None:
     parrot = Parrot("Pol", "Polly wants", "Polly wants a turtle.")
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick), parrot):
         asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         reply = await scene.server.reply(asked)
         await scene.server.until(lambda: reply["content"] == "Polly wants a turtle.")
@@ -477,7 +475,7 @@ async def test_an_answer_that_is_still_growing_can_be_explained_and_disliked(
 ) -> None:
     parrot = Parrot("Pol", "Polly wants a turtle.")
     parrot.may_go_on.clear()
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot) as bot:
+    async with running(scene.server, quick, recorder, DiscordHistory(quick), parrot) as bot:
         asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         reply = await scene.server.reply(asked)
         why = await scene.server.slash(scene.general, scene.mark, "why")
@@ -492,7 +490,7 @@ async def test_a_responder_that_thinks_for_long_is_seen_typing(
     monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
     parrot = Parrot("Sorry for the wait.")
     parrot.may_speak.clear()
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick), parrot):
         asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "well?"))
         await typed(scene)
         parrot.may_speak.set()
@@ -507,7 +505,7 @@ async def test_a_responder_that_fails_is_replaced_by_the_quoting_answer(
     scene: Scene, quick: Settings, recorder: Recorder
 ) -> None:
     parrot = Parrot("Pol", breaks=True)
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick), parrot):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick), parrot):
         asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         reply = await scene.server.reply(asked)
         await scene.server.until(lambda: reply["content"] == recorder.answer)
@@ -527,7 +525,7 @@ async def test_a_question_sees_only_channels_that_asker_and_bot_may_read(
     world.hide(rooms["not-bot"], world.bot)
     rooms["adult"].nsfw = True
     wide = Settings(cross_channel=True, cooldown_user_s=0, cooldown_channel_s=0)
-    async with running(scene.server, wide, cast("Memory", recorder), DiscordHistory(wide)):
+    async with running(scene.server, wide, recorder, DiscordHistory(wide)):
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="well?", private=private)
         await scene.server.answered(slash)
     names = {room.id: name for name, room in rooms.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 from contextlib import AbstractAsyncContextManager
-from typing import cast
 
 import pytest
 from loopback import payloads
@@ -18,7 +17,6 @@ from bot.backfill import cog as backfill
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.errors import RedisUnavailableError
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Gap, Message
 
@@ -27,7 +25,7 @@ pytest_plugins = ["loopback.fixtures"]
 
 def start(scene: Scene, recorder: Recorder, budget: int = 200, *, on: bool = True) -> AbstractAsyncContextManager[Bot]:
     settings = Settings(cooldown_user_s=0, cooldown_channel_s=0, backfill=on, backfill_messages=budget)
-    return running(scene.server, settings, cast("Memory", recorder), DiscordHistory(settings))
+    return running(scene.server, settings, recorder, DiscordHistory(settings))
 
 
 async def closed(scene: Scene, recorder: Recorder, times: int = 1) -> None:

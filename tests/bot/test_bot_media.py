@@ -210,6 +210,7 @@ async def test_deleting_the_picture_takes_its_description_and_the_answer_along(
     await until(lambda: answer_is_stored(bot, scene))
     await scene.server.delete(scene.general, int(shown["id"]))
     await scene.server.until(lambda: reply["content"] == REMOVED)
+    assert isinstance(bot.memory, Memory)
     await bot.memory._store.swept()
     await until(lambda: nothing_mentions(redis, settings))
 

@@ -17,7 +17,6 @@ from bot import past as loader
 from bot import past as texts
 from bot.client import Bot
 from bot.history import DiscordHistory
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Load, Message
 
@@ -31,7 +30,7 @@ def start(scene: Scene, recorder: Recorder, **changes: object) -> AbstractAsyncC
     values = {"cooldown_user_s": 0, "cooldown_channel_s": 0, "backfill": False, **changes}
     settings = Settings(**values)  # type: ignore[arg-type]
     scene.server.world.grant(scene.guild, scene.mark, manage_messages=True)
-    return running(scene.server, settings, cast("Memory", recorder), DiscordHistory(settings))
+    return running(scene.server, settings, recorder, DiscordHistory(settings))
 
 
 def old_lines(scene: Scene, count: int, *, days: float, every_s: float = 60.0) -> list[str]:

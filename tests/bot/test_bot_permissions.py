@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import discord
 import pytest
 from loopback import PUBLIC_THREAD, Channel
@@ -15,7 +13,6 @@ from loopback.scene import Scene
 from bot.asking.cog import ASKER_CANT_READ, BOT_CANT_SEE
 from bot.client import Bot
 from bot.history import DiscordHistory
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]
@@ -38,7 +35,7 @@ def overwrite(channel: Channel, id_: int, *, allow: int = 0, deny: int = 0, memb
 
 async def is_searched(scene: Scene, recorder: Recorder, other: Channel, *, private: bool = False) -> bool:
     """Whether Mark's question in #general may search the other channel."""
-    async with running(scene.server, WIDE, cast("Memory", recorder), DiscordHistory(WIDE)):
+    async with running(scene.server, WIDE, recorder, DiscordHistory(WIDE)):
         slash = await scene.server.slash(scene.general, scene.mark, "ask", question="well?", private=private)
         assert await scene.server.answered(slash) == recorder.answer
     return other.id in recorder.questions[0].readable_channel_ids
@@ -150,14 +147,14 @@ async def test_a_thread_that_cannot_be_looked_at_is_not_told_of(
 
 async def test_who_may_not_read_the_past_is_not_told_it_in_an_unknown_thread(scene: Scene, recorder: Recorder) -> None:
     scene.server.world.deny(scene.general, scene.mark, read_message_history=True)
-    async with running(scene.server, WIDE, cast("Memory", recorder), DiscordHistory(WIDE)):
+    async with running(scene.server, WIDE, recorder, DiscordHistory(WIDE)):
         thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=scene.general)
         assert await scene.server.ask(thread, scene.mark, "what was said?") == ASKER_CANT_READ
     assert recorder.questions == []
 
 
 async def test_a_thread_of_a_channel_that_the_bot_does_not_know_is_closed(scene: Scene, recorder: Recorder) -> None:
-    async with running(scene.server, WIDE, cast("Memory", recorder), DiscordHistory(WIDE)):
+    async with running(scene.server, WIDE, recorder, DiscordHistory(WIDE)):
         later = scene.server.world.add_channel(scene.guild, "later")  # the bot was not told
         thread = scene.server.world.add_channel(scene.guild, "a thread", PUBLIC_THREAD, parent=later)
         assert await scene.server.ask(thread, scene.mark, "what was said?") == BOT_CANT_SEE

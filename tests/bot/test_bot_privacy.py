@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import cast
 
 import discord
 import pytest
@@ -29,7 +28,6 @@ from bot.privacy.texts import (
     returning,
 )
 from channelmem.errors import RedisUnavailableError
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import ChannelStatus, Message
 
@@ -94,7 +92,7 @@ async def test_packing_a_large_export_leaves_the_event_loop_free(
 
 async def test_an_export_can_be_had_once_in_a_while(scene: Scene, recorder: Recorder) -> None:
     slow = Settings(cooldown_user_s=0, cooldown_export_s=60)
-    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+    async with running(scene.server, slow, recorder, DiscordHistory(slow)):
         first = await scene.server.slash(scene.general, scene.mark, "memory export me")
         assert await scene.server.answered(first) == NOTHING_STORED
         second = await scene.server.slash(scene.general, scene.mark, "memory export me")
@@ -107,7 +105,7 @@ async def test_an_export_can_be_had_once_in_a_while(scene: Scene, recorder: Reco
 @pytest.mark.parametrize("command", ["memory forget me", "memory opt-out", "memory opt-in", "memory-channel status"])
 async def test_every_command_has_a_cool_down_of_its_own(scene: Scene, recorder: Recorder, command: str) -> None:
     slow = Settings(cooldown_user_s=60)
-    async with running(scene.server, slow, cast("Memory", recorder), DiscordHistory(slow)):
+    async with running(scene.server, slow, recorder, DiscordHistory(slow)):
         owner = scene.server.world.owner
         await scene.server.answered(await scene.server.slash(scene.general, owner, command))
         again = await scene.server.slash(scene.general, owner, command)
@@ -160,7 +158,7 @@ async def test_progress_waits_for_redis_and_ends_with_the_bot(
         looks += 1
         raise RedisUnavailableError("Redis does not answer")
 
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)):
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)):
         monkeypatch.setattr(recorder, "returning", away)
         recorder.left = 5
         await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "memory opt-in"))
@@ -261,7 +259,7 @@ def test_the_notice_says_how_long_words_are_kept_and_to_whom_they_are_sent() -> 
 
 async def test_the_notice_can_be_switched_off(scene: Scene, recorder: Recorder) -> None:
     quiet = Settings(join_notice=False, cooldown_user_s=0)
-    async with running(scene.server, quiet, cast("Memory", recorder), DiscordHistory(quiet)):
+    async with running(scene.server, quiet, recorder, DiscordHistory(quiet)):
         guild = scene.server.world.add_guild("New Location", scene.mark)
         lobby = scene.server.world.add_channel(guild, "lobby")
         await scene.server.invite_bot(guild)

@@ -18,6 +18,7 @@ from bot.client import Bot
 from bot.contexts.cog import MODERATORS_ONLY
 from bot.history import DiscordHistory
 from channelmem.context.window import UNREADABLE
+from channelmem.interface import ChannelMemory
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Message
@@ -40,7 +41,7 @@ async def bot(scene: Scene, settings: Settings, fake_embedder: FakeEmbedder) -> 
         yield started
 
 
-async def ten_hours(scene: Scene, memory: Memory) -> list[Message]:
+async def ten_hours(scene: Scene, memory: ChannelMemory) -> list[Message]:
     """Back-dated talk, ten hours of it up to half an hour ago."""
     chance, now = random.Random(1), wall_now()  # noqa: S311  (no secret)
     messages = [

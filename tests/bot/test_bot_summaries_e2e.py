@@ -18,6 +18,7 @@ from waiting import until
 
 from bot.client import Bot
 from bot.history import DiscordHistory
+from channelmem.ids import ChannelId
 from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -180,9 +181,9 @@ async def test_a_model_writes_the_summaries_if_it_is_asked_to(scene: Scene, star
         await summarised_until(bot, scene, wall_now() - 2 * HOUR_S)
         found = await bot.memory.summaries.of(scene.guild.id, scene.general.id)
         assert any(one.text == MINUTES for one in found)
-        today, place = int(wall_now() // DAY_S), (scene.guild.id, scene.general.id)
+        today, channel = int(wall_now() // DAY_S), ChannelId(scene.guild.id, scene.general.id)
         spent = [await bot.memory.spending.by_channel(day) for day in (today - 1, today)]  # midnight may have passed
-        assert any(one.get(place, 0) > 0 for one in spent)
+        assert any(one.get(channel, 0) > 0 for one in spent)
     assert any("<conversation>" in one.user for one in model.requests)
 
 

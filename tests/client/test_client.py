@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from clock import mid_window, wall_now
@@ -18,6 +18,8 @@ from serving import EVERYTHING, Running, serving
 from channelmem import ContextRequest, Memory, Message, Outcome, Past, Person, Question, Settings
 from channelmem.client import Client
 from channelmem.client.rooms import RemoteLoads, RemoteSpending, RemoteSummaries
+from channelmem.ids import ChannelId
+from channelmem.interface import ChannelMemory
 from channelmem.media.kinds import of_preview
 from channelmem.policy.cascade import Boundary, Level, Place
 from channelmem.policy.values import AUTO, OFF
@@ -64,7 +66,7 @@ def platform() -> Platform:
 @pytest.fixture(params=["in process", "service"])
 async def memory(
     request: pytest.FixtureRequest, settings: Settings, fake_embedder: FakeEmbedder, platform: Platform
-) -> AsyncIterator[Memory]:
+) -> AsyncIterator[ChannelMemory]:
     async with AsyncExitStack() as stack:
         if request.param == "in process":
             opened = Memory.open(settings, embedder=fake_embedder, history=platform)
@@ -72,7 +74,7 @@ async def memory(
         else:
             running = await stack.enter_async_context(serving(settings, fake_embedder))
             client = await stack.enter_async_context(Client.open(await using(running, settings), history=platform))
-            yield cast("Memory", client)
+            yield client
 
 
 async def using(running: Running, settings: Settings, *guild_ids: int) -> Settings:
@@ -81,7 +83,7 @@ async def using(running: Running, settings: Settings, *guild_ids: int) -> Settin
 
 
 class Talk:
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: ChannelMemory) -> None:
         self.memory, self.last = memory, 100
 
     def message(self, who: Person, text: str, *, ago_s: float = 60, **changes: Any) -> Message:
@@ -102,7 +104,7 @@ class Talk:
 
 
 @pytest.fixture
-def talk(memory: Memory) -> Talk:
+def talk(memory: ChannelMemory) -> Talk:
     return Talk(memory)
 
 
@@ -123,7 +125,7 @@ def test_a_client_has_the_methods_of_memory_with_the_same_parameters(in_process:
             assert isinstance(theirs, property), name
 
 
-async def test_a_client_has_the_rooms_of_memory(memory: Memory) -> None:
+async def test_a_client_has_the_rooms_of_memory(memory: ChannelMemory) -> None:
     for name in ("policies", "summaries", "recaps", "loads", "spending", "media"):
         assert getattr(memory, name)
 
@@ -143,7 +145,7 @@ async def test_a_span_is_recapped_with_links(talk: Talk) -> None:
     assert await talk.memory.recaps.of_span(question, Window(1.0, 2.0), policy) is None
 
 
-async def test_how_far_a_load_has_come_is_kept(memory: Memory) -> None:
+async def test_how_far_a_load_has_come_is_kept(memory: ChannelMemory) -> None:
     load = Load(CHANNEL, 100, 100, 2**62)
     assert await memory.loads.begin(GUILD, load)
     assert not await memory.loads.begin(GUILD, load)
@@ -155,14 +157,14 @@ async def test_how_far_a_load_has_come_is_kept(memory: Memory) -> None:
     assert not await memory.loads.advance(GUILD, further)
 
 
-async def test_the_spend_cap_holds(memory: Memory) -> None:
-    today = int(wall_now() // 86_400)
+async def test_the_spend_cap_holds(memory: ChannelMemory) -> None:
+    here, today = ChannelId(GUILD, CHANNEL), int(wall_now() // 86_400)
     for day in (today, today + 1):  # midnight may pass before the last line
-        assert await memory.spending.reserve(day, (GUILD, CHANNEL), 700_000, 1_000_000)
-        assert not await memory.spending.reserve(day, (GUILD, CHANNEL), 400_000, 1_000_000)
-        await memory.spending.settle(day, (GUILD, CHANNEL), -600_000)
+        assert await memory.spending.reserve(day, here, 700_000, 1_000_000)
+        assert not await memory.spending.reserve(day, here, 400_000, 1_000_000)
+        await memory.spending.settle(day, here, -600_000)
         assert await memory.spending.total(day) == 100_000
-        assert await memory.spending.by_channel(day) == {(GUILD, CHANNEL): 100_000}
+        assert await memory.spending.by_channel(day) == {here: 100_000}
     assert await memory.spending.usd_today() == {CHANNEL: 0.1}
 
 

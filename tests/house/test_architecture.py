@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # What any module may use.
 GROUND = {
-    "types", "errors", "settings", "secrets", "display", "commands", "durations", "policy", "extras", "access",
+    "types", "ids", "errors", "settings", "secrets", "display", "commands", "durations", "policy", "extras", "access",
     "media.kinds", "redis_urls",
 }  # fmt: skip
 # Modules that stand elsewhere than the rest of their package.
@@ -33,7 +33,7 @@ STAGES: dict[str, set[str]] = {
     "media": {"store", "ingest"},
 }
 # What adapters may use besides the ground: the front door.
-FRONT = GROUND | {"memory", "policy.policies", "llm", "tools", "context", "export", "cli", "media.media"}
+FRONT = GROUND | {"memory", "interface", "policy.policies", "llm", "tools", "context", "export", "cli", "media.media"}
 # What the rooms above memory may build on; the chat platform is not part of it.
 ADAPTERS = {
     "wire": {"summaries"},
@@ -43,10 +43,10 @@ ADAPTERS = {
     "web": {"memory", "browse", "summaries", "telling"},
 }
 ABOVE_MEMORY = {
-    "tools": {"memory", "telling"},
-    "llm": {"memory", "tools", "media", "summaries"},
-    "context": {"memory", "times", "telling", "summaries"},
-    "export": {"memory", "context", "summaries"},
+    "tools": {"interface", "telling"},
+    "llm": {"interface", "tools", "media", "summaries"},
+    "context": {"interface", "times", "telling", "summaries"},
+    "export": {"interface", "context", "summaries"},
 }
 # Commands that show one stage on its own, and what opens the service's tokens.
 WINDOWS = {

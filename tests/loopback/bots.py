@@ -11,15 +11,15 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Self, cast
+from typing import Self
 from unittest.mock import patch
 
 from processes import python_path
 
 from bot.client import Bot
 from bot.history import DiscordHistory
+from channelmem.interface import ChannelMemory
 from channelmem.llm.responder import Responder
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 from .recorder import Recorder
@@ -59,7 +59,7 @@ def patient() -> Iterator[None]:
 async def running(
     server: Loopback,
     settings: Settings,
-    memory: Memory | Recorder,
+    memory: ChannelMemory,
     history: DiscordHistory,
     responder: Responder | None = None,
 ) -> AsyncIterator[Bot]:
@@ -67,7 +67,7 @@ async def running(
     before = point_at(server.api_base, server.gateway_url)
     if isinstance(memory, Recorder):
         memory.settings = settings
-    bot = Bot(settings, cast("Memory", memory), history, responder=responder, guild_ready_timeout=0.05)
+    bot = Bot(settings, memory, history, responder=responder, guild_ready_timeout=0.05)
     try:
         with patient():
             async with bot:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 
 from bot.client import Bot
 from bot.history import DiscordHistory
-from channelmem.memory import Memory
 from channelmem.settings import Settings
 
 from .bots import running
@@ -47,5 +45,5 @@ def recorder() -> Recorder:
 @pytest.fixture
 async def recording(scene: Scene, quick: Settings, recorder: Recorder) -> AsyncIterator[Bot]:
     """Our bot with a memory that only writes down what it is told."""
-    async with running(scene.server, quick, cast("Memory", recorder), DiscordHistory(quick)) as bot:
+    async with running(scene.server, quick, recorder, DiscordHistory(quick)) as bot:
         yield bot

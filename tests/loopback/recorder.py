@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, cast
 
@@ -11,12 +11,30 @@ from clock import wall_now
 from redis.asyncio import Redis
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import ChannelId, MessageId
+from channelmem.media.media import Use
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.store import Store
-from channelmem.types import Answer, ChannelStatus, Gap, Kind, Load, Message, Mode, Origin, Outcome, Question, Route
+from channelmem.summaries.pyramid import Summary
+from channelmem.summaries.reader import Breakdown
+from channelmem.types import (
+    Answer,
+    ChannelStatus,
+    ContextRequest,
+    Gap,
+    Kind,
+    Load,
+    Message,
+    Mode,
+    Origin,
+    Outcome,
+    Question,
+    Route,
+    Window,
+)
 
 
 def _open_gate() -> asyncio.Event:
@@ -25,17 +43,36 @@ def _open_gate() -> asyncio.Event:
     return gate
 
 
-@dataclass
 class RecordedMedia:
-    attached: list[Message] = field(default_factory=list)
-    on_read: object = None
-    on_spent: object = None
+    def __init__(self) -> None:
+        self.attached: list[Message] = []
+        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
+        self.on_spent: Callable[[float], None] = lambda usd: None
 
     async def attach(self, message: Message) -> None:
         self.attached.append(message)
 
-    def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[()]:
+    def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[Use, ...]:
         return ()
+
+
+class RecordedSpending:
+    """Nothing costs anything."""
+
+    async def reserve(self, day: int, channel: ChannelId, micros: int, cap_micros: int) -> bool:
+        return True
+
+    async def settle(self, day: int, channel: ChannelId, change_micros: int) -> None:
+        """There is nothing to settle."""
+
+    async def total(self, day: int) -> int:
+        return 0
+
+    async def by_channel(self, day: int) -> dict[ChannelId, int]:
+        return {}
+
+    async def usd_today(self) -> dict[int, float]:
+        return {}
 
 
 @dataclass
@@ -71,6 +108,10 @@ class Recorder:
     @property
     def summaries(self) -> Recorder:
         return self
+
+    @property
+    def spending(self) -> RecordedSpending:
+        return RecordedSpending()
 
     async def begin(self, guild_id: int, load: Load) -> bool:
         self._note("begin_load", load)
@@ -113,7 +154,11 @@ class Recorder:
     def overview(self) -> Self:
         return self
 
-    async def tell_names(self, guild_id: int, guild: str, channels: dict[int, str]) -> None:
+    @property
+    def recaps(self) -> Self:
+        return self
+
+    async def tell_names(self, guild_id: int, guild: str = "", channels: Mapping[int, str] | None = None) -> None:
         """Not among the calls: tests of the order of events are not about names."""
 
     def _note(self, name: str, *arguments: object) -> None:
@@ -139,15 +184,16 @@ class Recorder:
         self.messages[message.id] = message
         return Outcome.STORED
 
-    async def delete(self, guild_id: int, channel_id: int, ids: Sequence[int]) -> int:
-        self._note("delete", guild_id, channel_id, tuple(ids))
+    async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
+        ids = tuple(ids)
+        self._note("delete", guild_id, channel_id, ids)
         return sum(self.messages.pop(id_, None) is not None for id_ in ids)
 
-    async def delete_channel(self, guild_id: int, channel_id: int) -> int:
+    async def delete_channel(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
         self._note("delete_channel", guild_id, channel_id)
         return 0
 
-    async def delete_guild(self, guild_id: int) -> int:
+    async def delete_guild(self, guild_id: int, at: float | None = None) -> int:
         self._note("delete_guild", guild_id)
         return 0
 
@@ -175,19 +221,19 @@ class Recorder:
     async def forget(self, author_id: int, guild_id: int | None = None) -> None:
         self._note("forget", author_id)
 
-    async def opt_out(self, author_id: int) -> None:
+    async def opt_out(self, author_id: int, guild_id: int | None = None) -> None:
         self._note("opt_out", author_id)
 
-    async def opted_out(self, author_id: int, guild_id: int) -> bool:
+    async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         if not self.reachable:
             raise RedisUnavailableError("nobody knows")
         return author_id in self.out
 
-    async def opt_in(self, author_id: int) -> int | None:
+    async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
         self._note("opt_in", author_id)
         return self.left
 
-    async def returning(self, author_id: int) -> int | None:
+    async def returning(self, author_id: int, guild_id: int | None = None) -> int | None:
         return self.left
 
     async def export(self, author_id: int) -> AsyncIterator[Message]:
@@ -216,11 +262,52 @@ class Recorder:
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
         return frozenset()
 
-    async def to_redact(self) -> list[tuple[int, int, int]]:
+    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+        return frozenset()
+
+    async def context(self, question: Question, answer: Answer) -> str:
+        return ""
+
+    async def look(self, request: ContextRequest) -> str:
+        return ""
+
+    async def of_span(self, question: Question, window: Window, policy: Policy) -> None:
+        return None
+
+    async def of(self, guild_id: int, channel_id: int, window: Window | None = None) -> tuple[Summary, ...]:
+        return ()
+
+    async def update(self, guild_id: int, channel_id: int) -> int:
+        return 0
+
+    async def rebuild(self, guild_id: int, channel_id: int) -> int:
+        return 0
+
+    async def breakdown(self, question: Question) -> Breakdown:
+        return Breakdown()
+
+    async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
+        return False
+
+    async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
+        held = [one for one in self.messages.values() if one.channel_id == channel_id]
+        return sorted(held, key=lambda one: one.ts)[-limit:]
+
+    async def to_redact(self) -> list[MessageId]:
         return []
+
+    async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
+        self._note("redacted", guild_id, channel_id, message_id)
+
+    def is_queued(self, guild_id: int) -> bool:
+        return False
 
     async def pending(self) -> int:
         return 0
 
-    async def flush(self) -> None:
+    async def lag_s(self) -> float:
+        return 0.0
+
+    async def flush(self, timeout_s: float = 30.0) -> bool:
         self._note("flush")
+        return True
