@@ -15,11 +15,11 @@ from channelmem.llm.characters import Character
 from channelmem.settings import Settings
 
 from .history import DiscordHistory
-from .messages.convert import Fetcher
+from .messages.convert import ChannelFetcher
 from .metrics import Metrics
 
 
-class BotContext(Fetcher, Protocol):
+class BotContext(ChannelFetcher, Protocol):
     settings: Settings
     memory: ChannelMemory
     history: DiscordHistory

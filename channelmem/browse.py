@@ -83,7 +83,7 @@ class SearchTerms:
     limit: int = 10
 
 
-class Reading:
+class Browse:
     def __init__(
         self, search: Search, recall: Recall, channels: ChannelState, policies: Policies, summaries: SummaryReader
     ) -> None:
@@ -218,8 +218,8 @@ class Rows:
 
 
 class Overview:
-    def __init__(self, store: Store, policies: Policies, reading: Reading) -> None:
-        self._channels, self._policies, self._reading = store.channels, policies, reading
+    def __init__(self, store: Store, policies: Policies, browse: Browse) -> None:
+        self._channels, self._policies, self._browse = store.channels, policies, browse
         self._contents, self._names = Contents(store.buckets), Names(store.buckets)
         self.clock = store.buckets.clock
 
@@ -261,12 +261,12 @@ class Overview:
 
     async def rows(self, guild_id: int, channel_id: int, limit: int, after: Cursor | None = None) -> Rows:
         """A page of a channel, newest first, with the state of each message."""
-        page = await self._reading.page(guild_id, channel_id, limit, after)
+        page = await self._browse.page(guild_id, channel_id, limit, after)
         return Rows(tuple(await self._contents.states(page.messages)), page.next)
 
     async def vectors(self, guild_id: int, channel_id: int, limit: int) -> tuple[list[Message], NDArray[np.float32]]:
         """The newest messages that have a vector, newest first, and the vectors."""
-        return await self._contents.vectors(await self._reading.newest(guild_id, channel_id, limit))
+        return await self._contents.vectors(await self._browse.newest(guild_id, channel_id, limit))
 
     async def summary(
         self,
@@ -281,7 +281,7 @@ class Overview:
         `stored` has what `memory.summaries` knows, which may reach further back than the messages."""
         parts = list(roots(one for one in stored if since is None or one.start >= since))
         newer = math.nextafter(parts[-1].end, math.inf) if parts else since
-        messages = tuple(reversed(await self._reading.newest(guild_id, channel_id, SUMMARISED, newer)))
+        messages = tuple(reversed(await self._browse.newest(guild_id, channel_id, SUMMARISED, newer)))
         return await asyncio.to_thread(_one_summary, parts, messages, self.clock(), limit_chars)
 
     async def activity(self, channels: Sequence[ListedChannel]) -> dict[tuple[int, int], Activity]:

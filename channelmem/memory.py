@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from channelmem.browse import Overview, Reading
+from channelmem.browse import Browse, Overview
 from channelmem.context.builder import ContextBuilder, RelatedSummaries
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
@@ -102,8 +102,8 @@ class Memory:
         self._context = ContextBuilder(search, self._recall, past, self.policies.boundary, reader, self.media)
         self.recaps, self._related = Recaps(search, reader, past), RelatedSummaries(reader, self.policies)
         self.summaries = Summaries(store, self.policies, search, reader, self._context, summariser)
-        self.reading = Reading(search, self._recall, store.channels, self.policies, reader)
-        self.overview = Overview(store, self.policies, self.reading)
+        self.browse = Browse(search, self._recall, store.channels, self.policies, reader)
+        self.overview = Overview(store, self.policies, self.browse)
 
     @classmethod
     @asynccontextmanager
@@ -328,7 +328,7 @@ class Memory:
 
     async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
         """The newest messages of a channel, oldest first; may raise RedisUnavailableError."""
-        return (await self.reading.newest(guild_id, channel_id, limit))[::-1]
+        return (await self.browse.newest(guild_id, channel_id, limit))[::-1]
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
         return await self._store.channels.status(guild_id, channel_id, self.policy(guild_id, channel_id))

@@ -30,7 +30,7 @@ from channelmem.errors import ChannelmemError, RedisUnavailableError
 from ..context import BotContext
 from ..messages.convert import MessageChannel
 from ..messages.people import can_read, is_remembered, message_channels
-from .pages import PAGE_SIZE, Page, Reconciler, SessionGaps, StoredRevisions, convert, fetch_page
+from .pages import PAGE_SIZE, DiscordPage, Reconciler, SessionGaps, StoredRevisions, convert, fetch_page
 
 FIRST_LOAD_S = 7 * DAY_S
 """How far back a channel of which nothing is known is fetched; `/history load` goes further."""
@@ -216,7 +216,7 @@ class Backfill(commands.Cog):
 
     async def pages(
         self, channel: MessageChannel, ids: IdRange, budget: int
-    ) -> AsyncIterator[tuple[Page, list[discord.Message]]]:
+    ) -> AsyncIterator[tuple[DiscordPage, list[discord.Message]]]:
         """Pages, newest first, each with its messages in the range; ends at the range's lower end, at the budget, or
         at messages too old to keep, or for a first load."""
         kept_s = self.memory.policy(channel.guild.id, channel.id).limits.lifetime_s

@@ -86,7 +86,7 @@ PAGE_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DiscordPage:
     """Discord's reply to one request: every message that still exists in a stretch of the channel."""
 
     messages: Sequence[discord.Message]
@@ -100,10 +100,10 @@ class Page:
         return oldest <= message_id and (self.before is None or message_id < self.before)
 
 
-async def fetch_page(channel: MessageChannel, before: int | None) -> Page:
+async def fetch_page(channel: MessageChannel, before: int | None) -> DiscordPage:
     """Makes one request."""
     start = discord.Object(before) if before else None
-    return Page([m async for m in channel.history(limit=PAGE_SIZE, before=start, oldest_first=False)], before)
+    return DiscordPage([m async for m in channel.history(limit=PAGE_SIZE, before=start, oldest_first=False)], before)
 
 
 async def fetch_after(channel: MessageChannel, after: int) -> list[discord.Message]:
@@ -145,7 +145,7 @@ class Reconciler:
         """Call this before requesting the channel's first page."""
         return await self._context.memory.known(channel.guild.id, channel.id, MAX_COMPARED)
 
-    async def compare(self, channel: MessageChannel, stored: StoredRevisions, page: Page) -> None:
+    async def compare(self, channel: MessageChannel, stored: StoredRevisions, page: DiscordPage) -> None:
         """Brings Memory in line with a page."""
         if not can_read(channel, channel.guild.me):
             return  # closed to the bot meanwhile; then Discord returns an empty page instead of an error

@@ -25,7 +25,7 @@ from channelmem.errors import ChannelmemError
 from ..context import BotContext
 from ..errors import report
 from ..messages.convert import thread_of
-from .form import FORM_MAX, OUTGROWN, Action, button, chosen, form, offer_characters, offer_durations, read
+from .form import FORM_MAX, OUTGROWN, EditAction, button, chosen, form, offer_characters, offer_durations, read
 
 if TYPE_CHECKING:
     from ..context import BotContext
@@ -214,10 +214,10 @@ class Contexts(commands.Cog):
         except (app_commands.CheckFailure, ChannelmemError, discord.HTTPException) as error:
             await report(interaction, error)
 
-    async def _clicked(self, interaction: discord.Interaction, action: Action, character: str, text: str) -> None:
+    async def _clicked(self, interaction: discord.Interaction, action: EditAction, character: str, text: str) -> None:
         moderates_and_reads(interaction)
         character = self._whose(character or None)
-        if action is Action.SAVE:
+        if action is EditAction.SAVE:
             await self._answer(interaction, character, partial(self._window.keep, text))
         else:
             await self._open_form(interaction, character)

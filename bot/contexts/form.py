@@ -61,24 +61,24 @@ LABEL: Final = "Messages to start with"
 ABOUT: Final = "Delete the lines you want to leave out. You can't change, add or move lines."
 
 
-class Action(StrEnum):
+class EditAction(StrEnum):
     OPEN = "open"
     SAVE = "save"
 
 
-_CUSTOM_ID: Final = re.compile(rf"context:({'|'.join(Action)}):([0-9a-f]+)")
+_CUSTOM_ID: Final = re.compile(rf"context:({'|'.join(EditAction)}):([0-9a-f]+)")
 
 
 def button(character: str) -> discord.ui.View:
     view = discord.ui.View(timeout=None)
-    view.add_item(discord.ui.Button(label="Edit here", custom_id=_custom_id(Action.OPEN, character)))
+    view.add_item(discord.ui.Button(label="Edit here", custom_id=_custom_id(EditAction.OPEN, character)))
     view.stop()  # clicks are read from custom ids, so discord.py need not keep the view
     return view
 
 
 def form(character: str, lines: str) -> discord.ui.Modal:
     modal = discord.ui.Modal(
-        title=shorten(f"What {character} starts with", 45), custom_id=_custom_id(Action.SAVE, character)
+        title=shorten(f"What {character} starts with", 45), custom_id=_custom_id(EditAction.SAVE, character)
     )
     text: discord.ui.TextInput[discord.ui.Modal] = discord.ui.TextInput(
         custom_id="lines",
@@ -92,15 +92,15 @@ def form(character: str, lines: str) -> discord.ui.Modal:
     return modal
 
 
-def read(interaction: discord.Interaction, characters: Iterable[str]) -> tuple[Action, str, str] | None:
+def read(interaction: discord.Interaction, characters: Iterable[str]) -> tuple[EditAction, str, str] | None:
     """What is to be done, for which character, and what was typed; None if the click is not about this form."""
     data = dict(interaction.data or {})
     found = _CUSTOM_ID.fullmatch(str(data.get("custom_id", "")))
     if found is None:
         return None
     names = {digest(name): name for name in characters}
-    return Action(found[1]), names.get(found[2], ""), given(data)
+    return EditAction(found[1]), names.get(found[2], ""), given(data)
 
 
-def _custom_id(action: Action, character: str) -> str:
+def _custom_id(action: EditAction, character: str) -> str:
     return f"context:{action}:{digest(character)}"

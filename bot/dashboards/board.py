@@ -16,11 +16,11 @@ from channelmem.settings import Settings
 from ..messages.components import clip, shorten
 from .address import LEVELS, THREAD, Action, Address
 
-# --- reading ---
+# --- dashboard ---
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingLine:
     """One setting of a dashboard."""
 
     setting: Setting
@@ -32,30 +32,30 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Dashboard:
     address: Address
     character: str
-    rows: tuple[Row, ...]
+    rows: tuple[SettingLine, ...]
     changes: tuple[Change, ...]
 
 
-async def read(policies: Policies, settings: Settings, address: Address, character: str) -> Reading:
+async def read(policies: Policies, settings: Settings, address: Address, character: str) -> Dashboard:
     levels = LEVELS[: LEVELS.index(address.level) + 1]  # its own and those it inherits from
     found = await asyncio.gather(*(policies.read(_place(level, address, character)) for level in levels))
     said = dict(zip(levels, found, strict=True))
     shown = [one for one in policies.declared if address.level in one.levels]
     rows = tuple(_row(one, one.default(settings), said, address.level) for one in shown)
-    return Reading(address, character, rows, said[address.level].changes)
+    return Dashboard(address, character, rows, said[address.level].changes)
 
 
 def _place(level: Level, address: Address, character: str) -> Place:
     return Address(level, address.guild_id, address.channel_id).place(character)
 
 
-def _row(setting: Setting, default: Value, said: Mapping[Level, Overrides], level: Level) -> Row:
+def _row(setting: Setting, default: Value, said: Mapping[Level, Overrides], level: Level) -> SettingLine:
     values = {one: of.values[setting.name] for one, of in said.items() if setting.name in of.values}
     above = {one: value for one, value in values.items() if one is not level}
-    return Row(setting, values.get(level), resolve(setting, default, above), resolve(setting, default, values))
+    return SettingLine(setting, values.get(level), resolve(setting, default, above), resolve(setting, default, values))
 
 
 # --- embed ---
@@ -74,47 +74,47 @@ IN_FORCE = {
 }
 
 
-def picture(reading: Reading, *, in_thread: bool) -> discord.Embed:
-    about = [_subject(reading), *([THREAD] if in_thread and reading.address.level is not Level.GLOBAL else []), ""]
-    lines = [*about, *(_line(row, reading.address.level) for row in reading.rows)]
-    embed = discord.Embed(title=_title(reading), description=clip(lines, DESCRIPTION_MAX))
-    in_force = clip((_in_force(row) for row in reading.rows), FIELD_MAX)
-    embed.add_field(name=IN_FORCE[reading.address.level], value=in_force, inline=False)
-    embed.add_field(name="Last changes", value=_changes(reading), inline=False)
+def picture(dashboard: Dashboard, *, in_thread: bool) -> discord.Embed:
+    about = [_subject(dashboard), *([THREAD] if in_thread and dashboard.address.level is not Level.GLOBAL else []), ""]
+    lines = [*about, *(_line(row, dashboard.address.level) for row in dashboard.rows)]
+    embed = discord.Embed(title=_title(dashboard), description=clip(lines, DESCRIPTION_MAX))
+    in_force = clip((_in_force(row) for row in dashboard.rows), FIELD_MAX)
+    embed.add_field(name=IN_FORCE[dashboard.address.level], value=in_force, inline=False)
+    embed.add_field(name="Last changes", value=_changes(dashboard), inline=False)
     return embed.set_footer(text=FOOTER)
 
 
-def _title(reading: Reading) -> str:
+def _title(dashboard: Dashboard) -> str:
     titles = {Level.GLOBAL: "Global settings", Level.CHANNEL: "Channel settings"}
-    return titles.get(reading.address.level) or shorten(f"Settings of {reading.character}", TITLE_MAX)
+    return titles.get(dashboard.address.level) or shorten(f"Settings of {dashboard.character}", TITLE_MAX)
 
 
-def _subject(reading: Reading) -> str:
-    if reading.address.level is Level.GLOBAL:
+def _subject(dashboard: Dashboard) -> str:
+    if dashboard.address.level is Level.GLOBAL:
         return "All servers"
-    where = f"<#{reading.address.channel_id}>"
-    return where if reading.address.level is Level.CHANNEL else f"In this server, shown for {where}"
+    where = f"<#{dashboard.address.channel_id}>"
+    return where if dashboard.address.level is Level.CHANNEL else f"In this server, shown for {where}"
 
 
-def _line(row: Row, level: Level) -> str:
+def _line(row: SettingLine, level: Level) -> str:
     if row.own is None:
         return f"{row.setting.label}: Auto ({row.inherited.source}: {row.inherited.text})"
     return f"{row.setting.label}: **{row.setting.show(row.own)}** ← {level} override"
 
 
-def _in_force(row: Row) -> str:
+def _in_force(row: SettingLine) -> str:
     why = f", {row.effective.why}" if row.effective.why else ""
     return f"{row.setting.label}: {row.effective.text} ({row.effective.source}{why})"
 
 
-def _changes(reading: Reading) -> str:
-    settings = {row.setting.name: row for row in reading.rows}
-    known = [one for one in reading.changes if one.setting in settings][:CHANGES_SHOWN]
+def _changes(dashboard: Dashboard) -> str:
+    settings = {row.setting.name: row for row in dashboard.rows}
+    known = [one for one in dashboard.changes if one.setting in settings][:CHANGES_SHOWN]
     lines = [_change(one, settings[one.setting]) for one in known]
     return clip(lines, FIELD_MAX) or "None yet"
 
 
-def _change(change: Change, row: Row) -> str:
+def _change(change: Change, row: SettingLine) -> str:
     who = f"<@{change.by}>" if change.by else "the operator"
     show = row.setting.show
     return f"<t:{int(change.at)}:R> {who}: {row.setting.label} {show(change.old)} → {show(change.new)}"

@@ -20,7 +20,7 @@ from ..context import BotContext
 from . import address as texts
 from . import board as controls
 from .address import OPENS, Action, Address, Click, RefusedError
-from .board import Reading, picture, read
+from .board import Dashboard, picture, read
 
 NO_PINGS = discord.AllowedMentions.none()
 
@@ -55,17 +55,17 @@ class Clicks:
     ) -> None:
         """Reads everything anew and puts it into the message; the interaction is acknowledged already."""
         try:
-            reading = await self._read(address)
+            dashboard = await self._read(address)
         except RedisUnavailableError as error:  # what the message shows may no longer be so; defaults would be wrong
             raise RefusedError(f"{status}\n{texts.UNREADABLE}".strip()) from error
         await interaction.edit_original_response(
             content=status or None,
-            embed=picture(reading, in_thread=isinstance(interaction.channel, discord.Thread)),
+            embed=picture(dashboard, in_thread=isinstance(interaction.channel, discord.Thread)),
             view=view or controls.home(address),
             allowed_mentions=NO_PINGS,
         )
 
-    async def _read(self, address: Address) -> Reading:
+    async def _read(self, address: Address) -> Dashboard:
         return await read(self._policies, self._context.settings, address, self._character(address))
 
     # --- looking ---

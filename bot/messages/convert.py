@@ -23,13 +23,13 @@ UNRESOLVED = (discord.HTTPException, discord.InvalidData, aiohttp.ClientError, O
 """Discord refuses or does not answer; a TimeoutError is an OSError."""
 
 
-class Fetcher(Protocol):
+class ChannelFetcher(Protocol):
     async def fetch_channel(
         self, channel_id: int, /
     ) -> discord.abc.GuildChannel | discord.abc.PrivateChannel | discord.Thread: ...
 
 
-async def resolve(client: Fetcher, channel: object, channel_id: int) -> MessageChannel | None:
+async def resolve(client: ChannelFetcher, channel: object, channel_id: int) -> MessageChannel | None:
     """The channel itself if it is known. A thread that Discord has not announced yet is fetched, because its
     permissions are those of its parent."""
     if isinstance(channel, MESSAGE_CHANNELS):

@@ -188,7 +188,7 @@ async def standing(body: StandingBody, caller: Reader, given: Given) -> Standing
     """What of all that a language model was given is still visible and unchanged: writing an answer takes seconds."""
     check(caller, Scope.READ, body.guild_id)
     thread = thread_of(caller, given.memory.policies, body.guild_id, body.thread_of)
-    found = await given.memory.reading.standing(
+    found = await given.memory.browse.standing(
         body.guild_id, body.channel_id, (one.value() for one in body.origins), body.character, thread
     )
     return StandingShown(origins=_sources(found))
@@ -208,7 +208,7 @@ async def search(body: SearchBody, caller: Reader, given: Given) -> SearchShown:
         body.limit,
     )
     async with given.pressure.question(caller):
-        found = await given.memory.reading.search(terms)
+        found = await given.memory.browse.search(terms)
     _admit(found.reports)
     return SearchShown(
         hits=tuple(map(HitShown.model_validate, found.hits)),

@@ -61,7 +61,7 @@ At = Annotated[
 async def guilds(caller: Reader, given: Given) -> GuildsShown:
     """Guilds that hold messages, as far as the token may reach them."""
     bound = [None] if caller.guild_ids is None else sorted(caller.guild_ids - {0})
-    rooms = [room for guild_id in bound for room in await given.memory.reading.rooms(guild_id or 0)]
+    rooms = [room for guild_id in bound for room in await given.memory.browse.rooms(guild_id or 0)]
     return GuildsShown(guilds=tuple(sorted({guild for guild, _ in rooms})))
 
 
@@ -70,7 +70,7 @@ async def channels(guild_id: PathId, caller: GuildReader, given: Given) -> Chann
     """Channels of a guild that hold messages."""
     del caller
     # Without a guild the memory would list all of them.
-    rooms = await given.memory.reading.rooms(guild_id) if guild_id else []
+    rooms = await given.memory.browse.rooms(guild_id) if guild_id else []
     return ChannelsShown(channels=tuple(ChannelShown(guild_id=one, channel_id=channel) for one, channel in rooms))
 
 
@@ -96,7 +96,7 @@ async def stats(guild_id: PathId, channel_id: PathId, caller: GuildReader, given
     status = await given.memory.status(guild_id, channel_id)
     newest_id = await given.memory.last_seen(guild_id, channel_id)
     if Scope.WRITE not in caller.scopes:
-        status, newest_id = await given.memory.reading.shown_of(guild_id, channel_id, status)
+        status, newest_id = await given.memory.browse.shown_of(guild_id, channel_id, status)
     return StatsShown(**asdict(status), newest_id=newest_id)
 
 

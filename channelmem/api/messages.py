@@ -69,7 +69,7 @@ async def page(
 ) -> PageShown:
     """Stored messages of a channel, newest first."""
     del caller
-    found = await given.memory.reading.page(guild_id, channel_id, limit, _cursor(cursor))
+    found = await given.memory.browse.page(guild_id, channel_id, limit, _cursor(cursor))
     following = None if found.next is None else f"{found.next.ts!r}_{found.next.id}"
     return PageShown(messages=tuple(map(MessageShown.model_validate, found.messages)), next=following)
 
@@ -80,7 +80,7 @@ async def message(
 ) -> MessageShown:
     """One stored message."""
     del caller
-    found = await given.memory.reading.message(guild_id, channel_id, message_id)
+    found = await given.memory.browse.message(guild_id, channel_id, message_id)
     if found is None:
         raise ProblemError(404, "There is no such message.")
     return MessageShown.model_validate(found)
@@ -95,10 +95,10 @@ async def edit(
     if body.complete:
         known = Message(guild_id, channel_id, message_id, 0, "", "", 0.0)
     else:
-        found = await given.memory.reading.message(guild_id, channel_id, message_id)
+        found = await given.memory.browse.message(guild_id, channel_id, message_id)
         if found is None:
             raise ProblemError(404, "There is no such message; send author_id, author and ts to store it.")
-        author = await given.memory.reading.person(guild_id, channel_id, found.author_id)
+        author = await given.memory.browse.person(guild_id, channel_id, found.author_id)
         known = replace(found, aliases=author.aliases if author else ())
     edited = believed(caller, given.memory.policies, body.applied(known, revision))
     return _remembered(edited, await given.memory.edit(edited))

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_context import ChatContext, EditorError, History, edited, is_edit
+from channelmem.cli.chat_context import ChatContext, ChatHistory, EditorError, edited, is_edit
 from channelmem.cli.chat_input import Typed
 from channelmem.cli.show import ModelProgress, explain
 from channelmem.context.edit_file import EditError
@@ -75,10 +75,10 @@ def chat(
             opening = _opened(settings, channel, progress)
             memory, speak = run(opening.__aenter__())
         try:
-            typed = Typed(console, channel_id, History(settings), keep=history)
+            typed = Typed(console, channel_id, ChatHistory(settings), keep=history)
             _greet(console, typed, settings, run(memory.status(GUILD, channel_id)).messages)
             context = ChatContext(memory, settings, GUILD, channel_id)
-            _converse(Conversation(memory, context, speak, console, channel_id, name), typed, run)
+            _converse(ChatSession(memory, context, speak, console, channel_id, name), typed, run)
         finally:
             run(opening.__aexit__(None, None, None))
 
@@ -148,7 +148,7 @@ def _run_beside(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
 
 
-def _converse(conversation: Conversation, typed: Typed, run: Run) -> None:
+def _converse(conversation: ChatSession, typed: Typed, run: Run) -> None:
     while True:
         try:
             lines = typed.read(conversation.name)
@@ -162,7 +162,7 @@ def _converse(conversation: Conversation, typed: Typed, run: Run) -> None:
                 break
 
 
-def _take(conversation: Conversation, typed: Typed, run: Run, line: str) -> bool:
+def _take(conversation: ChatSession, typed: Typed, run: Run, line: str) -> bool:
     """Whether the line was dealt with; Ctrl-C at a terminal stops it, and what was pasted along with it."""
     try:
         if is_edit(line):
@@ -179,7 +179,7 @@ def _take(conversation: Conversation, typed: Typed, run: Run, line: str) -> bool
     return True
 
 
-def _edit(conversation: Conversation, run: Run) -> None:
+def _edit(conversation: ChatSession, run: Run) -> None:
     """On this thread, which reads the terminal otherwise: the editor gets it while nobody waits for a line."""
     try:
         text = run(conversation.context.edit_file())
@@ -203,7 +203,7 @@ def asked(text: str) -> str | None:
     return bare.rstrip(" ,:") + question[len(bare) :]  # "what did Ann say, @bot?"
 
 
-class Conversation:
+class ChatSession:
     """`speak` puts answers into a language model's words; without it they are quotes."""
 
     def __init__(

@@ -88,13 +88,13 @@ _ENTRY: Final = re.compile(r"(?P<ts>\d{1,12}) (?P<channel>\d{1,20}) (?P<text>.+)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TypedLine:
     ts: int
     channel_id: int
     text: str
 
 
-class History:
+class ChatHistory:
     """Its methods raise OSError if the file can't be used."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -107,7 +107,7 @@ class History:
 
     def add(self, channel_id: int, line: str) -> None:
         # Read again each time, because other chats may share the file.
-        self._write([*self._read(), Entry(int(self._clock()), channel_id, line)][-MAX_LINES:])
+        self._write([*self._read(), TypedLine(int(self._clock()), channel_id, line)][-MAX_LINES:])
 
     def forget(self, channel_id: int) -> None:
         entries = self._read()
@@ -115,17 +115,17 @@ class History:
         if others != entries:
             self._write(others)
 
-    def _read(self) -> list[Entry]:
+    def _read(self) -> list[TypedLine]:
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
         oldest = self._clock() - self._keep_s
         found = (_ENTRY.fullmatch(line) for line in text.split("\n"))
-        entries = (Entry(int(one["ts"]), int(one["channel"]), one["text"]) for one in found if one)
+        entries = (TypedLine(int(one["ts"]), int(one["channel"]), one["text"]) for one in found if one)
         return [entry for entry in entries if entry.ts >= oldest]
 
-    def _write(self, entries: Iterable[Entry]) -> None:
+    def _write(self, entries: Iterable[TypedLine]) -> None:
         text = "".join(f"{entry.ts} {entry.channel_id} {entry.text}\n" for entry in entries)
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd, fresh = tempfile.mkstemp(prefix=f"{FILE}.", dir=self.path.parent)  # with mode 0600

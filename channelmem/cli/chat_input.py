@@ -16,7 +16,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_context import History
+from channelmem.cli.chat_context import ChatHistory
 from channelmem.display import visible
 
 LINE_CHARS: Final = 4_000
@@ -30,7 +30,7 @@ NOT_FORGOTTEN: Final = "Can't remove the lines of this chat from {path}: {proble
 class Typed:
     """Reads lines; with `keep`, Up recalls those of earlier runs and later runs recall these."""
 
-    def __init__(self, console: Console, channel_id: int, history: History, *, keep: bool) -> None:
+    def __init__(self, console: Console, channel_id: int, history: ChatHistory, *, keep: bool) -> None:
         self._console, self._channel_id, self._history = console, channel_id, history
         self._readline = _readline()
         self._keep = keep and self._readline is not None

@@ -53,7 +53,7 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DemoAnswer:
     question: str
     answer: Answer
 
@@ -79,7 +79,7 @@ def demo(
         print(to_json({"answers": [_row(one) for one in asked]}, indent=2))
 
 
-async def _play(settings: Settings, console: Console, pause_s: float) -> list[Asked]:
+async def _play(settings: Settings, console: Console, pause_s: float) -> list[DemoAnswer]:
     # Each run uses its own channel and removes it afterwards, so the demo leaves nothing behind.
     channel_id = CHANNEL + time.time_ns()
     with ModelProgress(console) as progress:
@@ -113,7 +113,7 @@ async def _converse(memory: Memory, console: Console, channel_id: int, pause_s: 
     await memory.flush()
 
 
-async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text: str, pause_s: float) -> Asked:
+async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text: str, pause_s: float) -> DemoAnswer:
     console.print()
     console.print(f"[bold]{who}:[/] [cyan]@Bot[/] {escape(text)}")
     await asyncio.sleep(2 * pause_s)
@@ -121,10 +121,10 @@ async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text
     answer = await memory.ask(question)
     console.print(Text.assemble(("Bot: ", "bold green"), (visible(answer.text), "green")), soft_wrap=True)
     explain(console, answer)
-    return Asked(text, answer)
+    return DemoAnswer(text, answer)
 
 
-def _row(asked: Asked) -> dict[str, object]:
+def _row(asked: DemoAnswer) -> dict[str, object]:
     answer, ms = asked.answer, asked.answer.ms
     return {
         "question": asked.question,

@@ -47,6 +47,6 @@ def mcp(
     bounds = run.Bounds.of_options(guild or (), channel or (), write=allow_write)
     bar = partial(ModelProgress, Console(stderr=True))
     if http:
-        run.over_http(bounds, run.Address(host, port), bar, guarded=not no_auth)
+        run.over_http(bounds, run.HttpAddress(host, port), bar, guarded=not no_auth)
     else:
         run.on_stdio(bounds, bar)

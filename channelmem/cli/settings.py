@@ -58,7 +58,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are string
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SettingsTarget:
     """What the options name: a level, and for `show` the channel in which a character is looked at."""
 
     guild_id: int = 0
@@ -171,7 +171,7 @@ def reset(
 # --- what the options mean ---
 
 
-def _target(guild: int | None, channel: int | None, character: str | None) -> Target:
+def _target(guild: int | None, channel: int | None, character: str | None) -> SettingsTarget:
     name = " ".join((character or "").split())
     if character is not None and not name:
         raise ChannelmemError("--character needs a name, such as --character Frodo.")
@@ -180,10 +180,10 @@ def _target(guild: int | None, channel: int | None, character: str | None) -> Ta
         raise ChannelmemError(f"{option} needs the id of its server; add --guild ID.")
     if guild is not None and channel is None and not name:
         raise ChannelmemError("--guild needs --channel ID or --character NAME; leave --guild out for all servers.")
-    return Target(guild or 0, channel or 0, name)
+    return SettingsTarget(guild or 0, channel or 0, name)
 
 
-def _one_level(target: Target) -> Target:
+def _one_level(target: SettingsTarget) -> SettingsTarget:
     if target.channel_id and target.character:
         raise ChannelmemError(
             "--channel and --character are two levels; leave one of them out to say which one to change."
@@ -218,7 +218,7 @@ def _settable(setting: Setting, level: Level) -> Setting:
 # --- on Redis ---
 
 
-async def _show(target: Target, *, as_json: bool) -> None:
+async def _show(target: SettingsTarget, *, as_json: bool) -> None:
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
         own = await policies.read(target.place)
@@ -232,7 +232,7 @@ async def _show(target: Target, *, as_json: bool) -> None:
     _print_changes(console, own.changes[:CHANGES])
 
 
-async def _set(target: Target, setting: Setting, wanted: Value | Auto, *, yes: bool, as_json: bool) -> None:
+async def _set(target: SettingsTarget, setting: Setting, wanted: Value | Auto, *, yes: bool, as_json: bool) -> None:
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
         loss = await policies.preview(target.place, {setting.name: wanted})
@@ -249,7 +249,7 @@ async def _set(target: Target, setting: Setting, wanted: Value | Auto, *, yes: b
         print(_sentence(change))
 
 
-async def _reset(target: Target, *, yes: bool, as_json: bool) -> None:
+async def _reset(target: SettingsTarget, *, yes: bool, as_json: bool) -> None:
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
         if not yes:
@@ -270,20 +270,20 @@ def _confirm(question: str) -> None:
     typer.confirm(visible(question), abort=True, err=True)
 
 
-def _of_channel(target: Target, policies: Policies) -> Target:
+def _of_channel(target: SettingsTarget, policies: Policies) -> SettingsTarget:
     """A thread follows its channel. Says so on stderr, so that stdout stays parseable."""
     if not target.channel_id:
         return target
     channel_id = policies.channel_of(target.guild_id, target.channel_id)
     if channel_id != target.channel_id:
         typer.echo(f"Note: {target.channel_id} is a thread and follows its channel {channel_id}.", err=True)
-    return Target(target.guild_id, channel_id, target.character)
+    return SettingsTarget(target.guild_id, channel_id, target.character)
 
 
 # --- output ---
 
 
-def _table(target: Target, own: Overrides, effective: Sequence[Effective]) -> Table:
+def _table(target: SettingsTarget, own: Overrides, effective: Sequence[Effective]) -> Table:
     table = Table("name", "setting", "own value", "effective", "from", "why", box=box.SIMPLE_HEAD, pad_edge=False)
     for one in effective:
         value = own.values.get(one.setting.name)
@@ -301,7 +301,7 @@ def _print_changes(console: Console, changes: Sequence[Change]) -> None:
         console.print(escape(line), highlight=False, soft_wrap=True)
 
 
-def _print_changed(target: Target, changes: Sequence[Change]) -> None:
+def _print_changed(target: SettingsTarget, changes: Sequence[Change]) -> None:
     print(to_json({**target.to_json(), "changes": [_change(one) for one in changes]}, indent=2))
 
 
@@ -310,7 +310,7 @@ def _sentence(change: Change) -> str:
     return f"{setting.label}: {setting.show(change.old)} -> {setting.show(change.new)}"
 
 
-def _report(target: Target, own: Overrides, effective: Sequence[Effective]) -> dict[str, Any]:
+def _report(target: SettingsTarget, own: Overrides, effective: Sequence[Effective]) -> dict[str, Any]:
     return {
         **target.to_json(),
         "settings": [

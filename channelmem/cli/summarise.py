@@ -26,7 +26,7 @@ _ROW = '{"id": "a", "messages": [{"author": "Ann", "ts": 1800000000, "text": "hi
 _MESSAGE = '{"author": "Ann", "ts": 1800000000, "text": "hi"}'
 
 
-class SummaryRow(TypedDict):
+class SummarisedRow(TypedDict):
     id: Any
     summary: str
     topics: list[str]
@@ -62,7 +62,7 @@ def summarise(
         print(to_json(row))
 
 
-def summarised(line: str, limit: int) -> SummaryRow:
+def summarised(line: str, limit: int) -> SummarisedRow:
     """The summary of one JSON row."""
     try:
         row = json.loads(line)
@@ -72,10 +72,10 @@ def summarised(line: str, limit: int) -> SummaryRow:
         raise ChannelmemError(f'Expected an object with "id" and a list "messages", such as {_ROW}')
     messages = _messages(row["messages"])
     if not messages:
-        return SummaryRow(id=row["id"], summary="", topics=[])
+        return SummarisedRow(id=row["id"], summary="", topics=[])
     window = ClosedWindow(messages[0].ts, messages[-1].ts, messages)
     made = extractive.summarise(window, created=messages[-1].ts, limit=limit)
-    return SummaryRow(id=row["id"], summary=made.text, topics=list(made.topics))
+    return SummarisedRow(id=row["id"], summary=made.text, topics=list(made.topics))
 
 
 def _messages(rows: Sequence[object]) -> tuple[Message, ...]:

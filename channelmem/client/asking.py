@@ -38,7 +38,7 @@ _IDS = (7_000_000_000_000_000_001, 7_000_000_000_000_000_002, 7_000_000_000_000_
 """Stand for guild, channel and message in a link, to learn what links look like."""
 
 
-class Asking:
+class RemoteAnswers:
     def __init__(self, connection: Connection, policies: Policies, history: History | None) -> None:
         self._connection, self._policies, self._history = connection, policies, history
         self.link = _template(history)

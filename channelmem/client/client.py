@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Self
 
-from channelmem.client.asking import Asking
+from channelmem.client.asking import RemoteAnswers
 from channelmem.client.connection import MISSING, Connection
 from channelmem.client.levels import RemotePolicies, RemoteStore
 from channelmem.client.rooms import (
@@ -75,7 +75,7 @@ class Client:
         self._levels.on_defaults = self._policies.adopt
         self._writes = Writes(connection, settings.queue_size)
         connection.tell = self._writes.tell
-        self._asking = Asking(connection, self._policies, history)
+        self._asking = RemoteAnswers(connection, self._policies, history)
         self.overview = RemoteOverview(connection)
         self.media = RemoteMedia(connection)
         self.summaries, self.recaps = RemoteSummaries(connection), RemoteRecaps(connection, self._asking.link)

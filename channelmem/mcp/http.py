@@ -129,7 +129,7 @@ Bar = Callable[[], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HttpAddress:
     host: str
     port: int
 
@@ -148,13 +148,13 @@ async def _on_stdio(bounds: Bounds, bar: Bar) -> None:
         await MemoryServer(memory, lambda: bounds, write=bounds.write).run_stdio_async()
 
 
-def over_http(bounds: Bounds, address: Address, bar: Bar, *, guarded: bool) -> None:
+def over_http(bounds: Bounds, address: HttpAddress, bar: Bar, *, guarded: bool) -> None:
     if not guarded and address.host not in LOOPBACK:
         raise ConfigError(NOT_HERE)
     asyncio.run(_over_http(bounds, address, bar, guarded=guarded))
 
 
-async def _over_http(bounds: Bounds, address: Address, bar: Bar, *, guarded: bool) -> None:
+async def _over_http(bounds: Bounds, address: HttpAddress, bar: Bar, *, guarded: bool) -> None:
     settings = load_settings()
     async with AsyncExitStack() as stack:
         memory = await stack.enter_async_context(_opened(settings, bar))

@@ -109,7 +109,7 @@ class MemoryServer(MCPServer[object]):
     async def _read_channel(self, guild_id: str, channel_id: str) -> str:
         named = self._channel(guild_id, channel_id)
         try:
-            found = await self._memory.reading.newest(*named, RESOURCE_MESSAGES)
+            found = await self._memory.browse.newest(*named, RESOURCE_MESSAGES)
         except RedisUnavailableError as error:
             raise ResourceError(UNREACHABLE) from error
         people = people_of(found)

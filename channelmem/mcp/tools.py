@@ -106,7 +106,7 @@ class Tools:
             Window(start=self._since(since)),
             limit=limit,
         )
-        found = await self._memory.reading.search(terms)
+        found = await self._memory.browse.search(terms)
         if problem := next((one.problem for one in found.reports if one.problem), ""):
             raise ToolError(MEMORY_OFF if problem == MEMORY_OFF else context_tool.UNREACHABLE)
         names = people_of([hit.message for hit in found.hits])
@@ -144,7 +144,7 @@ class Tools:
         """
         named = await self._channel(channel, guild)
         try:
-            found = await self._memory.reading.newest(*named, limit, self._since(since))
+            found = await self._memory.browse.newest(*named, limit, self._since(since))
         except RedisUnavailableError as error:
             raise ToolError(context_tool.UNREACHABLE) from error
         people = people_of(found)

@@ -10,7 +10,7 @@ from typing import Final
 
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S, format_duration
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import AUTO, OFF, Auto, Channels, Duration, Json, Kind, Number, Off, Switch, Value
+from channelmem.policy.values import AUTO, OFF, Auto, Channels, Duration, Json, Number, Off, SettingKind, Switch, Value
 from channelmem.settings import Settings
 
 GRACE_S = 3_600.0
@@ -120,7 +120,7 @@ class Setting:
     name: str
     label: str
     help: str
-    kind: Kind
+    kind: SettingKind
     combine: Combine
     default: Callable[[Settings], Value]
     """From the environment, below all levels."""

@@ -168,4 +168,4 @@ class Channels:
         return value
 
 
-Kind = Switch | Number | Duration | Channels
+SettingKind = Switch | Number | Duration | Channels

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from channelmem.policy.cascade import GRACE_S, Change, Effective, Level, Loss, Overrides, Place, Setting
-from channelmem.policy.values import AUTO, Auto, Channels, Json, Kind, Number, Switch, Value
+from channelmem.policy.values import AUTO, Auto, Channels, Json, Number, SettingKind, Switch, Value
 from channelmem.wire.scalars import Id, Shown
 
 
@@ -33,7 +33,7 @@ def _parsed(setting: Setting, value: object) -> Value | Auto:
     return AUTO if value is None or value == AUTO.value else setting.from_json(value)
 
 
-def _schema(kind: Kind) -> dict[str, Any]:
+def _schema(kind: SettingKind) -> dict[str, Any]:
     auto: list[dict[str, Any]] = [{"type": "null"}, {"const": AUTO.value}]
     if isinstance(kind, Switch):
         return {"anyOf": [{"type": "boolean"}, *auto]}

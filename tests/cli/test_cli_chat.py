@@ -19,7 +19,7 @@ from terminals import CTRL_C, CTRL_D, ENTER, LEFT, LIMIT_S, UP, Terminal, termin
 from waiting import until_true
 
 from channelmem.cli.chat import asked
-from channelmem.cli.chat_context import FILE, MAX_LINES, History
+from channelmem.cli.chat_context import FILE, MAX_LINES, ChatHistory
 from channelmem.cli.chat_input import LINE_CHARS
 from channelmem.display import visible
 from channelmem.settings import Settings
@@ -288,7 +288,7 @@ def settings_here(tmp_path: Path) -> Settings:
 
 
 def test_the_history_keeps_the_newest_lines_of_each_conversation(settings_here: Settings) -> None:
-    history = History(settings_here)
+    history = ChatHistory(settings_here)
     history.add(2, "elsewhere")
     for number in range(MAX_LINES):
         history.add(1, f"line {number}")
@@ -297,7 +297,7 @@ def test_the_history_keeps_the_newest_lines_of_each_conversation(settings_here: 
 
 
 def test_the_history_forgets_one_conversation(settings_here: Settings) -> None:
-    history = History(settings_here)
+    history = ChatHistory(settings_here)
     history.add(1, "here")
     history.add(2, "elsewhere")
     history.forget(1)
@@ -307,7 +307,7 @@ def test_the_history_forgets_one_conversation(settings_here: Settings) -> None:
 
 def test_the_history_keeps_no_line_longer_than_the_memory_keeps_messages(settings_here: Settings) -> None:
     clock = Clock(NOW)
-    history = History(settings_here, clock)
+    history = ChatHistory(settings_here, clock)
     history.add(1, "old")
     clock.now += settings_here.lifetime_s + 2
     assert history.of(1) == []
@@ -318,7 +318,7 @@ def test_the_history_keeps_no_line_longer_than_the_memory_keeps_messages(setting
 def test_a_history_that_others_could_read_becomes_private_and_damaged_lines_are_skipped(
     settings_here: Settings,
 ) -> None:
-    history = History(settings_here)
+    history = ChatHistory(settings_here)
     history.add(1, "first")
     history.path.write_bytes(history.path.read_bytes() + b"what\n1 2\n\xff\xfe\n")
     history.path.chmod(0o644)

@@ -112,10 +112,10 @@ async def test_rows_come_page_by_page(memory: Memory) -> None:
 
 async def test_the_newest_since_a_time_are_read_across_pages(memory: Memory) -> None:
     await memory.remember_many([said(number) for number in range(1, 260)])
-    newest = await memory.reading.newest(GUILD, CHANNEL, 1_000, said(50).ts - 0.5)
+    newest = await memory.browse.newest(GUILD, CHANNEL, 1_000, said(50).ts - 0.5)
     assert newest[0].id == 259
     assert newest[-1].id in {50, 51}  # the clock moved on a little
-    assert len(await memory.reading.newest(GUILD, CHANNEL, 210)) == 210
+    assert len(await memory.browse.newest(GUILD, CHANNEL, 210)) == 210
 
 
 async def test_vectors_are_those_of_the_messages(memory: Memory, fake_embedder: FakeEmbedder) -> None:

@@ -257,7 +257,7 @@ async def everything(talk: Talk) -> str:
         await memory.context(question, answer),
         *[one.content async for one in memory.export(BOB.id)],
         str(await memory.summaries.of(GUILD, CHANNEL)),
-        str(await memory.reading.page(GUILD, CHANNEL, 100)),
+        str(await memory.browse.page(GUILD, CHANNEL, 100)),
         f"{status.messages} messages",
     ]
     return "\n".join(found)
