@@ -56,7 +56,7 @@ async def _opened(redis: Redis, settings: Settings) -> tuple[Policies, Store, fl
 
 async def _fill(redis: Redis, settings: Settings, channels: int) -> None:
     keys = Buckets(redis, settings, dims=1, identity="", clock=time.time).guild_keys(measure.GUILD)
-    document = json.dumps({"values": {"max_messages": 9, "max_age": 3600}, "changes": []})
+    document = json.dumps({"values": {"context_messages": 9, "context_max_age": 3600}, "changes": []})
     async with redis.pipeline(transaction=False) as pipe:
         for number in range(1, channels + 1):
             place = f"channel:{measure.GUILD}c{number}"
@@ -77,7 +77,7 @@ def _resolve(policies: Policies, channels: int) -> dict[str, list[float]]:
 
 async def _until_seen(here: Policies, there: Policies, value: int) -> float:
     place = Place.channel(measure.GUILD, 1)
-    await here.set(place, "max_messages", value)
+    await here.set(place, "context_messages", value)
     started = time.perf_counter()
     async with asyncio.timeout(CHANGE_S):
         while there.of(measure.GUILD, 1).context_messages != value:  # noqa: ASYNC110  (this waits for the other's event)

@@ -59,7 +59,7 @@ async def bench(options: argparse.Namespace, bar: Progress) -> measure.Report:
         async with Memory.open(settings, clock=clock, embedder=FakeEmbedder()) as memory:
             clock.now = messages[-1].ts + AFTER_S
             await memory.remember_many(messages)
-            await memory.policies.set(Place.everywhere(), "max_age", OFF)
+            await memory.policies.set(Place.everywhere(), "context_max_age", OFF)
             await _update(report, memory)
             await _ask(report, memory, clock.now, options.rounds, lambda: bar.advance(doing))
             async with measure.client(settings) as redis:

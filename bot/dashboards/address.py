@@ -17,7 +17,7 @@ from discord import app_commands
 from discord.ext import commands
 
 from channelmem.llm.characters import Character
-from channelmem.policy.cascade import Level, Place
+from channelmem.policy.cascade import Level, Place, current
 
 from ..messages.components import digest, given
 from ..messages.convert import thread_of
@@ -128,7 +128,7 @@ def read_click(interaction: discord.Interaction) -> Click | None:
     if found is None:
         return None
     address = Address(Level(found["level"]), int(found["guild"]), int(found["channel"]), found["character"])
-    return Click(address, Action(found["action"]), found["setting"], found["value"] or given(data))
+    return Click(address, Action(found["action"]), current(found["setting"]), current(found["value"] or given(data)))
 
 
 def channel_of(interaction: discord.Interaction) -> int:

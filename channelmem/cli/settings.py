@@ -26,7 +26,7 @@ from channelmem.durations import human_age
 from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
 from channelmem.ops.inspect import open_policies
 from channelmem.policy import cascade as declared
-from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting
+from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, current
 from channelmem.policy.policies import Policies
 from channelmem.policy.values import Auto, Json, Value
 from channelmem.settings import load_settings
@@ -40,8 +40,8 @@ bot follows at once. `channelmem config` shows the environment instead.
 \b
 Examples:
   channelmem settings show
-  channelmem settings set max_messages 50
-  channelmem settings set max_age 24h --guild 811111111111111111 --channel 922222222222222222
+  channelmem settings set context_messages 50
+  channelmem settings set context_max_age 24h --guild 811111111111111111 --channel 922222222222222222
   channelmem settings set summaries auto --guild 811111111111111111 --character Frodo
   channelmem settings reset --guild 811111111111111111 --channel 922222222222222222
 """
@@ -119,7 +119,7 @@ class SignedCommand(TyperCommand):
 
 @app.command("set", cls=SignedCommand)
 def set_(
-    name: Annotated[str, typer.Argument(help="Name of a setting, such as max_messages.")],
+    name: Annotated[str, typer.Argument(help="Name of a setting, such as context_messages.")],
     value: Annotated[list[str], typer.Argument(help='New value; "auto" inherits.')],
     guild: Guild = None,
     channel: Channel = None,
@@ -135,8 +135,8 @@ def set_(
 
     \b
     Examples:
-      channelmem settings set max_messages 50
-      channelmem settings set max_age 2h 30m --guild 811111111111111111 --character Frodo
+      channelmem settings set context_messages 50
+      channelmem settings set context_max_age 2h 30m --guild 811111111111111111 --character Frodo
       channelmem settings set enabled off --guild 811111111111111111 --channel 922222222222222222
       channelmem settings set archive off --yes
     """
@@ -194,7 +194,7 @@ def _one_level(target: SettingsTarget) -> SettingsTarget:
 def _named(name: str) -> Setting:
     """By name or label, however they are spelt."""
     known = {_plain(spelling): one for one in declared.SETTINGS for spelling in (one.label, one.name)}
-    if found := known.get(_plain(name)):
+    if found := known.get(current(_plain(name))):
         return found
     near = difflib.get_close_matches(_plain(name), known, n=3)
     names = dict.fromkeys(known[one].name for one in near)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from channelmem.client.connection import Connection
 from channelmem.errors import ChannelmemError, RedisUnavailableError
-from channelmem.policy.cascade import Loss, Place
+from channelmem.policy.cascade import Loss, Place, renamed
 from channelmem.policy.policies import Policies, name_of
 from channelmem.policy.policy import Policy
 from channelmem.policy.values import Auto, Value
@@ -134,7 +134,7 @@ class RemotePolicies(Policies):
         self._remote = store.levels
 
     async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
-        body = None if values is None else {name: self.json_of(name, value) for name, value in values.items()}
+        body = None if values is None else {name: self.json_of(name, value) for name, value in renamed(values).items()}
         found = await self._remote.preview(name_of(place), body)
         return Loss(found.messages, found.channels, found.newest, found.kept_s) if found else Loss(0, 0, 0, 0)
 

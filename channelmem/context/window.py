@@ -41,7 +41,9 @@ TOO_MUCH: Final = "That is more than the maximum, so I used 168h (7 days)."
 UNREADABLE: Final = "I can't read that as a time. Try `24h`, `2 days`, `2h 30m`, `yesterday` or `last monday`."
 NO_AMOUNT: Final = "I can't read that as an amount of time. Try `4h`, `2h 30m` or `1 day`."
 FUTURE: Final = "That is in the future. Say how far back I should look, such as `24h` or `yesterday`."
-UNLIMITED: Final = "`/context` goes up to 168h (7 days). To remove the limit, set the character's Max Age to `off`."
+UNLIMITED: Final = (
+    "`/context` goes up to 168h (7 days). To remove the limit, set the character's Context Max Age to `off`."
+)
 
 _DEFAULT: Final = frozenset({"default", "reset", "auto"})
 _NO_LIMIT: Final = frozenset({"off", "none", "no limit", "unlimited", "forever", "infinite", "all", "everything"})
@@ -226,7 +228,7 @@ def _summaries(count: int) -> str:
 # --- window ---
 
 
-MAX_AGE: Final = "max_age"
+MAX_AGE: Final = "context_max_age"
 MOST_KEPT: Final = 100
 """As many as a language model is given."""
 SHEETS: Final = 200

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S, format_duration
 from channelmem.policy.policy import Policy
 from channelmem.policy.values import AUTO, OFF, Auto, Channels, Duration, Json, Number, Off, SettingKind, Switch, Value
 from channelmem.settings import Settings
+
+T = TypeVar("T")
 
 GRACE_S = 3_600.0
 """How long an archive that was switched off can be switched on again as it was; hidden meanwhile."""
@@ -107,7 +109,7 @@ STORED: Final = (Level.GLOBAL, Level.CHANNEL)
 
 
 class Combine(StrEnum):
-    """How levels combine (resolve.py)."""
+    """How levels combine (`resolve`)."""
 
     SWITCH = "switch"
     """A channel's Off is final. Where the channel is On, a character may opt out; else the character decides."""
@@ -180,8 +182,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         lambda policy, value: replace(policy, enabled=value is True),
     ),
     Setting(
-        "max_messages",
-        "Max Messages",
+        "context_messages",
+        "Context Messages",
         "How many recent messages a language model is given unasked.",
         Number(1, 100),
         Combine.LIMIT,
@@ -189,8 +191,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         lambda policy, value: replace(policy, context_messages=_number(value)),
     ),
     Setting(
-        "max_age",
-        "Max Age",
+        "context_max_age",
+        "Context Max Age",
         "How far back these messages reach. Questions about the channel still find older ones.",
         Duration(MINUTE_S, 365 * DAY_S),
         Combine.LIMIT,
@@ -266,6 +268,21 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         (Level.CHANNEL,),
     ),
 )
+
+
+FORMER: Final = {"max_messages": "context_messages", "max_age": "context_max_age"}
+"""What settings were called before. Stored documents, open dashboards and scripts may still say so (settings.lua)."""
+
+
+def current(name: str) -> str:
+    """Today's name of a setting."""
+    return FORMER.get(name, name)
+
+
+def renamed(values: Mapping[str, T]) -> dict[str, T]:
+    """The same by today's names; where both names have a value, that of today's counts."""
+    before = {FORMER[name]: value for name, value in values.items() if name in FORMER}
+    return before | {name: value for name, value in values.items() if name not in FORMER}
 
 
 # --- resolve ---

@@ -28,6 +28,8 @@ from channelmem.policy.cascade import (
     Overrides,
     Place,
     Setting,
+    current,
+    renamed,
     resolve,
 )
 from channelmem.policy.policy import Policy
@@ -202,7 +204,9 @@ class Policies:
 
     async def set_many(self, place: Place, values: Mapping[str, Value | Auto], *, by: int = 0) -> tuple[Change, ...]:
         """The same for several settings, in one step."""
-        return await self._write(place, [(name, self._text(place, name, one)) for name, one in values.items()], by)
+        return await self._write(
+            place, [(name, self._text(place, name, one)) for name, one in renamed(values).items()], by
+        )
 
     def _text(self, place: Place, name: str, value: Value | Auto) -> str:
         """What Redis is told; empty clears."""
@@ -327,7 +331,7 @@ class Policies:
     def _read_values(self, document: Mapping[str, Any]) -> dict[str, Value]:
         """Whatever this version does not understand is left out by itself: the rest of the level still counts."""
         values, stored_values = {}, document.get("values")
-        for name, stored in stored_values.items() if isinstance(stored_values, dict) else ():
+        for name, stored in renamed(stored_values).items() if isinstance(stored_values, dict) else ():
             try:
                 values[name] = self._by_name[name].from_json(stored)
             except (KeyError, ValueError):
@@ -336,8 +340,8 @@ class Policies:
 
     def _read_change(self, noted: Mapping[str, Any]) -> Change | None:
         try:
-            if noted["setting"] in self._by_name:
-                return self._change(*(noted[part] for part in ("at", "by", "setting", "old", "new")))
+            if (name := current(noted["setting"])) in self._by_name:
+                return self._change(noted["at"], noted["by"], name, noted["old"], noted["new"])
         except (KeyError, TypeError, ValueError):
             log.warning("Ignoring a stored change of a setting that this version can't read")
         return None

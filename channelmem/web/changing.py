@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from channelmem.memory import Memory
-from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting
+from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, renamed
 from channelmem.policy.values import Auto, Value
 from channelmem.web.pages import Given, Id, Looking, PageRoute, beside
 from channelmem.web.session import PageError, Visitor, check_same_site
@@ -141,7 +141,7 @@ async def _typed(request: Request, visitor: Visitor, guild_id: int | None) -> di
     visitor.check_form(str(form.get("form", "")))
     if not visitor.may_edit(guild_id):
         raise PageError(403, "Your token may not change this; that needs the admin scope.")
-    return {name: str(value).strip()[:LONGEST] or AUTO for name, value in form.items() if name != "form"}
+    return renamed({name: str(value).strip()[:LONGEST] or AUTO for name, value in form.items() if name != "form"})
 
 
 async def _save(memory: Memory, place: Place, typed: Mapping[str, str]) -> Refused | None:

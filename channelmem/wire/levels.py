@@ -7,9 +7,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
-from channelmem.policy.cascade import GRACE_S, Change, Effective, Level, Loss, Overrides, Place, Setting
+from channelmem.policy.cascade import FORMER, GRACE_S, Change, Effective, Level, Loss, Overrides, Place, Setting
 from channelmem.policy.values import AUTO, Auto, Channels, Json, Number, SettingKind, Switch, Value
 from channelmem.wire.scalars import Id, Shown
 
@@ -19,7 +19,7 @@ def body_of(level: Level, declared: Sequence[Setting]) -> type[BaseModel]:
     fields: dict[str, Any] = {
         one.name: (
             Annotated[Any, BeforeValidator(partial(_parsed, one)), WithJsonSchema(_schema(one.kind))],
-            Field(None, description=f"{one.help} Null inherits."),
+            Field(None, description=f"{one.help} Null inherits.", validation_alias=_names(one.name)),
         )
         for one in declared
         if level in one.levels
@@ -27,6 +27,10 @@ def body_of(level: Level, declared: Sequence[Setting]) -> type[BaseModel]:
     name = f"{level.value.capitalize()}Settings"
     made: type[BaseModel] = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
     return made
+
+
+def _names(name: str) -> AliasChoices:
+    return AliasChoices(name, *(former for former, today in FORMER.items() if today == name))
 
 
 def _parsed(setting: Setting, value: object) -> Value | Auto:

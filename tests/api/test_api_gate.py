@@ -82,7 +82,7 @@ async def test_a_scope_allows_what_it_names_and_nothing_else(service: Running, s
         "page": await caller.get(f"{HERE}/messages"),
         "remember": await caller.post("/v1/messages", json=said(1)),
         "forget": await caller.post("/v1/people/5/forget"),
-        "set": await caller.put("/v1/settings/global", json={"max_messages": 7}),
+        "set": await caller.put("/v1/settings/global", json={"context_messages": 7}),
     }
     assert {name for name, one in answered.items() if one.is_success} == allowed
     assert all(is_problem(one, 403) for name, one in answered.items() if name not in allowed)

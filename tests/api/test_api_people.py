@@ -100,7 +100,7 @@ async def test_while_redis_is_away_decisions_and_exports_are_refused_with_a_time
             await http.get("/v1/people/5/export"),
             await http.get(f"{HERE}/messages"),
             await http.get("/readyz"),
-            await http.put("/v1/settings/global", json={"max_messages": 7}),
+            await http.put("/v1/settings/global", json={"context_messages": 7}),
             await http.post("/v1/search", json={"guild_id": GUILD, "channels": [CHANNEL], "query": "turtles"}),
         ):
             assert answered.status_code == 503

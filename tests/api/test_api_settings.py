@@ -29,46 +29,61 @@ def row(level: httpx.Response, name: str) -> dict[str, Any]:
 
 
 async def test_what_is_set_is_in_force_with_its_source(http: httpx.AsyncClient) -> None:
-    await http.put(GLOBAL, json={"max_messages": 30})
-    changed = await http.patch(HERE, json={"max_messages": 7, "max_age": "2h"}, params={"by": "5"})
+    await http.put(GLOBAL, json={"context_messages": 30})
+    changed = await http.patch(HERE, json={"context_messages": 7, "context_max_age": "2h"}, params={"by": "5"})
     assert [(one["setting"], one["old"], one["new"], one["by"]) for one in changed.json()["changes"]] == [
-        ("max_messages", None, 7, "5"),
-        ("max_age", None, 7200.0, "5"),
+        ("context_messages", None, 7, "5"),
+        ("context_max_age", None, 7200.0, "5"),
     ]
-    found = row(await http.get(f"{HERE}/effective"), "max_messages")
+    found = row(await http.get(f"{HERE}/effective"), "context_messages")
     assert (found["own"], found["effective"], found["source"]) == (7, 7, "channel")
     elsewhere = await http.get(f"/v1/settings/guilds/{GUILD}/channels/1/effective")
-    assert (row(elsewhere, "max_messages")["effective"], row(elsewhere, "max_messages")["source"]) == (30, "global")
-    assert row(elsewhere, "max_age")["source"] == "default"
+    found = row(elsewhere, "context_messages")
+    assert (found["effective"], found["source"]) == (30, "global")
+    assert row(elsewhere, "context_max_age")["source"] == "default"
 
 
 async def test_a_character_is_capped_by_its_channel(http: httpx.AsyncClient) -> None:
-    await http.patch(HERE, json={"max_messages": 7})
-    assert (await http.put(FRODO, json={"max_messages": 9})).status_code == 200
-    found = row(await http.get(f"{HERE}/effective", params={"character": "Frodo"}), "max_messages")
+    await http.patch(HERE, json={"context_messages": 7})
+    assert (await http.put(FRODO, json={"context_messages": 9})).status_code == 200
+    found = row(await http.get(f"{HERE}/effective", params={"character": "Frodo"}), "context_messages")
     assert (found["effective"], found["source"], found["why"]) == (7, "channel", "capped by the channel")
-    same = row(await http.get(f"{FRODO}/effective", params={"channel": str(CHANNEL)}), "max_messages")
+    same = row(await http.get(f"{FRODO}/effective", params={"channel": str(CHANNEL)}), "context_messages")
     assert (same["own"], same["effective"]) == (9, 7)
 
 
+async def test_settings_can_be_named_as_before(http: httpx.AsyncClient) -> None:
+    changed = await http.patch(HERE, json={"max_messages": 7, "max_age": "2h"})
+    assert [one["setting"] for one in changed.json()["changes"]] == ["context_messages", "context_max_age"]
+    assert row(await http.get(f"{HERE}/effective"), "context_messages")["effective"] == 7
+
+
 async def test_put_replaces_a_level_and_patch_changes_what_it_names(http: httpx.AsyncClient) -> None:
-    await http.put(HERE, json={"max_messages": 7, "max_images": 2})
+    await http.put(HERE, json={"context_messages": 7, "max_images": 2})
     await http.patch(HERE, json={"max_images": None})
-    assert (row(await http.get(HERE), "max_messages")["own"], row(await http.get(HERE), "max_images")["own"]) == (
-        7,
-        None,
-    )
+    level = await http.get(HERE)
+    assert (row(level, "context_messages")["own"], row(level, "max_images")["own"]) == (7, None)
     await http.put(HERE, json={"summaries": False})
     level = await http.get(HERE)
-    assert (row(level, "max_messages")["own"], row(level, "summaries")["own"]) == (None, False)
-    assert level.json()["changes"][0]["setting"] in {"max_messages", "summaries"}
+    assert (row(level, "context_messages")["own"], row(level, "summaries")["own"]) == (None, False)
+    assert level.json()["changes"][0]["setting"] in {"context_messages", "summaries"}
     await http.patch(HERE, json={"summaries": "auto"})
     assert row(await http.get(HERE), "summaries")["own"] is None
 
 
 @pytest.mark.parametrize(
     "body",
-    [{"max_messages": 0}, {"max_messages": "7"}, {"max_age": "soon"}, {"enabled": "on"}, {"pace": 1}, [], 7, None],
+    [
+        {"context_messages": 0},
+        {"context_messages": "7"},
+        {"context_max_age": "soon"},
+        {"enabled": "on"},
+        {"pace": 1},
+        {"context_messages": 7, "max_messages": 8},
+        [],
+        7,
+        None,
+    ],
 )
 async def test_a_wrong_value_changes_nothing_and_is_explained(http: httpx.AsyncClient, body: Any) -> None:
     answered = await http.patch(HERE, json=body)
@@ -84,11 +99,11 @@ async def test_what_cannot_be_set_at_a_level_is_refused_there(http: httpx.AsyncC
 
 async def test_global_settings_need_an_admin_that_is_not_bound(service: Running, http: httpx.AsyncClient) -> None:
     bound = service.caller(await service.token("bound", EVERYTHING, GUILD))
-    assert (await bound.patch(HERE, json={"max_messages": 7})).status_code == 200
+    assert (await bound.patch(HERE, json={"context_messages": 7})).status_code == 200
     for method in ("PUT", "PATCH"):
-        refused = await bound.request(method, GLOBAL, json={"max_messages": 7})
+        refused = await bound.request(method, GLOBAL, json={"context_messages": 7})
         assert refused.status_code == 403
-    assert row(await http.get(GLOBAL), "max_messages")["own"] is None
+    assert row(await http.get(GLOBAL), "context_messages")["own"] is None
     assert (await bound.get(GLOBAL)).status_code == 200, "what applies to them may be read"
 
 
@@ -97,10 +112,10 @@ async def test_the_copy_for_clients_has_no_other_guilds_and_nobody_who_changed_s
 ) -> None:
     bound = service.caller(await service.token("bound", EVERYTHING, GUILD))
     for guild in (GUILD, GUILD + 1):
-        await http.patch(f"/v1/settings/guilds/{guild}/channels/1", json={"max_messages": 7}, params={"by": "55"})
-        await http.put(f"/v1/settings/guilds/{guild}/characters/frodo", json={"max_messages": 7})
+        await http.patch(f"/v1/settings/guilds/{guild}/channels/1", json={"context_messages": 7}, params={"by": "55"})
+        await http.put(f"/v1/settings/guilds/{guild}/characters/frodo", json={"context_messages": 7})
         await http.put(f"/v1/guilds/{guild}/channels/1/boundary", json={"at": 5.0})
-    await http.put(GLOBAL, json={"max_messages": 30})
+    await http.put(GLOBAL, json={"context_messages": 30})
     copied = (await bound.get("/v1/settings/documents")).json()
     assert set(copied["documents"]) == {
         "global", f"channel:{GUILD}c1", f"character:{GUILD}:frodo", f"boundary:{GUILD}c1",

@@ -45,9 +45,9 @@ BODIES: dict[str, Any] = {
     "LoadBody": {"start_id": "1", "done_id": "5", "end_id": "9"},
     "SpendBody": PLACE | {"day": 20_000, "micros": -500, "cap_micros": 1_000_000},
     "FlushBody": {"timeout_s": 0.0},
-    "GlobalSettings": {"max_messages": 3},
-    "ChannelSettings": {"max_messages": 3},
-    "CharacterSettings": {"max_messages": 3},
+    "GlobalSettings": {"context_messages": 3},
+    "ChannelSettings": {"context_messages": 3},
+    "CharacterSettings": {"context_messages": 3},
 }
 PARAMETERS = {
     "guild_id": OURS,

@@ -270,7 +270,7 @@ def ten_hours(scene: Scene) -> list[Message]:
 
 
 async def test_the_morning_reaches_the_model_within_the_limit(talking: Scene, bot: Bot, model: LlmServer) -> None:
-    await bot.memory.policies.set(Place.everywhere(), "max_age", OFF)
+    await bot.memory.policies.set(Place.everywhere(), "context_max_age", OFF)
     await bot.memory.remember_many(ten_hours(talking))
     await bot.memory.summaries.update(talking.guild.id, talking.general.id)
     model.will(say("Hello! The demo is on Thursday."))

@@ -47,14 +47,14 @@ async def desk(stopped: Desk) -> AsyncIterator[Desk]:
 
 async def test_a_channels_dashboard_from_opening_to_closing(desk: Desk, scene: Scene) -> None:
     board = await desk.open(scene.mark, "channel settings")
-    assert "Max Messages: Auto (default: 20)" in looks(board)
+    assert "Context Messages: Auto (default: 20)" in looks(board)
     assert "Last changes\nNone yet" in looks(board)
     assert board["flags"] & 64
-    said = await desk.type(board, scene.mark, "Max Messages", "2")
-    assert said == "✅ Max Messages updated: Auto → 2"
-    assert "Max Messages: **2** ← channel override" in looks(board)
-    assert "Max Messages: 2 (channel)" in looks(board)
-    assert f":R> <@{scene.mark.id}>: Max Messages Auto → 2" in looks(board)
+    said = await desk.type(board, scene.mark, "Context Messages", "2")
+    assert said == "✅ Context Messages updated: Auto → 2"
+    assert "Context Messages: **2** ← channel override" in looks(board)
+    assert "Context Messages: 2 (channel)" in looks(board)
+    assert f":R> <@{scene.mark.id}>: Context Messages Auto → 2" in looks(board)
     await desk.talk()
     assert await desk.ambient() == LINES[-2:]
 
@@ -64,9 +64,9 @@ async def test_a_channels_dashboard_from_opening_to_closing(desk: Desk, scene: S
     assert "**2** ← channel override" in looks(board)
     await desk.click(board, scene.mark, "Reset to Auto")
     await desk.click(board, scene.mark, "Yes, reset")
-    assert board["content"] == "✅ Reset to Auto: Max Messages"
-    assert "Max Messages: Auto (default: 20)" in looks(board)
-    assert ": Max Messages 2 → Auto" in looks(board)
+    assert board["content"] == "✅ Reset to Auto: Context Messages"
+    assert "Context Messages: Auto (default: 20)" in looks(board)
+    assert ": Context Messages 2 → Auto" in looks(board)
     await desk.talk()
     assert await desk.ambient() == LINES
     await desk.click(board, scene.mark, "Close")
@@ -87,17 +87,19 @@ async def test_a_duration_is_typed_and_off_means_no_limit(desk: Desk, scene: Sce
     board = await desk.open(scene.mark, "channel settings")
     for ago_h, text in ((20, LINES[0]), (3, LINES[1]), (1, LINES[2])):
         await scene.server.say(scene.general, scene.ann, text, at=wall_now() - ago_h * 3600)
-    assert await desk.type(board, scene.mark, "Max Age", "2h 30m") == "✅ Max Age updated: Auto → 2h 30m"
+    assert (
+        await desk.type(board, scene.mark, "Context Max Age", "2h 30m") == "✅ Context Max Age updated: Auto → 2h 30m"
+    )
     assert await desk.ambient() == LINES[2:3]
-    again = await desk.form(board, scene.mark, "Max Age")
+    again = await desk.form(board, scene.mark, "Context Max Age")
     assert again.modal["components"][0]["component"]["value"] == "2h 30m"
     await desk.click(board, scene.mark, "Back")
-    assert await desk.type(board, scene.mark, "Max Age", "off") == "✅ Max Age updated: 2h 30m → Off"
-    assert "Max Age: **Off** ← channel override" in looks(board)
+    assert await desk.type(board, scene.mark, "Context Max Age", "off") == "✅ Context Max Age updated: 2h 30m → Off"
+    assert "Context Max Age: **Off** ← channel override" in looks(board)
     assert await desk.ambient() == LINES[:3]
-    assert await desk.type(board, scene.mark, "Max Age", " AUTO ") == "✅ Max Age updated: Off → Auto"
+    assert await desk.type(board, scene.mark, "Context Max Age", " AUTO ") == "✅ Context Max Age updated: Off → Auto"
     assert await desk.ambient() == LINES[1:3]
-    assert await desk.type(board, scene.mark, "Max Age", "auto") == "Max Age is already Auto."
+    assert await desk.type(board, scene.mark, "Context Max Age", "auto") == "Context Max Age is already Auto."
 
 
 async def test_absent_off_and_cleared_are_three_things_for_every_setting(desk: Desk, scene: Scene) -> None:
@@ -114,10 +116,10 @@ async def test_absent_off_and_cleared_are_three_things_for_every_setting(desk: D
 
 async def test_bad_input_is_answered_with_what_is_allowed_and_changes_nothing(desk: Desk, scene: Scene) -> None:
     server, board = scene.server, await desk.open(scene.mark, "channel settings")
-    await desk.type(board, scene.mark, "Max Messages", "3")
+    await desk.type(board, scene.mark, "Context Messages", "3")
     for label, bad, allowed in (
-        ("Max Messages", BAD_NUMBERS, "from 1 to 100"),
-        ("Max Age", BAD_DURATIONS, 'such as "24h"'),
+        ("Context Messages", BAD_NUMBERS, "from 1 to 100"),
+        ("Context Max Age", BAD_DURATIONS, 'such as "24h"'),
     ):
         opened = await desk.form(board, scene.mark, label)
         for text in bad:
@@ -127,7 +129,7 @@ async def test_bad_input_is_answered_with_what_is_allowed_and_changes_nothing(de
             assert allowed in said
             assert sent.ephemeral
         await desk.click(board, scene.mark, "Back")
-    assert "Max Messages: **3** ← channel override" in looks(board)
+    assert "Context Messages: **3** ← channel override" in looks(board)
     assert looks(board).count(":R>") == 1
     await desk.talk()
     assert await desk.ambient() == LINES[-3:]
@@ -136,30 +138,38 @@ async def test_bad_input_is_answered_with_what_is_allowed_and_changes_nothing(de
 async def test_a_dashboard_outlives_a_restart_of_the_bot_even_with_a_form_open(stopped: Desk, scene: Scene) -> None:
     async with stopped.started():
         board = await stopped.open(scene.mark, "channel settings")
-        form = await stopped.form(board, scene.mark, "Max Messages")
+        form = await stopped.form(board, scene.mark, "Context Messages")
     async with stopped.started():
         await scene.server.submit(form, value="4")
-        await scene.server.until(lambda: board["content"] == "✅ Max Messages updated: Auto → 4")
+        await scene.server.until(lambda: board["content"] == "✅ Context Messages updated: Auto → 4")
         await stopped.talk()
         assert await stopped.ambient() == LINES[-4:]
     async with stopped.started():
-        again = await stopped.form(board, scene.mark, "Max Messages")
+        again = await stopped.form(board, scene.mark, "Context Messages")
         assert again.modal["components"][0]["component"]["value"] == "4"
         await stopped.click(board, scene.mark, "Close")
+
+
+async def test_a_form_that_was_open_before_settings_were_renamed_is_saved(desk: Desk, scene: Scene) -> None:
+    board = await desk.open(scene.mark, "channel settings")
+    form = await desk.form(board, scene.mark, "Context Messages")
+    form.modal["custom_id"] = form.modal["custom_id"].replace("context_messages", "max_messages")
+    await scene.server.submit(form, value="4")
+    await scene.server.until(lambda: board["content"] == "✅ Context Messages updated: Auto → 4")
 
 
 async def test_of_two_people_the_last_one_wins_and_both_see_it(desk: Desk, scene: Scene) -> None:
     scene.server.world.grant(scene.guild, scene.ann, manage_channels=True)
     marks, anns = await desk.open(scene.mark, "channel settings"), await desk.open(scene.ann, "channel settings")
-    form = await desk.form(marks, scene.mark, "Max Messages")
-    assert await desk.type(anns, scene.ann, "Max Messages", "5") == "✅ Max Messages updated: Auto → 5"
+    form = await desk.form(marks, scene.mark, "Context Messages")
+    assert await desk.type(anns, scene.ann, "Context Messages", "5") == "✅ Context Messages updated: Auto → 5"
     await scene.server.submit(form, value="1")
-    assert await desk.home(marks) == "✅ Max Messages updated: 5 → 1"
+    assert await desk.home(marks) == "✅ Context Messages updated: 5 → 1"
     await desk.configure(anns, scene.ann)
     for board in (marks, anns):
-        assert "Max Messages: **1** ← channel override" in looks(board)
-        assert f"<@{scene.mark.id}>: Max Messages 5 → 1" in looks(board)
-        assert f"<@{scene.ann.id}>: Max Messages Auto → 5" in looks(board)
+        assert "Context Messages: **1** ← channel override" in looks(board)
+        assert f"<@{scene.mark.id}>: Context Messages 5 → 1" in looks(board)
+        assert f"<@{scene.ann.id}>: Context Messages Auto → 5" in looks(board)
     await desk.talk()
     assert await desk.ambient() == LINES[-1:]
 
@@ -167,10 +177,10 @@ async def test_of_two_people_the_last_one_wins_and_both_see_it(desk: Desk, scene
 async def test_only_the_last_five_changes_are_shown(desk: Desk, scene: Scene) -> None:
     board = await desk.open(scene.mark, "channel settings")
     for number in range(1, 8):
-        await desk.type(board, scene.mark, "Max Messages", str(number))
+        await desk.type(board, scene.mark, "Context Messages", str(number))
     assert looks(board).count(":R>") == 5
-    assert ": Max Messages 6 → 7" in looks(board)
-    assert ": Max Messages 1 → 2" not in looks(board)
+    assert ": Context Messages 6 → 7" in looks(board)
+    assert ": Context Messages 1 → 2" not in looks(board)
 
 
 async def test_a_thread_shows_and_changes_the_settings_of_its_channel(desk: Desk, scene: Scene) -> None:
@@ -178,7 +188,7 @@ async def test_a_thread_shows_and_changes_the_settings_of_its_channel(desk: Desk
     board = await desk.open(scene.mark, "channel settings", thread)
     assert texts.THREAD in looks(board)
     assert f"<#{scene.general.id}>" in looks(board)
-    await desk.type(board, scene.mark, "Max Messages", "2")
+    await desk.type(board, scene.mark, "Context Messages", "2")
     assert "**2** ← channel override" in looks(await desk.open(scene.mark, "channel settings"))
     await desk.talk(thread)
     assert await desk.ambient(channel=thread) == LINES[-2:]
@@ -188,14 +198,14 @@ async def test_the_global_dashboard_changes_every_channel_that_says_nothing_else
     owner = scene.server.world.owner
     board = await desk.open(owner, "admin settings")
     assert "Global settings\nAll servers" in looks(board)
-    assert await desk.type(board, owner, "Max Messages", "3") == "✅ Max Messages updated: Auto → 3"
-    assert "Max Messages: **3** ← global override" in looks(board)
-    assert "Max Messages: Auto (global: 3)" in looks(await desk.open(scene.mark, "channel settings"))
+    assert await desk.type(board, owner, "Context Messages", "3") == "✅ Context Messages updated: Auto → 3"
+    assert "Context Messages: **3** ← global override" in looks(board)
+    assert "Context Messages: Auto (global: 3)" in looks(await desk.open(scene.mark, "channel settings"))
     await desk.talk()
     assert await desk.ambient() == LINES[-3:]
     await desk.click(board, owner, "Reset to Auto")
     await desk.click(board, owner, "Yes, reset")
-    assert "Max Messages: Auto (default: 20)" in looks(board)
+    assert "Context Messages: Auto (default: 20)" in looks(board)
     await desk.talk()
     assert await desk.ambient() == LINES
     await desk.click(board, owner, "Close")
@@ -204,7 +214,7 @@ async def test_the_global_dashboard_changes_every_channel_that_says_nothing_else
 async def test_an_owner_opens_the_global_dashboard_in_a_direct_message(desk: Desk, scene: Scene) -> None:
     owner = scene.server.world.owner
     board = await desk.open(owner, "admin settings", scene.server.world.add_dm(owner))
-    await desk.type(board, owner, "Max Messages", "1")
+    await desk.type(board, owner, "Context Messages", "1")
     await desk.talk()
     assert await desk.ambient() == LINES[-1:]
 
@@ -215,26 +225,26 @@ async def test_a_character_has_settings_of_its_own_within_those_of_the_channel(d
     board = await desk.open(scene.mark, "character settings", character="Frodo")
     assert "Settings of Frodo" in looks(board)
     assert "Archive" not in looks(board)
-    assert await desk.type(board, scene.mark, "Max Messages", "4") == "✅ Max Messages updated: Auto → 4"
+    assert await desk.type(board, scene.mark, "Context Messages", "4") == "✅ Context Messages updated: Auto → 4"
     await desk.talk()
     assert await desk.ambient("Frodo, tell me a joke") == LINES[-4:]
     await desk.talk()
     assert await desk.ambient("tell me a joke") == LINES
 
     channel = await desk.open(scene.mark, "channel settings")
-    await desk.type(channel, scene.mark, "Max Messages", "2")
+    await desk.type(channel, scene.mark, "Context Messages", "2")
     await desk.configure(board, scene.mark)
-    assert "Max Messages: **4** ← character override" in looks(board)
-    assert "Max Messages: 2 (channel, capped by the channel)" in looks(board)
+    assert "Context Messages: **4** ← character override" in looks(board)
+    assert "Context Messages: 2 (channel, capped by the channel)" in looks(board)
     await desk.talk()
     assert await desk.ambient("Frodo, tell me a joke") == LINES[-2:]
 
 
 async def test_a_character_follows_the_channel_it_was_opened_in(desk: Desk, scene: Scene) -> None:
     other = scene.server.world.add_channel(scene.guild, "other")
-    await desk.type(await desk.open(scene.mark, "channel settings"), scene.mark, "Max Messages", "7")
-    assert "Max Messages: Auto (channel: 7)" in looks(await desk.open(scene.mark, "character settings"))
-    assert "Max Messages: Auto (default: 20)" in looks(await desk.open(scene.mark, "character settings", other))
+    await desk.type(await desk.open(scene.mark, "channel settings"), scene.mark, "Context Messages", "7")
+    assert "Context Messages: Auto (channel: 7)" in looks(await desk.open(scene.mark, "character settings"))
+    assert "Context Messages: Auto (default: 20)" in looks(await desk.open(scene.mark, "character settings", other))
     refused = await desk.refused(scene.mark, "character settings", character="Sauron")
     assert refused == "I don't know that character. Choose one of: Librarian, Frodo."
 
@@ -248,7 +258,7 @@ async def test_a_long_name_of_a_character_still_works(
     desk = make_desk(scene, settings, model, tmp_path, character=str(file))
     async with desk.started():
         board = await desk.open(scene.mark, "character settings")
-        await desk.type(board, scene.mark, "Max Messages", "1")
+        await desk.type(board, scene.mark, "Context Messages", "1")
         assert f"Settings of {name}" in looks(board)
         await desk.talk()
         assert await desk.ambient() == LINES[-1:]
@@ -257,11 +267,11 @@ async def test_a_long_name_of_a_character_still_works(
 async def test_the_pictures_in_the_docs_are_what_the_bot_shows(desk: Desk, scene: Scene) -> None:
     mark, owner = scene.mark, scene.server.world.owner
     everywhere = await desk.open(owner, "admin settings")
-    await desk.type(everywhere, owner, "Max Age", "24h")
+    await desk.type(everywhere, owner, "Context Max Age", "24h")
     channel = await desk.open(mark, "channel settings")
-    await desk.type(channel, mark, "Max Messages", "50")
+    await desk.type(channel, mark, "Context Messages", "50")
     frodo = await desk.open(mark, "character settings", character="Frodo")
-    await desk.type(frodo, mark, "Max Messages", "80")
+    await desk.type(frodo, mark, "Context Messages", "80")
     names = {f"<#{scene.general.id}>": "#general", f"<@{mark.id}>": "@Mark", f"<@{owner.id}>": "@Owner"}
     page = DOCS.read_text()
     for board in (everywhere, channel, frodo):
@@ -294,8 +304,8 @@ async def test_without_redis_the_dashboard_says_so_and_shows_no_defaults(
     desk = make_desk(scene, settings, model, tmp_path)
     async with desk.started():
         board = await desk.open(scene.mark, "channel settings")
-        await desk.type(board, scene.mark, "Max Messages", "2")
-        form = await desk.form(board, scene.mark, "Max Messages")
+        await desk.type(board, scene.mark, "Context Messages", "2")
+        form = await desk.form(board, scene.mark, "Context Messages")
         before = looks(board)
         own_server.freeze()
         saving = await scene.server.submit(form, value="50")
@@ -304,7 +314,7 @@ async def test_without_redis_the_dashboard_says_so_and_shows_no_defaults(
         opened = await scene.server.slash(scene.general, scene.mark, "channel settings")
         assert await scene.server.answered(opened) == texts.UNREADABLE
         assert opened.messages[0]["embeds"] == []
-        typed = await desk.acknowledged(await scene.server.choose(board, scene.mark, "Max Messages"))
+        typed = await desk.acknowledged(await scene.server.choose(board, scene.mark, "Context Messages"))
         assert typed.modal["components"][0]["component"]["value"] == "2"
         own_server.thaw()
 

@@ -89,12 +89,12 @@ async def test_a_permission_taken_away_closes_every_button_and_form(desk: Desk, 
     role = world.grant(scene.guild, scene.ann, manage_channels=True, manage_guild=True)
     for path in ("channel settings", "character settings"):
         board = await desk.open(scene.ann, path)
-        form = await desk.form(board, scene.ann, "Max Messages")
+        form = await desk.form(board, scene.ann, "Context Messages")
         before = looks(board)
         world.revoke(scene.guild, scene.ann, role)
         for refused in (
             await server.submit(form, value="1"),
-            await server.choose(board, scene.ann, "Max Messages"),
+            await server.choose(board, scene.ann, "Context Messages"),
             await server.choose(board, scene.ann, "Memory"),
             await server.click(board, scene.ann, "Back"),
             await server.click(board, scene.ann, "Close"),

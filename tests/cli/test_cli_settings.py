@@ -42,17 +42,22 @@ def shown(*arguments: str) -> dict[str, dict[str, object]]:
 
 
 def test_a_value_is_set_shown_and_cleared() -> None:
-    assert run("set", "max_messages", "50", *HERE).stdout == "Max Messages: Auto -> 50\n"
-    found = shown(*HERE)["max_messages"]
+    assert run("set", "context_messages", "50", *HERE).stdout == "Context Messages: Auto -> 50\n"
+    found = shown(*HERE)["context_messages"]
     assert (found["own"], found["effective"], found["source"]) == (50, 50, "channel")
-    assert run("set", "max_messages", "auto", *HERE).stdout == "Max Messages: 50 -> Auto\n"
-    assert shown(*HERE)["max_messages"]["own"] is None
+    assert run("set", "context_messages", "auto", *HERE).stdout == "Context Messages: 50 -> Auto\n"
+    assert shown(*HERE)["context_messages"]["own"] is None
+
+
+def test_a_setting_can_be_named_as_before() -> None:
+    assert run("set", "max_messages", "50", *HERE).stdout == "Context Messages: Auto -> 50\n"
+    assert shown(*HERE)["context_messages"]["own"] == 50
 
 
 def test_off_is_not_auto() -> None:
-    run("set", "max_age", "off")
-    assert shown()["max_age"]["own"] == "off"
-    assert shown(*HERE)["max_age"]["effective"] == "off"
+    run("set", "context_max_age", "off")
+    assert shown()["context_max_age"]["own"] == "off"
+    assert shown(*HERE)["context_max_age"]["effective"] == "off"
 
 
 def test_absent_off_and_cleared_are_three_things_for_every_setting() -> None:
@@ -77,16 +82,16 @@ def test_one_more_declared_setting_is_shown_set_and_reset(monkeypatch: pytest.Mo
 
 
 def test_a_character_in_a_channel_shows_what_caps_it() -> None:
-    run("set", "max_messages", "30", *HERE)
-    run("set", "max_messages", "60", *PIRATE)
-    found = shown(*HERE, "--character", "Pirate")["max_messages"]
+    run("set", "context_messages", "30", *HERE)
+    run("set", "context_messages", "60", *PIRATE)
+    found = shown(*HERE, "--character", "Pirate")["context_messages"]
     assert (found["own"], found["effective"], found["why"]) == (60, 30, "capped by the channel")
 
 
 def test_the_table_names_every_setting_and_the_last_changes() -> None:
     run("set", "archive", "off", *HERE)
     told = run("show", *HERE).stdout
-    assert "Max Messages" in told
+    assert "Context Messages" in told
     assert "by operator: Archive: Auto -> Off" in told
 
 
@@ -107,16 +112,16 @@ def test_changes_are_machine_readable() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("set", "max_mesages", "5"), "did you mean max_messages"),
-        (("set", "max_messages", "101"), "a whole number from 1 to 100"),
-        (("set", "max_messages", "abc"), "a whole number from 1 to 100"),
-        (("set", "max_messages", ""), "a whole number from 1 to 100"),
-        (("set", "max_messages", "0"), "a whole number from 1 to 100"),
-        (("set", "max_messages", "1e9"), "a whole number from 1 to 100"),
-        (("set", "max_messages", "-3"), "'-3' is not"),
-        (("set", "max_age", "-5m", *HERE), "'-5m' is not"),
-        (("set", "max_age", "-5h"), "'-5h' is not"),
-        (("set", "max_age", "soon"), "a duration from"),
+        (("set", "context_mesages", "5"), "did you mean context_messages"),
+        (("set", "context_messages", "101"), "a whole number from 1 to 100"),
+        (("set", "context_messages", "abc"), "a whole number from 1 to 100"),
+        (("set", "context_messages", ""), "a whole number from 1 to 100"),
+        (("set", "context_messages", "0"), "a whole number from 1 to 100"),
+        (("set", "context_messages", "1e9"), "a whole number from 1 to 100"),
+        (("set", "context_messages", "-3"), "'-3' is not"),
+        (("set", "context_max_age", "-5m", *HERE), "'-5m' is not"),
+        (("set", "context_max_age", "-5h"), "'-5h' is not"),
+        (("set", "context_max_age", "soon"), "a duration from"),
         (("set", "archive", "off", *PIRATE), "Archive has no character level"),
         (("show", "--channel", "5"), "add --guild ID"),
         (("show", "--guild", "5"), "--channel ID or --character NAME"),

@@ -402,22 +402,22 @@ async def test_back_fill_finds_where_it_was(talk: Talk) -> None:
 
 async def test_settings_are_in_force_at_once_and_say_who_changed_them(talk: Talk) -> None:
     policies = talk.memory.policies
-    change = await policies.set(HERE, "max_messages", 7, by=ANN.id)
+    change = await policies.set(HERE, "context_messages", 7, by=ANN.id)
     assert change is not None
-    assert (change.setting, change.old, change.new, change.by) == ("max_messages", None, 7, ANN.id)
-    assert await policies.set(HERE, "max_messages", 7) is None
+    assert (change.setting, change.old, change.new, change.by) == ("context_messages", None, 7, ANN.id)
+    assert await policies.set(HERE, "context_messages", 7) is None
     assert policies.of(GUILD, CHANNEL).context_messages == 7
-    found = policies.effective(GUILD, CHANNEL)["max_messages"]
+    found = policies.effective(GUILD, CHANNEL)["context_messages"]
     assert (found.value, found.source) == (7, Level.CHANNEL)
     own = await policies.read(HERE)
-    assert own.values == {"max_messages": 7}
+    assert own.values == {"context_messages": 7}
     assert [(one.by, one.new) for one in own.changes] == [(ANN.id, 7)]
-    await policies.set(FRODO, "max_age", OFF)
+    await policies.set(FRODO, "context_max_age", OFF)
     assert policies.of(GUILD, CHANNEL, "frodo").context_max_age_s is None
-    assert (await policies.set(HERE, "max_messages", AUTO)) is not None
+    assert (await policies.set(HERE, "context_messages", AUTO)) is not None
     assert policies.of(GUILD, CHANNEL).context_messages == 20
-    await policies.set_many(Place.everywhere(), {"max_messages": 30, "max_images": 2})
-    assert {one.setting for one in await policies.reset(Place.everywhere())} == {"max_messages", "max_images"}
+    await policies.set_many(Place.everywhere(), {"context_messages": 30, "max_images": 2})
+    assert {one.setting for one in await policies.reset(Place.everywhere())} == {"context_messages", "max_images"}
     assert talk.memory.policy(GUILD, CHANNEL).context_messages == 20
 
 
@@ -425,7 +425,7 @@ async def test_the_service_says_what_a_setting_would_take_away(talk: Talk) -> No
     await talk.say(ANN, "the old plan", ago_s=7200)
     policies = talk.memory.policies
     assert (await policies.preview(HERE, {"archive": False})).messages == 1
-    assert not await policies.preview(HERE, {"max_messages": 7})
+    assert not await policies.preview(HERE, {"context_messages": 7})
     await policies.set(HERE, "archive", True)
     await policies.set(Place.everywhere(), "archive", False)
     assert (await policies.preview(HERE, {"archive": AUTO})).messages == 1
@@ -442,7 +442,7 @@ async def test_a_channel_that_is_off_is_neither_stored_nor_shown(talk: Talk) -> 
 
 
 async def test_a_thread_follows_its_channel(talk: Talk) -> None:
-    await talk.memory.policies.set(HERE, "max_messages", 7)
+    await talk.memory.policies.set(HERE, "context_messages", 7)
     await talk.say(ANN, "in a thread", channel_id=77, thread_of=CHANNEL)
     policy = talk.memory.policies.of(GUILD, 77, thread_of=CHANNEL)
     assert policy.context_messages == 7
@@ -489,7 +489,7 @@ async def test_summaries_are_made_read_and_go_with_their_messages(talk: Talk) ->
 async def test_a_model_is_given_summaries_and_told_when_they_no_longer_stand(talk: Talk) -> None:
     await past_of(talk)
     await talk.memory.summaries.update(GUILD, CHANNEL)
-    await talk.memory.policies.set(HERE, "max_messages", 1)
+    await talk.memory.policies.set(HERE, "context_messages", 1)
     question = talk.question("good morning")
     shown = await talk.memory.summaries.breakdown(question)
     assert shown.summaries

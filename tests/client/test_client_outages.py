@@ -175,7 +175,7 @@ async def test_settings_of_others_reach_a_client_and_defaults_are_the_services(
             policy = client.policy(GUILD, CHANNEL)
             assert (policy.limits.archive_s, policy.context_messages) == (3 * 86_400, 33)
             assert policy.cross_channel, "who may read what is for the adapter to know"
-            await running.memory.policies.set(HERE, "max_messages", 7)
+            await running.memory.policies.set(HERE, "context_messages", 7)
             await until_true(lambda: client.policy(GUILD, CHANNEL).context_messages == 7)
 
 

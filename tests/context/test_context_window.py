@@ -62,7 +62,7 @@ async def test_without_an_override_the_default_is_shown_with_examples(window: Co
 
 async def test_what_that_is_at_the_moment_is_shown_in_one_line(memory: Memory, window: ContextWindow) -> None:
     said = [message(number, ts=NOW - hours * HOUR) for number, hours in enumerate((7, 5, 2, 0.01), 1)]
-    await memory.policies.set(Place.everywhere(), "max_messages", 2)
+    await memory.policies.set(Place.everywhere(), "context_messages", 2)
     await memory.remember_many(said)
     await memory.summaries.update(GUILD, CHANNEL)
     assert (await window.show(HERE)).splitlines()[1] == "Right now: 2 summaries, 2 raw messages."

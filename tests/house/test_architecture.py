@@ -219,3 +219,15 @@ def test_the_bot_names_its_own_modules_from_where_they_are_since_the_wheel_calls
         nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
         assert not [node.module for node in nodes if not node.level and source(node, path).split(".")[0] == "bot"], name
     assert "bot.client" in imported(ROOT / "bot" / "start.py")
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """The JSON of the service aside: an `AnswerShown` may stand beside another adapter's."""
+    places: dict[str, list[str]] = {}
+    for folder in ("channelmem", "bot"):
+        for name, path in modules(folder).items():
+            if room(name) != "wire":
+                nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+                for node in nodes:
+                    places.setdefault(node.name, []).append(f"{folder}/{name}")
+    assert {name: files for name, files in places.items() if len(files) > 1 and not name.startswith("_")} == {}

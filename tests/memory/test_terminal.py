@@ -80,7 +80,7 @@ def env(redis_url: str, tmp_path: Path) -> dict[str, str]:
         ["route", "what?", "--now", HOSTILE],
         ["settings", "show", "--guild", "1", "--character", HOSTILE],
         ["settings", "reset", "--guild", "1", "--character", HOSTILE, "--yes"],
-        ["settings", "set", "max_messages", HOSTILE],
+        ["settings", "set", "context_messages", HOSTILE],
     ],
     ids=[
         "inspect",

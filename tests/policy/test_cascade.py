@@ -15,7 +15,7 @@ from channelmem.policy.values import AUTO, OFF, Channels, Duration, Number, Swit
 from channelmem.settings import Settings
 
 BY_NAME = {one.name: one for one in SETTINGS}
-ENABLED, MESSAGES, AGE = BY_NAME["enabled"], BY_NAME["max_messages"], BY_NAME["max_age"]
+ENABLED, MESSAGES, AGE = BY_NAME["enabled"], BY_NAME["context_messages"], BY_NAME["context_max_age"]
 
 # channel, character, global -> in force, source. "-" is auto.
 SWITCHES = """
@@ -157,13 +157,15 @@ def test_absent_off_and_cleared_are_three_things_on_every_path(setting: Setting)
 
 @pytest.mark.parametrize("text", ["abc", "", " ", "0", "101", "1e9", "-3", "-5m", "5.5", "٣", "1_0", "9" * 400])
 def test_bad_numbers_are_answered_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r'Max Messages must be a whole number from 1 to 100, or "auto" to inherit'):
+    with pytest.raises(
+        ValueError, match=r'Context Messages must be a whole number from 1 to 100, or "auto" to inherit'
+    ):
         MESSAGES.parse(text)
 
 
 @pytest.mark.parametrize("text", ["abc", "", "0", "-5m", "30", "1s", "20y", "1e9"])
 def test_bad_durations_are_answered_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r"Max Age must be a duration"):
+    with pytest.raises(ValueError, match=r"Context Max Age must be a duration"):
         AGE.parse(text)
 
 
@@ -197,8 +199,8 @@ def test_values_survive_json(data: st.DataObject, setting: Setting) -> None:
 def test_every_setting_changes_the_policy_by_itself() -> None:
     policy = Policy.of_settings(Settings())
     changed: dict[str, Value] = {
-        "enabled": False, "max_messages": 3, "max_age": OFF, "max_images": 4, "summaries": False, "archive": False,
-        "read_media": True, "adult_media": True, "open_new": True, "related_channels": (7,),
+        "enabled": False, "context_messages": 3, "context_max_age": OFF, "max_images": 4, "summaries": False,
+        "archive": False, "read_media": True, "adult_media": True, "open_new": True, "related_channels": (7,),
     }  # fmt: skip
     assert changed.keys() == BY_NAME.keys()
     for name, value in changed.items():

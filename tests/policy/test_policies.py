@@ -20,7 +20,7 @@ from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import GRACE_S, SETTINGS, Boundary, Combine, Level, Place, Setting
 from channelmem.policy.policies import Policies
-from channelmem.policy.values import AUTO, OFF, Number
+from channelmem.policy.values import AUTO, OFF, Auto, Number
 from channelmem.store.changes import Changes
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store
@@ -57,19 +57,19 @@ async def talk(settings: Settings, clock: Clock, fake_embedder: FakeEmbedder) ->
 
 async def test_a_change_is_in_force_at_once_and_says_what_it_changed(talk: Talk) -> None:
     policies = talk.memory.policies
-    change = await policies.set(HERE, "max_messages", 50, by=ANN.id)
+    change = await policies.set(HERE, "context_messages", 50, by=ANN.id)
     assert change is not None
-    assert (change.setting, change.old, change.new, change.by) == ("max_messages", None, 50, ANN.id)
+    assert (change.setting, change.old, change.new, change.by) == ("context_messages", None, 50, ANN.id)
     assert policies.of(GUILD, CHANNEL).context_messages == 50
     assert policies.of(GUILD, OTHER).context_messages == 20
-    found = policies.effective(GUILD, CHANNEL)["max_messages"]
+    found = policies.effective(GUILD, CHANNEL)["context_messages"]
     assert (found.value, found.source) == (50, Level.CHANNEL)
 
 
 async def test_what_changes_nothing_is_no_change(talk: Talk) -> None:
     policies = talk.memory.policies
-    await policies.set(HERE, "max_messages", 50)
-    assert await policies.set(HERE, "max_messages", 50) is None
+    await policies.set(HERE, "context_messages", 50)
+    assert await policies.set(HERE, "context_messages", 50) is None
     assert await policies.set(HERE, "max_images", AUTO) is None
     assert len((await policies.read(HERE)).changes) == 1
 
@@ -92,7 +92,7 @@ async def test_every_setting_can_be_set_off_and_cleared_everywhere(talk: Talk) -
 async def test_the_last_changes_are_kept_newest_first(talk: Talk) -> None:
     policies = talk.memory.policies
     for number in range(1, 31):
-        await policies.set(HERE, "max_messages", number, by=number)
+        await policies.set(HERE, "context_messages", number, by=number)
     changes = (await policies.read(HERE)).changes
     assert [one.by for one in changes[:3]] == [30, 29, 28]
     assert (changes[0].old, changes[0].new) == (29, 30)
@@ -101,11 +101,11 @@ async def test_the_last_changes_are_kept_newest_first(talk: Talk) -> None:
 
 async def test_reset_clears_everything_of_a_place(talk: Talk) -> None:
     policies = talk.memory.policies
-    await policies.set(HERE, "max_messages", 50)
-    await policies.set(HERE, "max_age", OFF)
+    await policies.set(HERE, "context_messages", 50)
+    await policies.set(HERE, "context_max_age", OFF)
     await policies.set(EVERYWHERE, "max_images", 3)
     changes = await policies.reset(HERE, by=5)
-    assert {(one.setting, one.new) for one in changes} == {("max_messages", None), ("max_age", None)}
+    assert {(one.setting, one.new) for one in changes} == {("context_messages", None), ("context_max_age", None)}
     assert policies.overrides(HERE) == {}
     assert policies.of(GUILD, CHANNEL).context_images == 3
 
@@ -119,8 +119,8 @@ async def test_an_unknown_setting_or_level_is_refused(talk: Talk) -> None:
 
 async def test_characters_are_capped_by_the_channel_and_known_by_any_spelling(talk: Talk) -> None:
     policies = talk.memory.policies
-    await policies.set(PIRATE, "max_messages", 60)
-    await policies.set(HERE, "max_messages", 30)
+    await policies.set(PIRATE, "context_messages", 60)
+    await policies.set(HERE, "context_messages", 30)
     assert policies.of(GUILD, CHANNEL, "PIRATE").context_messages == 30
     assert policies.of(GUILD, OTHER, "pirate").context_messages == 60
     assert policies.of(GUILD, OTHER).context_messages == 20
@@ -129,7 +129,7 @@ async def test_characters_are_capped_by_the_channel_and_known_by_any_spelling(ta
 async def test_guilds_do_not_share_settings(talk: Talk) -> None:
     policies = talk.memory.policies
     await policies.set(HERE, "enabled", False)
-    await policies.set(PIRATE, "max_messages", 5)
+    await policies.set(PIRATE, "context_messages", 5)
     assert policies.of(GUILD + 1, CHANNEL).enabled
     assert policies.of(GUILD + 1, CHANNEL, "pirate").context_messages == 20
 
@@ -383,11 +383,11 @@ async def test_what_a_setting_would_take_away_is_known_before(old: Talk) -> None
     loss = await policies.preview(EVERYWHERE, {"archive": False})
     assert str(loss) == "1 message, all but the newest 50 of the last 30m"
     assert not await policies.preview(Place.channel(GUILD, OTHER), {"archive": False})
-    assert not await policies.preview(HERE, {"max_messages": 5})
+    assert not await policies.preview(HERE, {"context_messages": 5})
     await policies.set(EVERYWHERE, "archive", False)
     await policies.set(HERE, "archive", True)
     assert (await policies.preview(HERE, None)).messages == 1, "a reset inherits"
-    assert not await policies.preview(HERE, {"max_messages": 5})
+    assert not await policies.preview(HERE, {"context_messages": 5})
 
 
 # --- several processes, outages, old documents ---
@@ -397,7 +397,7 @@ async def test_other_processes_see_a_change_within_a_second(
     talk: Talk, settings: Settings, clock: Clock, fake_embedder: FakeEmbedder
 ) -> None:
     async with opened(settings, clock, fake_embedder) as other:
-        await talk.memory.policies.set(HERE, "max_messages", 42)
+        await talk.memory.policies.set(HERE, "context_messages", 42)
         async with asyncio.timeout(1):
             while other.memory.policy(GUILD, CHANNEL).context_messages != 42:  # noqa: ASYNC110  (no event for it)
                 await asyncio.sleep(0.01)
@@ -413,7 +413,7 @@ async def test_a_lost_announcement_is_noticed(
 
     monkeypatch.setattr(Changes, "heard", deaf)
     async with opened(settings, clock, fake_embedder) as other:
-        await talk.memory.policies.set(HERE, "max_messages", 42)
+        await talk.memory.policies.set(HERE, "context_messages", 42)
         await until_true(lambda: other.memory.policy(GUILD, CHANNEL).context_messages == 42)
 
 
@@ -447,15 +447,15 @@ async def test_the_copy_on_disk_is_private_and_names_nobody(talk: Talk, settings
 @pytest.mark.parametrize(
     "document",
     [
-        {"values": {"max_messages": 33, "colour": "red"}},
-        {"values": {"max_messages": 33, "max_images": 99}},
-        {"values": {"max_messages": 33, "enabled": "perhaps"}, "more": [1]},
+        {"values": {"context_messages": 33, "colour": "red"}},
+        {"values": {"context_messages": 33, "max_images": 99}},
+        {"values": {"context_messages": 33, "enabled": "perhaps"}, "more": [1]},
     ],
 )
 async def test_one_unknown_key_or_value_does_not_reject_the_level(
     settings: Settings, clock: Clock, fake_embedder: FakeEmbedder, talk: Talk, document: dict[str, object]
 ) -> None:
-    await talk.memory.policies.set(HERE, "max_messages", 1)
+    await talk.memory.policies.set(HERE, "context_messages", 1)
     buckets = talk.memory._store.buckets
     key = buckets.guild_keys(GUILD).of("settings", f"channel:{GUILD}c{CHANNEL}")
     await buckets.redis.execute_command("JSON.SET", key, "$", json.dumps(document))  # type: ignore[no-untyped-call]
@@ -464,7 +464,7 @@ async def test_one_unknown_key_or_value_does_not_reject_the_level(
         assert (policy.context_messages, policy.context_images, policy.enabled) == (33, 0, True)
 
 
-NOTED = {"at": 1.0, "by": "5", "setting": "max_messages", "old": None, "new": 33}
+NOTED = {"at": 1.0, "by": "5", "setting": "context_messages", "old": None, "new": 33}
 
 
 @pytest.mark.parametrize(
@@ -472,8 +472,8 @@ NOTED = {"at": 1.0, "by": "5", "setting": "max_messages", "old": None, "new": 33
     [
         ({"values": None, "changes": [NOTED]}, 20, 1),
         ({"values": [1], "changes": {"a": 1}}, 20, 0),
-        ({"values": {"max_messages": 33}, "changes": [{**NOTED, "reason": "newer"}, "x", {"at": 1}, NOTED]}, 33, 2),
-        ({"values": {"max_messages": 33}, "changes": [{**NOTED, "by": "Ann"}, {**NOTED, "at": None}]}, 33, 0),
+        ({"values": {"context_messages": 33}, "changes": [{**NOTED, "reason": "newer"}, "x", {"at": 1}, NOTED]}, 33, 2),
+        ({"values": {"context_messages": 33}, "changes": [{**NOTED, "by": "Ann"}, {**NOTED, "at": None}]}, 33, 0),
     ],
 )
 async def test_a_document_changed_by_hand_or_by_a_newer_version_is_read_as_far_as_it_goes(
@@ -485,9 +485,54 @@ async def test_a_document_changed_by_hand_or_by_a_newer_version_is_read_as_far_a
     assert len((await policies.read(HERE)).changes) == noted
     await talk.memory._store.levels._reload(buckets.bucket(GUILD), f"channel:{GUILD}c{CHANNEL}")
     assert policies.of(GUILD, CHANNEL).context_messages == messages
-    assert await policies.set(HERE, "max_messages", 44, by=7) is not None
+    assert await policies.set(HERE, "context_messages", 44, by=7) is not None
     assert policies.of(GUILD, CHANNEL).context_messages == 44
     assert (await policies.read(HERE)).changes[0].by == 7
+
+
+FORMER = {"values": {"max_messages": 33, "max_age": "off"}, "changes": [{**NOTED, "setting": "max_messages"}]}
+
+
+async def stored_before(talk: Talk, document: dict[str, object]) -> None:
+    """As a version wrote it that called these settings otherwise."""
+    buckets, place = talk.memory._store.buckets, f"channel:{GUILD}c{CHANNEL}"
+    key = buckets.guild_keys(GUILD).of("settings", place)
+    await buckets.redis.execute_command("JSON.SET", key, "$", json.dumps(document))  # type: ignore[no-untyped-call]
+    await talk.memory._store.levels._reload(buckets.bucket(GUILD), place)
+
+
+async def test_what_was_set_under_a_former_name_is_in_force(talk: Talk) -> None:
+    await stored_before(talk, FORMER)
+    policy = talk.memory.policy(GUILD, CHANNEL)
+    assert (policy.context_messages, policy.context_max_age_s) == (33, None)
+    own = await talk.memory.policies.read(HERE)
+    assert own.values == {"context_messages": 33, "context_max_age": OFF}
+    assert own.changes[0].setting == "context_messages"
+
+
+@pytest.mark.parametrize(("name", "value", "then"), [
+    ("context_messages", 5, 5), ("max_messages", 5, 5), ("context_messages", AUTO, 20), ("max_messages", AUTO, 20),
+    ("max_images", 3, 33),
+])  # fmt: skip
+async def test_a_change_replaces_what_was_set_under_a_former_name(
+    talk: Talk, name: str, value: int | Auto, then: int
+) -> None:
+    await stored_before(talk, FORMER)
+    change = await talk.memory.policies.set(HERE, name, value)
+    assert change is not None
+    if name != "max_images":
+        assert (change.setting, change.old) == ("context_messages", 33)
+    assert talk.memory.policy(GUILD, CHANNEL).context_messages == then
+    own = await talk.memory.policies.read(HERE)
+    assert own.values["context_max_age"] is OFF
+    assert own.values.get("context_messages", 20) == then
+
+
+async def test_a_reset_clears_former_names_too(talk: Talk) -> None:
+    await stored_before(talk, FORMER)
+    changes = await talk.memory.policies.reset(HERE)
+    assert {one.setting for one in changes} == {"context_messages", "context_max_age"}
+    assert (await talk.memory.policies.read(HERE)).values == {}
 
 
 async def test_a_new_setting_is_one_entry(talk: Talk, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,7 +550,7 @@ async def test_ten_thousand_overrides_are_read_in_a_few_round_trips(talk: Talk, 
     async with buckets.redis.pipeline(transaction=False) as pipe:
         for number in range(10_000):
             place = f"channel:{GUILD}c{number}"
-            pipe.execute_command("JSON.SET", keys.of("settings", place), "$", '{"values":{"max_messages":9}}')
+            pipe.execute_command("JSON.SET", keys.of("settings", place), "$", '{"values":{"context_messages":9}}')
             pipe.hset(keys.one("levels"), place, "1")
         pipe.hset(keys.one("levels"), "*", "10000")
         await pipe.execute()
@@ -527,11 +572,11 @@ async def test_ambient_context_follows_count_and_age(talk: Talk, clock: Clock) -
     for number in range(5):
         await talk.say(BOB, f"line{number}")
         clock.now += 600
-    await talk.memory.policies.set(HERE, "max_messages", 2)
+    await talk.memory.policies.set(HERE, "context_messages", 2)
     told = await given(talk)
     assert [f"line{n}" in told for n in range(5)] == [False, False, False, True, True]
-    await talk.memory.policies.set(HERE, "max_messages", 100)
-    await talk.memory.policies.set(PIRATE, "max_age", 1500.0)
+    await talk.memory.policies.set(HERE, "context_messages", 100)
+    await talk.memory.policies.set(PIRATE, "context_max_age", 1500.0)
     told = await given(talk, character="pirate")
     assert [f"line{n}" in told for n in range(5)] == [False, False, False, True, True]
     assert "line0" in await given(talk)
@@ -548,11 +593,11 @@ async def test_a_model_that_just_looks_around_gets_no_more_than_unasked(talk: Ta
         return [f"line{n}" in told for n in range(5)]
 
     assert await looked() == [True] * 5
-    await talk.memory.policies.set(HERE, "max_messages", 2)
+    await talk.memory.policies.set(HERE, "context_messages", 2)
     assert await looked() == [False, False, False, True, True]
     assert (await looked(query="line0"))[0], "a search may find anything"
-    await talk.memory.policies.set(HERE, "max_messages", AUTO)
-    await talk.memory.policies.set(HERE, "max_age", 1500.0)
+    await talk.memory.policies.set(HERE, "context_messages", AUTO)
+    await talk.memory.policies.set(HERE, "context_max_age", 1500.0)
     assert await looked() == [False, False, False, True, True]
 
 
@@ -569,8 +614,8 @@ async def test_what_is_fetched_instead_of_an_unreachable_redis_follows_count_and
     settings = make_settings(own_server.url, tmp_path, redis_timeout_s=0.5)
     async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=Noting(), patient=True) as memory:
         talk = Present(memory, clock)
-        await memory.policies.set(HERE, "max_messages", 7)
-        await memory.policies.set(HERE, "max_age", 1500.0)
+        await memory.policies.set(HERE, "context_messages", 7)
+        await memory.policies.set(HERE, "context_max_age", 1500.0)
         own_server.kill()
         question = talk.question(MARK, "tell me a joke")
         answer = await memory.ask(question)
@@ -582,7 +627,7 @@ async def test_what_is_fetched_instead_of_an_unreachable_redis_follows_count_and
 async def test_max_age_never_limits_what_a_question_finds(talk: Talk, clock: Clock) -> None:
     await talk.say(BOB, "the vault code is 4711")
     clock.now += 1200
-    await talk.memory.policies.set(HERE, "max_age", 60.0)
+    await talk.memory.policies.set(HERE, "context_max_age", 60.0)
     assert "4711" in (await talk.ask(MARK, "who mentioned the vault code?")).text
 
 

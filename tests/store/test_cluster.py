@@ -77,7 +77,7 @@ async def test_a_setting_changed_by_one_process_is_heard_by_another(settings: Se
         following = asyncio.create_task(there.levels.follow())
         await until_true(lambda: there.levels.known)
         for guild in GUILDS[:4]:  # on different nodes
-            await here.levels.change(f"channel:{guild}c1", guild, f"{guild}c1", 1, [("max_messages", "9")])
+            await here.levels.change(f"channel:{guild}c1", guild, f"{guild}c1", 1, [("context_messages", "9")])
         places = [f"channel:{guild}c1" for guild in GUILDS[:4]]
         await until_true(lambda: all(place in there.levels.documents for place in places))
         await cancel_all([following])

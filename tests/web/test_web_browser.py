@@ -153,17 +153,17 @@ async def test_the_question_box_explains_an_answer(browser: Browser, service: Ru
 
 async def test_a_setting_is_edited_and_a_wrong_value_explained(browser: Browser, service: Running) -> None:
     async with visit(browser, service, f"{HERE}/settings") as page:
-        row = page.locator("tr:has(#s-max_messages)")
-        await page.get_by_label("Max Messages").fill("lots")
+        row = page.locator("tr:has(#s-context_messages)")
+        await page.get_by_label("Context Messages").fill("lots")
         await page.click("button:has-text('Save')")
         await expect(row.get_by_role("alert")).to_contain_text("a whole number from 1 to 100")
-        await page.get_by_label("Max Messages").fill("42")
+        await page.get_by_label("Context Messages").fill("42")
         await page.click("button:has-text('Save')")
         await expect(page.get_by_role("status")).to_contain_text("Saved")
         await expect(row.locator("td strong")).to_have_text("42")
         await expect(row.locator(".tag")).to_have_text("channel")
         assert service.memory.policy(GUILD, CHANNEL).context_messages == 42
-        await page.get_by_label("Max Messages").fill("")
+        await page.get_by_label("Context Messages").fill("")
         await page.click("button:has-text('Save')")
         await expect(row.locator(".tag")).to_have_text("default")
 

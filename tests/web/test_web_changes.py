@@ -24,24 +24,37 @@ async def service(settings: Settings, fake_embedder: FakeEmbedder) -> AsyncItera
 async def test_a_setting_is_changed_and_in_force_at_once(service: Running) -> None:
     client = await visitor(service)
     page = await client.get(f"{HERE}/settings")
-    values = {"form": form_of(page), "max_messages": "7", "max_age": "2h 30m", "summaries": "off", "enabled": "auto"}
+    values = {
+        "form": form_of(page),
+        "context_messages": "7",
+        "context_max_age": "2h 30m",
+        "summaries": "off",
+        "enabled": "auto",
+    }
     reply = await client.post(f"{HERE}/settings", data=values)
     assert reply.status_code == 303
     policy = service.memory.policy(GUILD, CHANNEL)
     assert (policy.context_messages, policy.context_max_age_s, policy.summaries) == (7, 9_000, False)
     shown = (await client.get(reply.headers["location"])).text
     assert "Saved." in shown
-    assert "Max Messages: Auto → 7" in shown
-    await client.post(f"{HERE}/settings", data={"form": values["form"], "max_messages": ""})
+    assert "Context Messages: Auto → 7" in shown
+    await client.post(f"{HERE}/settings", data={"form": values["form"], "context_messages": ""})
     assert service.memory.policy(GUILD, CHANNEL).context_messages == 20
+
+
+async def test_a_form_that_was_open_before_settings_were_renamed_is_saved(service: Running) -> None:
+    client = await visitor(service)
+    values = {"form": form_of(await client.get(f"{HERE}/settings")), "max_messages": "7"}
+    assert (await client.post(f"{HERE}/settings", data=values)).status_code == 303
+    assert service.memory.policy(GUILD, CHANNEL).context_messages == 7
 
 
 async def test_a_value_that_is_not_allowed_changes_nothing_and_is_explained(service: Running) -> None:
     client = await visitor(service)
-    values = {"form": form_of(await client.get(f"{HERE}/settings")), "max_messages": "many", "summaries": "off"}
+    values = {"form": form_of(await client.get(f"{HERE}/settings")), "context_messages": "many", "summaries": "off"}
     reply = await client.post(f"{HERE}/settings", data=values)
     assert reply.status_code == 422
-    assert "Max Messages must be a whole number from 1 to 100" in unescape(reply.text)
+    assert "Context Messages must be a whole number from 1 to 100" in unescape(reply.text)
     assert 'value="many"' in reply.text
     assert service.memory.policy(GUILD, CHANNEL).summaries
 
@@ -49,9 +62,9 @@ async def test_a_value_that_is_not_allowed_changes_nothing_and_is_explained(serv
 async def test_settings_everywhere_and_of_a_character_are_levels_of_their_own(service: Running) -> None:
     client = await visitor(service)
     form = form_of(await client.get("/settings"))
-    assert (await client.post("/settings", data={"form": form, "max_messages": "30"})).status_code == 303
+    assert (await client.post("/settings", data={"form": form, "context_messages": "30"})).status_code == 303
     as_frodo = f"{HERE}/settings?character=Frodo"
-    reply = await client.post(as_frodo, data={"form": form, "max_messages": "5"})
+    reply = await client.post(as_frodo, data={"form": form, "context_messages": "5"})
     assert reply.headers["location"] == f"{as_frodo}&saved=1"
     policies = service.memory.policies
     assert policies.of(GUILD, CHANNEL).context_messages == 30
@@ -72,7 +85,7 @@ async def test_changes_need_the_admin_scope_and_the_whole_service_an_unbound_tok
         (bound, "/settings", bound_form, 403),
         (bound, f"{THERE}/settings", bound_form, 404),
     ):
-        reply = await client.post(path, data={"form": secret, "max_messages": "3"})
+        reply = await client.post(path, data={"form": secret, "context_messages": "3"})
         assert reply.status_code == status, path
     assert service.memory.policy(GUILD, CHANNEL).context_messages == 20
     assert service.memory.policy(ELSEWHERE, CHANNEL).context_messages == 20
@@ -91,7 +104,7 @@ async def test_forms_of_other_sites_are_refused(service: Running) -> None:
         ({"form": form}, {"Sec-Fetch-Site": "cross-site"}),
         ({"form": form}, {"Sec-Fetch-Site": "same-site"}),
     ):
-        reply = await client.post("/settings", data={**data, "max_messages": "3"}, headers=headers)
+        reply = await client.post("/settings", data={**data, "context_messages": "3"}, headers=headers)
         assert reply.status_code == 403, (data, headers)
     assert service.memory.policies.of(0, 0).context_messages == 20
     token = await service.token()
@@ -102,7 +115,7 @@ async def test_forms_of_other_sites_are_refused(service: Running) -> None:
 async def test_what_takes_messages_away_is_saved_with_the_second_click(service: Running) -> None:
     await service.memory.remember(message(77, ts=wall_now() - 7200))
     client = await visitor(service)
-    values = {"form": form_of(await client.get(f"{HERE}/settings")), "archive": "off", "max_messages": "7"}
+    values = {"form": form_of(await client.get(f"{HERE}/settings")), "archive": "off", "context_messages": "7"}
     asked = await client.post(f"{HERE}/settings", data=values)
     assert (asked.status_code, service.memory.policy(GUILD, CHANNEL).limits.archive) == (200, True)
     assert "This hides 1 message, all but the newest 50 of the last 30m." in asked.text

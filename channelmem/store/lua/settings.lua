@@ -17,6 +17,15 @@ local function value_of(name)
   return string.match(redis.call('JSON.GET', key, '$.values.' .. name) or '[]', '^%[(.*)%]$')
 end
 
+-- What was set under a former name (FORMER in cascade.py) stays set.
+for former, name in pairs({ max_messages = 'context_messages', max_age = 'context_max_age' }) do
+  local held = value_of(former)
+  if held ~= '' then
+    if value_of(name) == '' then redis.call('JSON.SET', key, '$.values.' .. name, held) end
+    redis.call('JSON.DEL', key, '$.values.' .. former)
+  end
+end
+
 local pairs_ = { unpack(ARGV, 6) }
 if pairs_[1] == '*' then
   pairs_ = {}
