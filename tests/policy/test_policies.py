@@ -490,7 +490,10 @@ async def test_a_document_changed_by_hand_or_by_a_newer_version_is_read_as_far_a
     assert (await policies.read(HERE)).changes[0].by == 7
 
 
-FORMER = {"values": {"max_messages": 33, "max_age": "off"}, "changes": [{**NOTED, "setting": "max_messages"}]}
+FORMER: dict[str, object] = {
+    "values": {"max_messages": 33, "max_age": "off"},
+    "changes": [{**NOTED, "setting": "max_messages"}],
+}
 
 
 async def stored_before(talk: Talk, document: dict[str, object]) -> None:
