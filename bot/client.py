@@ -1,4 +1,4 @@
-"""The bot: discord.py's client with our cogs. In: settings, Memory. Out: a running bot that shuts down in order."""
+"""The bot: discord.py's client with our cogs, from its start to a shutdown in order."""
 
 from __future__ import annotations
 

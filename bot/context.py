@@ -1,4 +1,4 @@
-"""What every feature gets from the bot. In: nothing. Out: the Protocol that bot/client.py implements.
+"""What every feature gets from the bot.
 
 Features depend on this instead of the client, so the client can wire them together without an import cycle.
 """

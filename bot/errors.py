@@ -1,4 +1,4 @@
-"""Error messages. In: an exception. Out: one sentence for the operator, or for the person whose command failed."""
+"""Errors as one sentence, for the operator or for the person whose command failed."""
 
 from __future__ import annotations
 

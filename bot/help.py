@@ -1,4 +1,4 @@
-"""Cog: /help. In: the command tree and who asks. Out: a private list of the commands that are open to them."""
+"""/help: the commands that are open to whoever asks."""
 
 from __future__ import annotations
 

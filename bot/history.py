@@ -1,7 +1,6 @@
-"""One channel's fetched history. In: a fetched page, then live events. Out: the messages that are still current.
+"""The platform's history: the newest messages of a channel, fetched from Discord and kept for a few seconds.
 
-The copy lives for a few seconds. Meanwhile it follows new messages, edits and deletes, so it is never staler than the
-channel itself.
+Meanwhile the copy follows new messages, edits and deletes, so it is never staler than the channel itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cog: listens to the guilds. In: Discord's events. Out: Memory calls, in the order of the events."""
+"""Listens to Discord's events and tells Memory, in their order; also what channels are called."""
 
 from __future__ import annotations
 

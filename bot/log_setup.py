@@ -1,4 +1,4 @@
-"""Log configuration. In: settings. Out: one line shape on stderr, for our own lines and for those of libraries.
+"""Logs: one line shape on stderr, for our own lines and for those of libraries.
 
 What people write is never passed to a logger. What libraries write is logged without secrets, without effect on a
 terminal, and on one line.

@@ -1,4 +1,4 @@
-"""Metrics. In: what the features count. Out: a Prometheus registry."""
+"""Metrics of the bot, and the small server that shows them and whether the bot is well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /history says. In: how far a load has come, what an export holds. Out: sentences for people."""
+"""/history: loads more of a channel's past, in the background and across restarts, or exports it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Cog: redacts the bot's answers. In: a message was deleted, or somebody is to be forgotten. Out: "[removed]" in place
-of the bot's answers that quote it.
+"""Puts "[removed]" in place of the bot's answers that quote what was deleted or forgotten since.
 
 Memory lists such answers until they are dealt with, so a restart or an outage of Discord only delays this.
 """

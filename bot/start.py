@@ -1,4 +1,4 @@
-"""Starts the Discord bot. In: the environment. Out: an exit code, and one sentence on failure."""
+"""Starts the Discord bot from the environment; on failure, one sentence and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cog: /summary. In: commands and one click. Out: what was said in a span, or how summaries stand, for the asker."""
+"""/summary: what was said in a span, how summaries stand, and rebuilding them after one click."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens of the service: who may do what, in which guilds. In: a token's text. Out: a `Caller`, or nobody.
+"""Access tokens of the service: who may do what, in which guilds.
 
 A token is `cm_<id>_<secret>`. The id is public and finds the entry; of the secret only a SHA-256 digest is kept, which
 is enough for 256 random bits (a slow hash protects words that people choose).

@@ -1,5 +1,4 @@
-"""Reading what is stored without asking a question: pages of a channel, one message, search, and which channels there
-are. In: ids, a cursor, or search terms. Out: messages and hits.
+"""Reading what is stored without asking a question: pages, one message, search, and an overview of channels.
 
 What is hidden from answers is hidden here: nothing of channels whose memory is off, nothing by people who opted out.
 Everything may raise RedisUnavailableError.

@@ -1,8 +1,8 @@
-"""The copies of messages and people that this process keeps, and how they are removed.
+"""The copies of messages and people that this process keeps, and how a removal reaches all of them.
 
-Enters: a removal. Leaves: no trace of what it removes. Linkers, rosters, follow-ups, readings of media and
-text caches drop it before the removal is sent and once more after it. What other processes remove goes when it is
-announced, and at the latest with the next question: its reads tell which change is the newest (store/changes.py).
+Linkers, rosters, follow-ups, readings of media and text caches drop what is removed before the removal is sent and once
+more after it. What other processes remove goes when it is announced, and at the latest with the next question, whose
+reads tell which change is the newest.
 """
 
 from __future__ import annotations

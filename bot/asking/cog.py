@@ -1,4 +1,4 @@
-"""Refusals. In: a question, where it was asked and by whom. Out: why it is not looked up, or an empty string."""
+"""Questions: who may ask where and how often, and how one question becomes an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits an answer into messages that Discord accepts. In: any text. Out: pieces, each within the limit.
+"""How an answer reaches people: split into messages that Discord accepts, sent at once or as it grows.
 
 Preferred boundaries, in order: paragraph, line, sentence, word, anywhere; never inside a link. A code block that must
 be cut is closed and reopened.

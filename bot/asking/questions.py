@@ -1,4 +1,4 @@
-"""Builds questions. In: a message that addresses the bot, or /ask. Out: channelmem's Question."""
+"""Builds a Question from a message that addresses the bot, or from /ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bot's own messages were made of. In: answers as they are sent. Out: the sources of one of its messages.
+"""What the bot remembers of its answers: what its own messages were made of, and the traces that /why explains.
 
 Discord announces an answer on the gateway, maybe before it confirms the request that sent it. So whoever stores the
 message waits until the deliveries in that channel have learned the ids of what they sent.

@@ -1,12 +1,11 @@
-"""Cog: catches up with Discord. In: a guild that becomes available (start, join, reconnect). Out: a Memory in line
-with it.
+"""Catches up with Discord when a guild becomes available: after a start, a join, a reconnect.
 
 Only the gap is fetched: from the first message heard in this session (or the channel's newest) down to the newest one
 stored before, newest first so that it is useful at once, within a budget per channel. The gaps of a guild are recorded
 in Memory before its first page is fetched, because live messages soon hide them, and shrink with every page: an
 interrupted gap is closed later.
 
-Every page is compared with what was stored before (`reconcile`). A channel without a gap but with stored messages
+Every page is compared with what was stored before (`Reconciler`). A channel without a gap but with stored messages
 costs one request for its newest page.
 """
 

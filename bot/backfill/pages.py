@@ -1,4 +1,4 @@
-"""Gaps between gateway sessions. In: session starts and live messages. Out: both ends of each channel's gap.
+"""What back-fill works with: gaps between gateway sessions, pages of a channel, and comparing these with Memory.
 
 After a start or a lost session, what was said meanwhile lies between the newest message stored before and the first
 one heard since. The former must be read before the latter is stored, so a channel's first message waits for that one

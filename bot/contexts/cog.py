@@ -1,7 +1,7 @@
-"""Who may change a channel's context. In: a command on its way. Out: True, or a refusal.
+"""/context and /new, and who may use them.
 
-Checked here and not by Discord's default permissions alone, because admins can offer a command to anybody, and because
-Discord offers or hides a whole command: `/context show` is for everyone.
+That is checked here and not by Discord's default permissions alone, because admins can offer a command to anybody, and
+because Discord offers or hides a whole command: `/context show` is for everyone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The options of /context. In: what somebody types. Out: what Discord offers them, and the character they mean."""
+"""The options of /context, and the form of /context edit."""
 
 from __future__ import annotations
 

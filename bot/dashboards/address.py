@@ -1,4 +1,4 @@
-"""Addresses: which dashboard a click belongs to. In: a place and an action, or a custom id. Out: the other one.
+"""Addresses: which dashboard a click belongs to, and who may open it.
 
 Nothing about an open dashboard is kept in the process, so it still works after a restart of the bot. What a custom id
 says is never trusted: `is_at` compares it with where the click came from.

@@ -1,4 +1,4 @@
-"""Clicks: what happens when somebody uses a dashboard. In: a `Click`. Out: the same message refreshed, or a refusal.
+"""What happens when somebody uses a dashboard: the same message is refreshed, or a refusal says why not.
 
 Everything is acknowledged before Redis is asked, because Discord waits three seconds only. A form can't be
 acknowledged and then opened: its current value comes from the process's own copy.

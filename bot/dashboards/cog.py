@@ -1,4 +1,4 @@
-"""Cog: /admin settings, /channel settings, /character settings. In: commands and clicks. Out: a private dashboard."""
+"""/admin settings, /channel settings and /character settings: each opens a private dashboard."""
 
 from __future__ import annotations
 

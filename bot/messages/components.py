@@ -1,4 +1,4 @@
-"""Texts within Discord's limits. In: lines or a text, and a limit. Out: what fits, marked where text is missing."""
+"""Texts within Discord's limits, and what clicks and forms say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels where people write. In: a channel as an event names it. Out: one whose permissions are known, or None."""
+"""Discord's messages and channels as channelmem's values."""
 
 from __future__ import annotations
 

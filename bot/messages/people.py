@@ -1,4 +1,4 @@
-"""Members, from Discord. In: a guild with user ids, or the beginning of a name. Out: the members that arrive in time.
+"""Members by id or name, and who may read which channel.
 
 Messages from history carry no member, so their authors would lose their nicknames. One gateway request returns up to
 a hundred members by id, or some whose name begins with a few letters; neither needs a privileged intent.

@@ -1,4 +1,4 @@
-"""Cog: /memory-channel. In: commands of people who manage a channel. Out: Memory calls and a private answer.
+"""/memory-channel: people who manage a channel control what the bot keeps of it.
 
 A command of its own, because Discord offers or hides whole commands: these only in servers, and only to managers.
 """

@@ -1,6 +1,6 @@
-"""Cooldowns of commands. In: a command on its way. Out: nothing, or a refusal that says how long to wait.
+"""/memory: people control what the bot keeps of them; and the notice where the bot joins.
 
-Each command has its own, so that nobody who just asked for an export has to wait before they can opt out.
+Each command has a cooldown of its own, so that nobody who just asked for an export has to wait before they can opt out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Export of a person's messages. In: their messages, Discord's upload limit. Out: a file that fits."""
+"""Exports of a person's messages as a file that fits, and the progress of an opt-in."""
 
 from __future__ import annotations
 

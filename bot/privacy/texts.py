@@ -1,4 +1,4 @@
-"""What the privacy commands and the join notice say. In: a status, counts, days. Out: sentences for people."""
+"""What the privacy commands and the join notice say."""
 
 from __future__ import annotations
 

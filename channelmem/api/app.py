@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI document as a page. In: the document. Out: HTML that works offline and runs no script."""
+"""The application of the service, how it is served, and its documentation as a page (/docs) that works offline."""
 
 from __future__ import annotations
 

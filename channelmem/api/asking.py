@@ -1,4 +1,4 @@
-"""The platform's history as the caller of a request sends it. In: what came with a question. Out: a `History`.
+"""Questions over HTTP, with the platform's history as the caller sends it.
 
 The service knows no chat platform. What a question needs of one is noted (`Offered.needs_*`), so that the caller can
 fetch it and ask again; what it sends serves that one answer and is never stored.

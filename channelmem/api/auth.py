@@ -1,7 +1,8 @@
-"""What a caller may do. In: the caller that the gate let in. Out: the same, or a refusal that names what is missing."""
+"""What a caller may do: the gate knows who it is, and each endpoint says what it asks of them."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, TypeVar
 
@@ -53,48 +54,36 @@ def believed(caller: Caller, policies: Policies, value: Claiming) -> Claiming:
     return value if told == value.thread_of else replace(value, thread_of=told)
 
 
-async def _reader(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
-    check(caller := caller_of(request), Scope.READ)
-    return caller
+Dependency = Callable[..., Awaitable[Caller]]
 
 
-async def _writer(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
-    check(caller := caller_of(request), Scope.WRITE)
-    return caller
+def _holder(scope: Scope) -> Dependency:
+    async def holder(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
+        check(caller := caller_of(request), scope)
+        return caller
+
+    return holder
 
 
-async def _admin(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
-    check(caller := caller_of(request), Scope.ADMIN)
-    return caller
+def _holder_in(scope: Scope) -> Dependency:
+    """For paths with a `guild_id`, which the caller may also reach."""
+
+    async def holder(guild_id: PathId, request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
+        check(caller := caller_of(request), scope, guild_id)
+        return caller
+
+    return holder
 
 
-async def _exporter(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
-    check(caller := caller_of(request), Scope.EXPORT)
-    return caller
+Reader = Annotated[Caller, Security(_holder(Scope.READ))]
+Writer = Annotated[Caller, Security(_holder(Scope.WRITE))]
+Exporter = Annotated[Caller, Security(_holder(Scope.EXPORT))]
+Admin = Annotated[Caller, Security(_holder(Scope.ADMIN))]
+GuildReader = Annotated[Caller, Security(_holder_in(Scope.READ))]
+GuildWriter = Annotated[Caller, Security(_holder_in(Scope.WRITE))]
 
-
-Reader = Annotated[Caller, Security(_reader)]
-Writer = Annotated[Caller, Security(_writer)]
-Exporter = Annotated[Caller, Security(_exporter)]
-Admin = Annotated[Caller, Security(_admin)]
-
-
-async def _reading_in(guild_id: PathId, caller: Reader) -> Caller:
-    check(caller, Scope.READ, guild_id)
-    return caller
-
-
-async def _writing_in(guild_id: PathId, caller: Writer) -> Caller:
-    check(caller, Scope.WRITE, guild_id)
-    return caller
-
-
-async def _admin_in(guild_id: PathId, caller: Admin) -> Caller:
-    check(caller, Scope.ADMIN, guild_id)
-    return caller
-
-
-GuildReader = Annotated[Caller, Security(_reading_in)]
-"""For paths with a `guild_id`: the caller may also reach it."""
-GuildWriter = Annotated[Caller, Security(_writing_in)]
-GuildAdmin = Annotated[Caller, Security(_admin_in)]
+# The same for endpoints that need to know no more than that the caller may.
+WRITES = [Security(_holder(Scope.WRITE))]
+MAY_READ = [Security(_holder_in(Scope.READ))]
+MAY_WRITE = [Security(_holder_in(Scope.WRITE))]
+MAY_ADMINISTER = [Security(_holder_in(Scope.ADMIN))]

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from channelmem.access import Scope
-from channelmem.api.auth import GuildAdmin, GuildReader, GuildWriter, Reader, Writer, check
+from channelmem.api.auth import MAY_ADMINISTER, MAY_READ, MAY_WRITE, GuildReader, Reader, Writer, check
 from channelmem.api.messages import CHANNEL, removal
 from channelmem.api.problems import responses
 from channelmem.api.service import Given
@@ -37,10 +37,9 @@ from channelmem.wire.scalars import PathId
 router = APIRouter(prefix="/v1", tags=["channels"], responses=responses())
 
 
-@router.put("/guilds/{guild_id}/names")
-async def tell_names(guild_id: PathId, body: NamesBody, caller: GuildWriter, given: Given) -> Done:
+@router.put("/guilds/{guild_id}/names", dependencies=MAY_WRITE)
+async def tell_names(guild_id: PathId, body: NamesBody, given: Given) -> Done:
     """Tells names; those that are not mentioned stay. They expire after 30 days unless they are told again."""
-    del caller
     await given.memory.overview.tell_names(guild_id, body.guild, body.by_channel())
     return Done()
 
@@ -65,28 +64,23 @@ async def guilds(caller: Reader, given: Given) -> GuildsShown:
     return GuildsShown(guilds=tuple(sorted({guild for guild, _ in rooms})))
 
 
-@router.get("/guilds/{guild_id}/channels")
-async def channels(guild_id: PathId, caller: GuildReader, given: Given) -> ChannelsShown:
+@router.get("/guilds/{guild_id}/channels", dependencies=MAY_READ)
+async def channels(guild_id: PathId, given: Given) -> ChannelsShown:
     """Channels of a guild that hold messages."""
-    del caller
     # Without a guild the memory would list all of them.
     rooms = await given.memory.browse.rooms(guild_id) if guild_id else []
     return ChannelsShown(channels=tuple(ChannelShown(guild_id=one, channel_id=channel) for one, channel in rooms))
 
 
-@router.delete("/guilds/{guild_id}")
-async def delete_guild(guild_id: PathId, caller: GuildWriter, given: Given, at: At = None) -> Removed:
+@router.delete("/guilds/{guild_id}", dependencies=MAY_WRITE)
+async def delete_guild(guild_id: PathId, given: Given, at: At = None) -> Removed:
     """Removes everything stored of a guild: the bot left it."""
-    del caller
     return removal(given, guild_id, await given.memory.delete_guild(guild_id, at))
 
 
-@router.delete(CHANNEL)
-async def delete_channel(
-    guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given, at: At = None
-) -> Removed:
+@router.delete(CHANNEL, dependencies=MAY_WRITE)
+async def delete_channel(guild_id: PathId, channel_id: PathId, given: Given, at: At = None) -> Removed:
     """Removes everything stored of a channel: it was deleted."""
-    del caller
     return removal(given, guild_id, await given.memory.delete_channel(guild_id, channel_id, at))
 
 
@@ -100,33 +94,29 @@ async def stats(guild_id: PathId, channel_id: PathId, caller: GuildReader, given
     return StatsShown(**asdict(status), newest_id=newest_id)
 
 
-@router.post(f"{CHANNEL}/clear")
-async def clear(guild_id: PathId, channel_id: PathId, body: ClearBody, caller: GuildWriter, given: Given) -> Removed:
+@router.post(f"{CHANNEL}/clear", dependencies=MAY_WRITE)
+async def clear(guild_id: PathId, channel_id: PathId, body: ClearBody, given: Given) -> Removed:
     """Forgets what was said in a channel so far; the channel itself goes on."""
-    del caller
     return removal(given, guild_id, await given.memory.clear(guild_id, channel_id, body.at))
 
 
-@router.put(f"{CHANNEL}/pause")
-async def pause(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+@router.put(f"{CHANNEL}/pause", dependencies=MAY_WRITE)
+async def pause(guild_id: PathId, channel_id: PathId, given: Given) -> Done:
     """Remembers and shows nothing new of a channel."""
-    del caller
     await given.memory.pause(guild_id, channel_id)
     return Done()
 
 
-@router.delete(f"{CHANNEL}/pause")
-async def resume(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+@router.delete(f"{CHANNEL}/pause", dependencies=MAY_WRITE)
+async def resume(guild_id: PathId, channel_id: PathId, given: Given) -> Done:
     """Remembers a channel again; what was said during the pause stays out."""
-    del caller
     await given.memory.resume(guild_id, channel_id)
     return Done()
 
 
-@router.put(f"{CHANNEL}/boundary")
-async def begin(guild_id: PathId, channel_id: PathId, body: BoundaryBody, caller: GuildAdmin, given: Given) -> Done:
+@router.put(f"{CHANNEL}/boundary", dependencies=MAY_ADMINISTER)
+async def begin(guild_id: PathId, channel_id: PathId, body: BoundaryBody, given: Given) -> Done:
     """A fresh start (`/new`): nothing up to this moment is given to a language model unasked."""
-    del caller
     await given.memory.policies.begin(guild_id, channel_id, Boundary(body.at, body.kept), by=body.by)
     return Done()
 
@@ -134,39 +124,34 @@ async def begin(guild_id: PathId, channel_id: PathId, body: BoundaryBody, caller
 # --- for adapters that fetch a channel's past ---
 
 
-@router.get(f"{CHANNEL}/known")
+@router.get(f"{CHANNEL}/known", dependencies=MAY_WRITE)
 async def known(
     guild_id: PathId,
     channel_id: PathId,
-    caller: GuildWriter,
     given: Given,
     newest: Annotated[int, Query(ge=1, le=MOST_KNOWN)] = 100,
 ) -> KnownShown:
     """Ids and revisions of the newest messages, to compare them with the platform's."""
-    del caller
     found = await given.memory.known(guild_id, channel_id, newest)
     return KnownShown(messages=tuple(KnownMessage(id=id_, revision=revision) for id_, revision in found.items()))
 
 
-@router.get("/guilds/{guild_id}/gaps")
-async def gaps(guild_id: PathId, caller: GuildReader, given: Given) -> GapsShown:
+@router.get("/guilds/{guild_id}/gaps", dependencies=MAY_READ)
+async def gaps(guild_id: PathId, given: Given) -> GapsShown:
     """Stretches of channels' pasts that are still to be fetched."""
-    del caller
     return GapsShown(gaps=tuple(map(GapShown.model_validate, await given.memory.gaps(guild_id))))
 
 
-@router.put(f"{CHANNEL}/gap")
-async def note_gap(guild_id: PathId, channel_id: PathId, body: GapBody, caller: GuildWriter, given: Given) -> Done:
+@router.put(f"{CHANNEL}/gap", dependencies=MAY_WRITE)
+async def note_gap(guild_id: PathId, channel_id: PathId, body: GapBody, given: Given) -> Done:
     """Notes such a stretch, between two ids."""
-    del caller
     await given.memory.note_gap(guild_id, channel_id, body.newest_id, body.oldest_id)
     return Done()
 
 
-@router.delete(f"{CHANNEL}/gap")
-async def close_gap(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+@router.delete(f"{CHANNEL}/gap", dependencies=MAY_WRITE)
+async def close_gap(guild_id: PathId, channel_id: PathId, given: Given) -> Done:
     """It was fetched."""
-    del caller
     await given.memory.close_gap(guild_id, channel_id)
     return Done()
 

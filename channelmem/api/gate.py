@@ -1,5 +1,6 @@
-"""Back-pressure: how much the service takes on at once. In: a caller with a question or messages. Out: a place, or a
-refusal that says when to try again (429 if the caller alone is too much, 503 if all together are).
+"""What every request passes first: its caller is recognised, and its size, time and number are limited.
+
+A refusal says when to try again: 429 if the caller alone is too much, 503 if all together are.
 """
 
 from __future__ import annotations

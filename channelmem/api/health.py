@@ -1,4 +1,4 @@
-"""Health: is the process alive, can it use its memory, and what goes on in it? Only /metrics needs a token."""
+"""Is the process alive, can it use its memory, and what goes on in it? Only /metrics needs a token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
-from channelmem.api.auth import Reader, Writer, check_unbound
+from channelmem.api.auth import WRITES, Reader, check_unbound
 from channelmem.api.problems import redis_away, responses
 from channelmem.api.service import Given, Service
 from channelmem.errors import RedisUnavailableError
@@ -34,10 +34,9 @@ async def status(caller: Reader, given: Given) -> ServiceStatus:
     )
 
 
-@router.post("/v1/flush", responses=responses())
-async def flush(body: FlushBody, caller: Writer, given: Given) -> Flushed:
+@router.post("/v1/flush", responses=responses(), dependencies=WRITES)
+async def flush(body: FlushBody, given: Given) -> Flushed:
     """Waits until everything accepted is searchable by meaning, for tests and imports."""
-    del caller
     return Flushed(searchable=await given.memory.flush(body.timeout_s))
 
 

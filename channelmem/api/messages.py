@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from channelmem.access import Scope
-from channelmem.api.auth import GuildReader, GuildWriter, Writer, believed, check
+from channelmem.api.auth import MAY_READ, MAY_WRITE, GuildWriter, Writer, believed, check
 from channelmem.api.problems import ProblemError, responses
 from channelmem.api.service import Given, Service
 from channelmem.browse import MOST, Cursor
@@ -58,28 +58,23 @@ async def attach(body: MessageBody, caller: Writer, given: Given) -> None:
     await given.memory.media.attach(believed(caller, given.memory.policies, body.value()))
 
 
-@router.get(f"{CHANNEL}/messages")
+@router.get(f"{CHANNEL}/messages", dependencies=MAY_READ)
 async def page(
     guild_id: PathId,
     channel_id: PathId,
-    caller: GuildReader,
     given: Given,
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     cursor: CursorText = "",
 ) -> PageShown:
     """Stored messages of a channel, newest first."""
-    del caller
     found = await given.memory.browse.page(guild_id, channel_id, limit, _cursor(cursor))
     following = None if found.next is None else f"{found.next.ts!r}_{found.next.id}"
     return PageShown(messages=tuple(map(MessageShown.model_validate, found.messages)), next=following)
 
 
-@router.get(MESSAGE, responses=responses(404))
-async def message(
-    guild_id: PathId, channel_id: PathId, message_id: PathId, caller: GuildReader, given: Given
-) -> MessageShown:
+@router.get(MESSAGE, responses=responses(404), dependencies=MAY_READ)
+async def message(guild_id: PathId, channel_id: PathId, message_id: PathId, given: Given) -> MessageShown:
     """One stored message."""
-    del caller
     found = await given.memory.browse.message(guild_id, channel_id, message_id)
     if found is None:
         raise ProblemError(404, "There is no such message.")
@@ -104,36 +99,28 @@ async def edit(
     return _remembered(edited, await given.memory.edit(edited))
 
 
-@router.delete(MESSAGE)
-async def delete(
-    guild_id: PathId, channel_id: PathId, message_id: PathId, caller: GuildWriter, given: Given
-) -> Removed:
+@router.delete(MESSAGE, dependencies=MAY_WRITE)
+async def delete(guild_id: PathId, channel_id: PathId, message_id: PathId, given: Given) -> Removed:
     """Removes a message and everything made of it; it is gone when this returns, or was not there."""
-    del caller
     return removal(given, guild_id, await given.memory.delete(guild_id, channel_id, [message_id]))
 
 
-@router.post(f"{CHANNEL}/messages/bulk-delete")
-async def delete_many(
-    guild_id: PathId, channel_id: PathId, body: DeleteBody, caller: GuildWriter, given: Given
-) -> Removed:
+@router.post(f"{CHANNEL}/messages/bulk-delete", dependencies=MAY_WRITE)
+async def delete_many(guild_id: PathId, channel_id: PathId, body: DeleteBody, given: Given) -> Removed:
     """The same for up to 1,000 messages."""
-    del caller
     return removal(given, guild_id, await given.memory.delete(guild_id, channel_id, body.ids))
 
 
-@router.put(f"{MESSAGE}/attachments/{{attachment_id}}/text")
+@router.put(f"{MESSAGE}/attachments/{{attachment_id}}/text", dependencies=MAY_WRITE)
 async def enrich(
     guild_id: PathId,
     channel_id: PathId,
     message_id: PathId,
     attachment_id: PathId,
     body: EnrichBody,
-    caller: GuildWriter,
     given: Given,
 ) -> Enriched:
     """Makes a message findable by what is in its attachment. This is not an edit, and nobody is quoted with it."""
-    del caller
     return Enriched(added=await given.memory.enrich(guild_id, channel_id, message_id, attachment_id, body.text))
 
 

@@ -1,4 +1,4 @@
-"""Errors of the API, all in one shape (RFC 9457 problem details). In: an exception. Out: application/problem+json."""
+"""Errors of the API, all in one shape: RFC 9457 problem details."""
 
 from __future__ import annotations
 

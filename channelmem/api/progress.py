@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from channelmem.access import Scope
-from channelmem.api.auth import GuildReader, GuildWriter, Reader, Writer, check
+from channelmem.api.auth import MAY_READ, MAY_WRITE, Reader, Writer, check
 from channelmem.api.messages import CHANNEL
 from channelmem.api.problems import responses
 from channelmem.api.service import Given
@@ -29,31 +29,27 @@ from channelmem.wire.scalars import PathId
 router = APIRouter(prefix="/v1", tags=["past"], responses=responses())
 
 
-@router.get("/guilds/{guild_id}/loads")
-async def loads(guild_id: PathId, caller: GuildReader, given: Given) -> LoadsShown:
+@router.get("/guilds/{guild_id}/loads", dependencies=MAY_READ)
+async def loads(guild_id: PathId, given: Given) -> LoadsShown:
     """Loads of a guild's channels that are not finished."""
-    del caller
     return LoadsShown(loads=tuple(map(LoadShown.model_validate, await given.memory.loads.open(guild_id))))
 
 
-@router.post(f"{CHANNEL}/load")
-async def begin(guild_id: PathId, channel_id: PathId, body: LoadBody, caller: GuildWriter, given: Given) -> Accepted:
+@router.post(f"{CHANNEL}/load", dependencies=MAY_WRITE)
+async def begin(guild_id: PathId, channel_id: PathId, body: LoadBody, given: Given) -> Accepted:
     """Notes that a channel's past is being loaded; not accepted while another load of it is in progress."""
-    del caller
     return Accepted(accepted=await given.memory.loads.begin(guild_id, body.value(channel_id)))
 
 
-@router.put(f"{CHANNEL}/load")
-async def advance(guild_id: PathId, channel_id: PathId, body: LoadBody, caller: GuildWriter, given: Given) -> Accepted:
+@router.put(f"{CHANNEL}/load", dependencies=MAY_WRITE)
+async def advance(guild_id: PathId, channel_id: PathId, body: LoadBody, given: Given) -> Accepted:
     """Notes how far it has come; not accepted if the channel was cleared meanwhile."""
-    del caller
     return Accepted(accepted=await given.memory.loads.advance(guild_id, body.value(channel_id)))
 
 
-@router.delete(f"{CHANNEL}/load")
-async def end(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> Done:
+@router.delete(f"{CHANNEL}/load", dependencies=MAY_WRITE)
+async def end(guild_id: PathId, channel_id: PathId, given: Given) -> Done:
     """It is done."""
-    del caller
     await given.memory.loads.end(guild_id, channel_id)
     return Done()
 

@@ -1,4 +1,4 @@
-"""Metrics of the service. In: every response. Out: a Prometheus registry. No label holds an id or a name."""
+"""What endpoints are given: the memory, the settings, and metrics, in which no label holds an id or a name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Settings that people change while the service runs: for all guilds, in a channel, for a character in a guild.
 
-Made from the one declaration (cascade/declared.py): a new setting needs no new code here.
+Made from the one declaration (policy/cascade.py): a new setting needs no new code here.
 """
 
 # No `from __future__ import annotations`: FastAPI could not look up the annotations of functions inside a function.

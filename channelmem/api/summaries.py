@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from channelmem.access import Scope
-from channelmem.api.auth import GuildReader, GuildWriter, Reader, believed, check
+from channelmem.api.auth import MAY_READ, MAY_WRITE, GuildWriter, Reader, believed, check
 from channelmem.api.messages import CHANNEL
 from channelmem.api.problems import ProblemError, responses
 from channelmem.api.service import Given
@@ -21,32 +21,28 @@ router = APIRouter(prefix="/v1", tags=["summaries"], responses=responses())
 End = Annotated[float | None, Query(ge=0, le=LAST_TS, allow_inf_nan=False, description="In epoch seconds.")]
 
 
-@router.get(f"{CHANNEL}/summaries")
+@router.get(f"{CHANNEL}/summaries", dependencies=MAY_READ)
 async def summaries(
     guild_id: PathId,
     channel_id: PathId,
-    caller: GuildReader,
     given: Given,
     start: End = None,
     end: End = None,
 ) -> SummariesShown:
     """A channel's summaries on all levels, oldest first; those that lie within a window, if one is given."""
-    del caller
     found = await given.memory.summaries.of(guild_id, channel_id, Window(start, end))
     return SummariesShown(summaries=tuple(map(SummaryShown.model_validate, found)))
 
 
-@router.post(f"{CHANNEL}/summaries/update", responses=responses(409))
-async def update(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> SummariesMade:
+@router.post(f"{CHANNEL}/summaries/update", responses=responses(409), dependencies=MAY_WRITE)
+async def update(guild_id: PathId, channel_id: PathId, given: Given) -> SummariesMade:
     """Brings a channel's summaries up to date now, instead of a while after each window closes."""
-    del caller
     return SummariesMade(made=await given.memory.summaries.update(guild_id, channel_id))
 
 
-@router.post(f"{CHANNEL}/summaries/rebuild", responses=responses(409))
-async def rebuild(guild_id: PathId, channel_id: PathId, caller: GuildWriter, given: Given) -> SummariesMade:
+@router.post(f"{CHANNEL}/summaries/rebuild", responses=responses(409), dependencies=MAY_WRITE)
+async def rebuild(guild_id: PathId, channel_id: PathId, given: Given) -> SummariesMade:
     """Rebuilds all summaries whose messages are still stored."""
-    del caller
     return SummariesMade(made=await given.memory.summaries.rebuild(guild_id, channel_id))
 
 

@@ -1,4 +1,4 @@
-"""`channelmem bot`: starts the Discord bot, like `python -m bot`. In: the environment. Out: an exit code."""
+"""`channelmem bot`: starts the Discord bot, like `python -m bot`."""
 
 from __future__ import annotations
 

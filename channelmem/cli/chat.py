@@ -1,7 +1,4 @@
-"""`channelmem chat`: try the memory in a terminal, with several people sharing one keyboard.
-
-In: lines, `name: text` to speak and `@bot` anywhere in a line to ask. Out: answers; what was said stays in Redis.
-"""
+"""`channelmem chat`: try the memory in a terminal, with several people sharing one keyboard."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A person's own editor. In: a text. Out: what they saved, or a sentence why there is nothing.
-
-While it runs, the terminal is the editor's: Ctrl-C means something there, and must not end the chat behind it.
-"""
+"""`/context` in `channelmem chat`, with a person's own editor, and the typed lines that Up recalls."""
 
 from __future__ import annotations
 

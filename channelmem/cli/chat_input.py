@@ -1,4 +1,4 @@
-"""What people type into `channelmem chat`. In: a terminal, or piped text. Out: lines.
+"""What people type into `channelmem chat`.
 
 At a terminal, readline edits a line and recalls earlier ones. It comes with Python on Linux and macOS; a Python built
 without it reads lines as they come, and so does the chat when its input or output is not a terminal.

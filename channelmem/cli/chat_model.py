@@ -1,4 +1,4 @@
-"""The language model of `channelmem chat`. In: a question with Memory's answer. Out: the model's words, or its problem.
+"""The language model of `channelmem chat`.
 
 `chat` loads this module only if a model is configured: the packages are an extra and take a second to import.
 """

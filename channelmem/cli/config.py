@@ -1,7 +1,4 @@
-"""`channelmem config`: shows the effective settings.
-
-In: the environment and `.env`. Out: each setting with its value and source, secrets masked, as a table or JSON.
-"""
+"""`channelmem config`: shows the effective settings, each with its source; secrets are masked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem demo`: plays a scripted conversation, then asks the memory about it.
-
-In: settings. Out: the conversation, and each answer with its route, hits, scores and timing (or JSON).
-"""
+"""`channelmem demo`: plays a scripted conversation, then asks the memory about it and shows how it answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem doctor`: checks the setup.
-
-In: settings. Out: one line (or JSON object) per check; exit status 1 if any check fails.
-"""
+"""`channelmem doctor`: checks the setup; exit status 1 if any check fails."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem inspect`: shows what Redis holds for people who debug a memory.
-
-In: a channel id, or none. Out: a table or JSON of channels, of a channel's messages, or of a message's neighbours.
-"""
+"""`channelmem inspect`: shows what Redis holds, for people who debug a memory."""
 
 from __future__ import annotations
 

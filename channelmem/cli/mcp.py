@@ -1,4 +1,4 @@
-"""`channelmem mcp`: the memory for agents that speak the Model Context Protocol. In: options. Out: a running server."""
+"""`channelmem mcp`: the memory for agents that speak the Model Context Protocol."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem rebucket`: spreads what is stored over another number of buckets.
-
-In: the number, and the stored memory. Out: the same memory in that many buckets; nobody else may use it meanwhile.
-"""
+"""`channelmem rebucket`: spreads what is stored over another number of buckets; nobody else may use it meanwhile."""
 
 from __future__ import annotations
 

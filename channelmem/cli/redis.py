@@ -1,7 +1,4 @@
-"""`channelmem redis`: runs and inspects the embedded server (start, stop, status, url, cli).
-
-In: settings. Out: plain sentences or JSON on stdout; exit status 1 if no server is running where one is needed.
-"""
+"""`channelmem redis`: runs and inspects the embedded server; exit status 1 if none is running where one is needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem reindex`: rebuilds vectors and index after the model or index settings changed.
-
-In: settings and the stored messages. Out: new vectors and a new index; the old ones serve until those are ready.
-"""
+"""`channelmem reindex`: rebuilds vectors and index for changed settings; the old ones serve until then."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem route`: shows how the router reads a question; needs no Redis, model or network.
-
-In: a question, or JSON rows on stdin. Out: its route (kind, mode, speakers, window, topic, why) as a table or JSON.
-"""
+"""`channelmem route`: shows how the router reads a question; needs no Redis, model or network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`channelmem serve`: the memory as an HTTP service. In: settings and tokens. Out: a running server, until a signal."""
+"""`channelmem serve`: the memory as an HTTP service, until a signal."""
 
 from __future__ import annotations
 

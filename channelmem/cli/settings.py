@@ -1,6 +1,6 @@
 """`channelmem settings`: shows and changes what is set for all servers, a channel or a character, as dashboards do.
 
-In: a level and, to change it, a setting and a value. Out: a table, a sentence or JSON; a running bot follows at once.
+A running bot follows at once.
 """
 
 from __future__ import annotations

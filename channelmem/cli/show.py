@@ -1,7 +1,4 @@
-"""Output shared by the commands.
-
-In: an answer, a route, or the progress of a model export. Out: rich text on a console, or JSON text.
-"""
+"""Output shared by the commands: answers, JSON, and the progress of a model export."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`channelmem summaries show|rebuild|export`: a channel's past from the command line.
-
-In: a server and a channel. Out: what was said in a span, in a few parts; rebuilt summaries; a Markdown file.
-"""
+"""`channelmem summaries show|rebuild|export`: a channel's past from the command line."""
 
 from __future__ import annotations
 

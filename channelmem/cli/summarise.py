@@ -1,7 +1,4 @@
-"""`channelmem summarise`: what a stretch of conversation comes to; needs no Redis, model or network.
-
-In: JSON rows, each a conversation, from a file or stdin. Out: for each, its summary and topics as a JSON row.
-"""
+"""`channelmem summarise`: what a stretch of conversation comes to; needs no Redis, model or network."""
 
 from __future__ import annotations
 

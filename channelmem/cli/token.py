@@ -1,7 +1,4 @@
-"""`channelmem token`: makes, lists and revokes access tokens of the service.
-
-In: a name, scopes, guilds. Out: the token, shown once, or a table. A running service knows of changes within a second.
-"""
+"""`channelmem token`: makes, lists and revokes access tokens; a running service knows of changes within a second."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`channelmem worker`: embeds and summarises in a separate process, in addition to the bot or instead of it.
 
-In: the ingest streams in Redis, and channels whose summaries are due. Out: vectors on the stored messages, and
-summaries. It waits for Redis to come back after an outage,
-and exits with status 1 if the model breaks or the index was rebuilt for another model, so a supervisor can rely on it.
+It waits for Redis to come back after an outage, and exits with status 1 if the model breaks or the index was rebuilt
+for another model, so a supervisor can rely on it.
 """
 
 from __future__ import annotations

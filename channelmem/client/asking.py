@@ -1,4 +1,4 @@
-"""The client's questions. In: a question, and the platform's history if there is one. Out: what Memory would answer.
+"""The client's questions.
 
 An answer that says `needs_history` or `needs_members` is asked for again with these; each is fetched at most once.
 """

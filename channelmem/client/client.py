@@ -1,4 +1,4 @@
-"""The client: a Memory that lives in a service. In and out: the same as `Memory`, over HTTP.
+"""A Memory that lives in a service, with the same methods over HTTP.
 
     async with Memory.open(settings, history=history) as memory:    # in this process
     async with Client.open(settings, history=history) as memory:    # in a service (CHANNELMEM_SERVICE_URL)

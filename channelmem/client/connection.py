@@ -1,4 +1,4 @@
-"""The client's connection. In: a request. Out: JSON, or one of our errors: what a Memory would have raised.
+"""The client's requests. A refusal raises what a Memory would have raised.
 
 A service that is busy says when to come back (429 and 503 with Retry-After); reads then wait a moment and try again.
 What shows messages goes through `read`: the service then knows every removal that still waits here.

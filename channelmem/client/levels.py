@@ -1,4 +1,4 @@
-"""The client's copy of what people set. In: the service's documents. Out: the same as the store's `Levels`.
+"""The client's copy of what people set, in place of the store's `Levels`.
 
 A policy is looked up for every message, so the client keeps a copy of all documents and asks every few seconds whether
 something changed. The service applies its own settings to whatever it is sent, so an old copy stores and shows nothing

@@ -1,4 +1,4 @@
-"""The client's writes, in order. In: events that wait in the outbox. Out: requests to the service.
+"""The client's writes, in order.
 
 The same outbox that leads to Redis in process leads to the service here: one batch in flight per lane, messages that
 come together are sent together, and while the service is away everything waits in a bounded queue. All requests are

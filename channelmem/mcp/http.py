@@ -1,7 +1,7 @@
-"""The MCP server over streamable HTTP. In: Memory, bounds, and who knows tokens. Out: an ASGI application.
+"""How the MCP server is started: on stdio, or over streamable HTTP.
 
-Every request carries a bearer token of the service; what it may reach lies within its guilds and within what the
-operator opened. With an open door nobody is asked who they are, which is only for loopback.
+Over HTTP every request carries a bearer token of the service; what it may reach lies within its guilds and within what
+the operator opened. With an open door nobody is asked who they are, which is only for loopback.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a client of the MCP server may reach. In: the options of the operator, the token of a request. Out: `Bounds`.
+"""What a client of the MCP server may reach (`Bounds`), and what its tools return.
 
-Both apply: a token never reaches beyond what the operator opened, and nothing else can be named at all.
+The operator's options and the token of a request both apply: nothing beyond them can be named at all.
 """
 
 from __future__ import annotations

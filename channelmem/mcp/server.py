@@ -1,4 +1,4 @@
-"""The MCP server. In: Memory, and what a caller may reach. Out: tools and resources, for stdio or HTTP.
+"""The MCP server: tools and resources, for stdio or HTTP.
 
 It speaks the protocol of 2026-07-28, which has no sessions, and the versions before it, which begin with a handshake:
 the SDK serves both on the same address.

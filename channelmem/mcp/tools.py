@@ -1,7 +1,4 @@
-"""The tools. In: the arguments of a call, within the client's bounds. Out: typed results, or a sentence to act on.
-
-Each is a method of `Tools`, whose signature and docstring become the schema and description that models read.
-"""
+"""The tools: each is a method of `Tools`, whose signature and docstring become what models read of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where settings are set: for all servers, in a channel, for a character in a server. Threads follow their channel."""
+"""What people can set while the bot runs, on which levels, and how levels combine.
+
+Levels are all servers, a channel, and a character in a server. Threads follow their channel.
+"""
 
 from __future__ import annotations
 

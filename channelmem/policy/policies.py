@@ -1,4 +1,4 @@
-"""Policies: what is in force in each conversation, and changing it. In: a guild, channel, character. Out: a `Policy`.
+"""Policies: what is in force in each conversation, and changing it.
 
 Resolved once from defaults and levels, then a look-up; any change empties the cache. Nothing here waits for Redis but
 the changes themselves.

@@ -1,4 +1,4 @@
-"""The values of settings. In: what somebody typed, or JSON. Out: a value, or a ValueError that says what is allowed.
+"""The values of settings, as people type them and in JSON; a ValueError says what is allowed.
 
 Three things must never be confused: a setting that is absent at a level (inherit), one that is off, and the wish to
 clear an override. The first is a missing key, the second a value, the third `AUTO`, which is never stored.

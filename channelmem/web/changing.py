@@ -1,5 +1,6 @@
-"""The pages that change settings. In: a level and a form. Out: every setting with its own value, what is in force and
-why; all from the one declaration (cascade/declared.py).
+"""The pages that change settings: every setting with its own value, what is in force and why.
+
+All of them are made from the one declaration (policy/cascade.py).
 """
 
 from __future__ import annotations

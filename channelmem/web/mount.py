@@ -1,4 +1,4 @@
-"""The page on health. In: the memory and its channels. Out: queue, lag, rates, and what each channel costs.
+"""How the inspector is mounted on the service, and its page on health: queue, lag, rates, and what each channel costs.
 
 Whoever is bound to some guilds sees those guilds only: the queue and its lag tell of all.
 """

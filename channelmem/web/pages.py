@@ -1,6 +1,4 @@
-"""What the pages share: the memory, who looks, and what becomes of a page that can't be shown. In: a request. Out: both
-as arguments of a page, or a page that says what is wrong and what to do.
-"""
+"""The inspector's pages of a server and a channel, and logging in. What keeps a page from being shown is one, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks at the pages. In: a request with a cookie. Out: a `Visitor`, or the way to the log-in.
+"""Who looks at the pages.
 
 The cookie holds the token itself, out of reach of scripts and of other sites, so a revoked token ends the visit at once
 and several processes need no common secret. Forms carry a second secret made from it: another site can neither read nor

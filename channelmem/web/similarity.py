@@ -1,4 +1,4 @@
-"""A map of a channel: messages that mean similar things lie close. In: messages with vectors. Out: points on a plane.
+"""A map of a channel, on which messages that mean similar things lie close.
 
 The plane is the one that keeps most of what tells the vectors apart (principal components). Two of 384 dimensions keep
 only a part of that, and the page says how much.

@@ -1,4 +1,4 @@
-"""Pages from templates. In: a template's name and values. Out: a response with the headers that keep it harmless.
+"""Pages from templates, with the headers that keep them harmless.
 
 Everything is escaped by default, and the policy sent along lets the browser run and style nothing but our own files:
 what people wrote stays text even if an escape were forgotten.

@@ -1,4 +1,4 @@
-"""Threads as rails beside a timeline. In: messages, newest first. Out: for each, its lane and those that pass by it.
+"""A channel's messages as rows, with threads as rails beside them, and its summaries as a pyramid.
 
 A thread has one lane from its first to its last message, like a branch in a drawing of a repository's history. Threads
 that are over make room for others.
