@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import re
 import secrets
 from collections.abc import Mapping
@@ -61,6 +62,21 @@ class OpenDoor:
     async def caller(self, text: str) -> Caller | None:
         del text
         return ANYBODY
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_for_this_machine(headers: Mapping[str, str]) -> bool:
+    """Where nobody needs a token, only this machine may ask, under a name of its own: a web page that points its own
+    name here (DNS rebinding) may not."""
+    host = headers.get("host", "")
+    return is_loopback((host if host.endswith("]") else host.rsplit(":", 1)[0]).strip("[]"))
 
 
 def is_from_our_site(headers: Mapping[str, str]) -> bool:

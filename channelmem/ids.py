@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
     from channelmem.types import Question
+
+
+LARGEST_ID: Final = 2**63 - 1
+"""What people can type as an id. (The service takes more: any number of 19 digits.)"""
 
 
 class ChannelId(NamedTuple):

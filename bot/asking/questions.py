@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import discord
 
+from channelmem.ids import LARGEST_ID
 from channelmem.llm.characters import choose_character
 from channelmem.types import Kind, Person, Question, RelatedChannel
 
@@ -29,7 +30,6 @@ PICTURE_ALONE = "What's in this?"
 USER_MENTION = re.compile(r"<@!?(\d{1,19})>")
 """People can type anything as an id, and it is sent to the gateway: only what may fit into 63 bits is accepted."""
 MAX_MENTIONS = 5
-MAX_ID = 2**63 - 1
 
 
 class QuestionBuilder:
@@ -88,7 +88,7 @@ class QuestionBuilder:
     async def _mentioned(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
         """Discord does not resolve mentions in a command's text, so the members are looked up."""
         found = (int(id_) for id_ in USER_MENTION.findall(text))
-        ids = [id_ for id_ in found if id_ <= MAX_ID and id_ != self._context.me.id][:MAX_MENTIONS]
+        ids = [id_ for id_ in found if id_ <= LARGEST_ID and id_ != self._context.me.id][:MAX_MENTIONS]
         members = await fetch_members(guild, ids) if guild and ids else {}
         return tuple(to_person(members[id_]) for id_ in ids if id_ in members)
 

@@ -20,10 +20,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from channelmem import connections
-from channelmem.access import Doorkeeper, OpenDoor
+from channelmem.access import Doorkeeper, OpenDoor, is_loopback
 from channelmem.api import asking, channels, health, messages, people, problems, progress, summaries
 from channelmem.api.asking import CallersHistory
-from channelmem.api.gate import Gate, Pressure, is_loopback
+from channelmem.api.gate import Gate, Pressure
 from channelmem.api.service import Service, ServiceMetrics
 from channelmem.api.settings import settings_router
 from channelmem.display import one_line

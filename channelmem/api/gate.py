@@ -6,7 +6,6 @@ A refusal says when to try again: 429 if the caller alone is too much, 503 if al
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import re
 import secrets
@@ -22,7 +21,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from channelmem.access import Caller, Doorkeeper, OpenDoor, is_from_our_site
+from channelmem.access import Caller, Doorkeeper, OpenDoor, is_for_this_machine, is_from_our_site
 from channelmem.api.problems import ProblemError, mistake, redis_away, response_of
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
@@ -98,6 +97,7 @@ LOGINS, LOGINS_OF_ONE = 64, 4
 """Log-ins in hand at once, of all and of one address."""
 NO_CALLER: Final = "Send a token as 'Authorization: Bearer cm_...'; `channelmem token add NAME` makes one."
 UNKNOWN_CALLER: Final = "This token is unknown, revoked or expired; `channelmem token add NAME` makes a new one."
+NOT_HERE: Final = "Without tokens this service answers only on localhost."
 ELSEWHERE: Final = "This request came from another site and was refused."
 GUARDED: Final = ("/v1/", "/metrics")
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -217,7 +217,8 @@ class Gate:
         if not scope["path"].startswith(GUARDED):
             return None
         if isinstance(self._door, OpenDoor):
-            _check_host(headers.get("host", ""))
+            if not is_for_this_machine(headers):
+                raise ProblemError(403, NOT_HERE)
             if scope["method"] not in SAFE and not is_from_our_site(headers):
                 raise ProblemError(403, ELSEWHERE)
         scheme, _, text = headers.get("authorization", "").partition(" ")
@@ -280,19 +281,3 @@ def _request_id(headers: Headers) -> str:
     """The caller's own id, if it is one."""
     given = headers.get(REQUEST_ID, "")
     return given if _ID.fullmatch(given) else secrets.token_hex(8)
-
-
-def _check_host(host: str) -> None:
-    """Without tokens only this machine may ask: a web page that points its own name at it (DNS rebinding) may not."""
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    if not is_loopback(name.strip("[]")):
-        raise ProblemError(403, "Without tokens this service answers only on localhost.")
-
-
-def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -24,6 +24,7 @@ from channelmem.cli.show import to_json
 from channelmem.display import visible
 from channelmem.durations import human_age
 from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
+from channelmem.ids import LARGEST_ID
 from channelmem.ops.inspect import open_policies
 from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, current
@@ -48,10 +49,9 @@ Examples:
 app = typer.Typer(no_args_is_help=True, help=HELP)
 
 CHANGES = 5
-LARGEST = 2**63 - 1
 
-Guild = Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Server id.")]
-Channel = Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Channel id; needs --guild.")]
+Guild = Annotated[int | None, typer.Option(min=1, max=LARGEST_ID, help="Server id.")]
+Channel = Annotated[int | None, typer.Option(min=1, max=LARGEST_ID, help="Channel id; needs --guild.")]
 Character = Annotated[str | None, typer.Option(help="Name of a character; needs --guild.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before messages are hidden.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, null is Auto.")]

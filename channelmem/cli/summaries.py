@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from channelmem.cli.settings import LARGEST
 from channelmem.cli.show import ModelProgress, to_json
 from channelmem.context.window import ReachError, status_of
 from channelmem.display import counted, visible
 from channelmem.errors import ConfigError
 from channelmem.export import Export, back_from, between
 from channelmem.export import export as exported
+from channelmem.ids import LARGEST_ID
 from channelmem.llm.opening import summariser_of
 from channelmem.memory import Memory
 from channelmem.settings import load_settings
@@ -36,8 +36,8 @@ Examples:
 """
 app = typer.Typer(no_args_is_help=True, help=HELP)
 
-Guild = Annotated[int, typer.Option(min=1, max=LARGEST, help="Server id.")]
-Channel = Annotated[int, typer.Option(min=1, max=LARGEST, help="Channel id.")]
+Guild = Annotated[int, typer.Option(min=1, max=LARGEST_ID, help="Server id.")]
+Channel = Annotated[int, typer.Option(min=1, max=LARGEST_ID, help="Channel id.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, times are epoch seconds.")]
 NOTHING = "There is nothing from that time."
 

@@ -18,6 +18,7 @@ from channelmem.access import AccessToken, Scope, new_token
 from channelmem.cli.show import to_json
 from channelmem.durations import parse
 from channelmem.errors import ChannelmemError
+from channelmem.ids import LARGEST_ID
 from channelmem.ops.inspect import open_access
 from channelmem.settings import load_settings
 
@@ -38,7 +39,6 @@ Examples:
 """
 app = typer.Typer(no_args_is_help=True, help=HELP)
 
-LARGEST = 2**63 - 1
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 
@@ -47,7 +47,7 @@ def add(
     name: Annotated[str, typer.Argument(help="A name to recognise it by: letters, digits, dots and hyphens.")],
     scopes: Annotated[str, typer.Option(help="Any of read, write, export and admin, separated by commas.")] = "read",
     guild: Annotated[
-        list[int] | None, typer.Option(min=0, max=LARGEST, help="Bind it to this guild; may be repeated.")
+        list[int] | None, typer.Option(min=0, max=LARGEST_ID, help="Bind it to this guild; may be repeated.")
     ] = None,
     expires: Annotated[str, typer.Option(help='When it ends, such as "90d"; without this, never.')] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -61,12 +61,7 @@ class RemoteAnswers:
             return ""
 
     async def look(self, request: ContextRequest) -> str:
-        wanted = {
-            "query": request.query,
-            "speaker": request.speaker,
-            "limit": request.limit,
-            "since_s": request.since_s,
-        }
+        wanted = {name: getattr(request, name) for name in ("query", "speaker", "limit", "since_s")}
         return self._note(request.question, await self._asked("/v1/look", request.question, wanted))
 
     def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
@@ -85,7 +80,7 @@ class RemoteAnswers:
             "character": question.character,
             "thread_of": str(question.thread_of),
         }
-        found = StandingShown.model_validate((await self._connection.read("POST", "/v1/standing", body)).json())
+        found = await self._connection.read_as(StandingShown, "POST", "/v1/standing", body)
         standing = frozenset(one.value() for one in found.origins)
         if answer.tried and answer.tried[-1].source is Source.HISTORY:
             # The platform's history as it may be shown by now: the service knows who opted out.

@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, Self
 
 from channelmem.client.asking import RemoteAnswers
-from channelmem.client.connection import MISSING, Connection
+from channelmem.client.connection import MISSING, Connection, channel_path
 from channelmem.client.levels import RemotePolicies, RemoteStore
 from channelmem.client.rooms import (
     RemoteLoads,
@@ -137,10 +137,8 @@ class Client:
                 return False
             await asyncio.sleep(0.01)
         left_s = min(30.0, max(0.0, end - time.monotonic()))
-        body = {"timeout_s": left_s}
-        return bool(
-            (await self._connection.call("POST", "/v1/flush", body, timeout_s=left_s + 10)).json()["searchable"]
-        )
+        done = await self._connection.call("POST", "/v1/flush", {"timeout_s": left_s}, timeout_s=left_s + 10)
+        return bool(done.json()["searchable"])
 
     def policy(self, guild_id: int, channel_id: int) -> Policy:
         return self._policies.of(guild_id, channel_id)
@@ -160,7 +158,7 @@ class Client:
         return await self._asking.standing(question, answer)
 
     async def to_redact(self) -> list[MessageId]:
-        found = RedactionsShown.model_validate((await self._connection.call("GET", "/v1/redactions")).json())
+        found = await self._connection.get_as(RedactionsShown, "/v1/redactions")
         return [MessageId(one.guild_id, one.channel_id, one.id) for one in found.answers]
 
     async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
@@ -173,22 +171,22 @@ class Client:
             return _ignored()
         if not is_sendable(message):  # the old text is no longer what the message says
             message = replace(message, content="", ts=0.0, revision=time.time(), derived_from=())
-        path = f"{_channel(message.guild_id, message.channel_id)}/messages/{message.id}"
+        path = f"{channel_path(message.guild_id, message.channel_id)}/messages/{message.id}"
         return await self._writes.edit(message.guild_id, path, edit_json(message))
 
     async def enrich(self, guild_id: int, channel_id: int, message_id: int, attachment_id: int, text: str) -> bool:
-        path = f"{_channel(guild_id, channel_id)}/messages/{message_id}/attachments/{attachment_id}/text"
+        path = f"{channel_path(guild_id, channel_id)}/messages/{message_id}/attachments/{attachment_id}/text"
         return bool((await self._connection.call("PUT", path, {"text": text})).json()["added"])
 
     async def delete(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> int:
         names = [str(one) for one in ids]
         if not names:
             return 0
-        path = f"{_channel(guild_id, channel_id)}/messages/bulk-delete"
+        path = f"{channel_path(guild_id, channel_id)}/messages/bulk-delete"
         return await self._writes.remove(guild_id, "POST", path, {"ids": names})
 
     async def delete_channel(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
-        return await self._writes.remove(guild_id, "DELETE", f"{_channel(guild_id, channel_id)}?at={_now(at)}")
+        return await self._writes.remove(guild_id, "DELETE", f"{channel_path(guild_id, channel_id)}?at={_now(at)}")
 
     async def delete_guild(self, guild_id: int, at: float | None = None) -> int:
         return await self._writes.remove(guild_id, "DELETE", f"/v1/guilds/{guild_id}?at={_now(at)}")
@@ -202,8 +200,8 @@ class Client:
         await self._connection.call("POST", f"/v1/people/{author_id}/opt-out", params=_in(guild_id))
 
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
-        found = await self._connection.call("GET", f"/v1/people/{author_id}/opted-out", params=_in(guild_id))
-        return OptedOutShown.model_validate(found.json()).opted_out
+        path = f"/v1/people/{author_id}/opted-out"
+        return (await self._connection.get_as(OptedOutShown, path, params=_in(guild_id))).opted_out
 
     async def opt_in(self, author_id: int, guild_id: int | None = None) -> int | None:
         done = await self._connection.call("POST", f"/v1/people/{author_id}/opt-in", params=_in(guild_id))
@@ -218,20 +216,22 @@ class Client:
             yield MessageShown.model_validate_json(line).value()
 
     async def pause(self, guild_id: int, channel_id: int) -> None:
-        await self._connection.call("PUT", f"{_channel(guild_id, channel_id)}/pause")
+        await self._connection.call("PUT", f"{channel_path(guild_id, channel_id)}/pause")
 
     async def resume(self, guild_id: int, channel_id: int) -> None:
-        await self._connection.call("DELETE", f"{_channel(guild_id, channel_id)}/pause")
+        await self._connection.call("DELETE", f"{channel_path(guild_id, channel_id)}/pause")
 
     async def clear(self, guild_id: int, channel_id: int, at: float | None = None) -> int:
-        return await self._writes.remove(guild_id, "POST", f"{_channel(guild_id, channel_id)}/clear", {"at": _now(at)})
+        return await self._writes.remove(
+            guild_id, "POST", f"{channel_path(guild_id, channel_id)}/clear", {"at": _now(at)}
+        )
 
     async def recent(self, guild_id: int, channel_id: int, limit: int) -> list[Message]:
-        path, found = f"{_channel(guild_id, channel_id)}/messages", list[Message]()
+        path, found = f"{channel_path(guild_id, channel_id)}/messages", list[Message]()
         cursor: str | None = ""
         while cursor is not None and len(found) < limit:
             part = {"limit": min(PAGE, limit - len(found)), "cursor": cursor}
-            page = PageShown.model_validate((await self._connection.read("GET", path, params=part)).json())
+            page = await self._connection.read_as(PageShown, "GET", path, params=part)
             found += [one.value() for one in page.messages]
             cursor = page.next
         return found[::-1]
@@ -240,8 +240,7 @@ class Client:
         return (await self._stats(guild_id, channel_id)).value()
 
     async def _stats(self, guild_id: int, channel_id: int) -> StatsShown:
-        path = f"{_channel(guild_id, channel_id)}/stats"
-        return StatsShown.model_validate((await self._connection.call("GET", path)).json())
+        return await self._connection.get_as(StatsShown, f"{channel_path(guild_id, channel_id)}/stats")
 
     # --- for adapters that fetch a channel's past ---
 
@@ -249,20 +248,20 @@ class Client:
         return (await self._stats(guild_id, channel_id)).newest_id
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
-        path = f"{_channel(guild_id, channel_id)}/known"
-        found = KnownShown.model_validate((await self._connection.call("GET", path, params={"newest": newest})).json())
+        path = f"{channel_path(guild_id, channel_id)}/known"
+        found = await self._connection.get_as(KnownShown, path, params={"newest": newest})
         return {one.id: one.revision for one in found.messages}
 
     async def note_gap(self, guild_id: int, channel_id: int, newest_id: int | None, oldest_id: int) -> None:
         body = {"newest_id": None if newest_id is None else str(newest_id), "oldest_id": str(oldest_id)}
-        await self._connection.call("PUT", f"{_channel(guild_id, channel_id)}/gap", body)
+        await self._connection.call("PUT", f"{channel_path(guild_id, channel_id)}/gap", body)
 
     async def close_gap(self, guild_id: int, channel_id: int) -> None:
-        await self._connection.call("DELETE", f"{_channel(guild_id, channel_id)}/gap")
+        await self._connection.call("DELETE", f"{channel_path(guild_id, channel_id)}/gap")
 
     async def gaps(self, guild_id: int) -> list[Gap]:
-        found = await self._connection.call("GET", f"/v1/guilds/{guild_id}/gaps")
-        return [one.value() for one in GapsShown.model_validate(found.json()).gaps]
+        found = await self._connection.get_as(GapsShown, f"/v1/guilds/{guild_id}/gaps")
+        return [one.value() for one in found.gaps]
 
     # --- health ---
 
@@ -290,11 +289,7 @@ class Client:
         return (await self._status()).lag_s or 0.0
 
     async def _status(self) -> ServiceStatus:
-        return ServiceStatus.model_validate((await self._connection.call("GET", "/v1/status")).json())
-
-
-def _channel(guild_id: int, channel_id: int) -> str:
-    return f"/v1/guilds/{guild_id}/channels/{channel_id}"
+        return await self._connection.get_as(ServiceStatus, "/v1/status")
 
 
 def _now(at: float | None) -> float:

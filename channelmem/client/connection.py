@@ -7,14 +7,15 @@ What shows messages goes through `read`: the service then knows every removal th
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic import BaseModel
 
+from channelmem.access import is_loopback
 from channelmem.errors import (
     ChannelmemError,
     ConfigError,
@@ -49,6 +50,9 @@ KINDS: dict[str, type[ChannelmemError]] = {
 }
 
 
+T = TypeVar("T", bound=BaseModel)
+
+
 class Json(str):
     """A body that is JSON already."""
 
@@ -67,7 +71,7 @@ class Connection:
             headers=headers,
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
-            trust_env=not _is_local(url),  # a proxy can't reach this machine's own services
+            trust_env=not is_loopback(urlsplit(url).hostname or ""),  # a proxy can't reach this machine's own services
         )
         self.answers = True
         """Whether the service, and its Redis, answered last time."""
@@ -88,6 +92,13 @@ class Connection:
             if told in {None, response.headers.get(RUN, "")}:
                 return response
         raise ServiceUnavailableError(RESTARTING)
+
+    async def read_as(self, model: type[T], method: str, path: str, body: object = None, **options: Any) -> T:
+        return model.model_validate((await self.read(method, path, body, **options)).json())
+
+    async def get_as(self, model: type[T], path: str, **options: Any) -> T:
+        """For numbers and notes; what shows messages is for `read_as`."""
+        return model.model_validate((await self.call("GET", path, **options)).json())
 
     async def call(
         self,
@@ -150,6 +161,10 @@ class Connection:
             raise ServiceUnavailableError(NOT_OURS)
 
 
+def channel_path(guild_id: int, channel_id: int) -> str:
+    return f"/v1/guilds/{guild_id}/channels/{channel_id}"
+
+
 def encoded(body: object) -> Json:
     """As JSON that every service takes: without lone surrogates, which have no bytes. RejectedError names no value."""
     if isinstance(body, Json):
@@ -197,11 +212,3 @@ def _checked(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
         raise ConfigError(MALFORMED)
     return url.rstrip("/")
-
-
-def _is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

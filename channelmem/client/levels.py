@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from channelmem.client.connection import Connection
+from channelmem.client.connection import Connection, channel_path
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.policy.cascade import Loss, Place, renamed
 from channelmem.policy.policies import Policies, name_of
@@ -85,7 +85,7 @@ class RemoteLevels:
 
     async def begin(self, guild_id: int, channel_id: int, document: Document, life_s: float) -> None:
         del life_s
-        path = f"/v1/guilds/{guild_id}/channels/{channel_id}/boundary"
+        path = f"{channel_path(guild_id, channel_id)}/boundary"
         await self._connection.call("PUT", path, dict(document))
         self.documents[f"boundary:{guild_id}c{channel_id}"] = document
         self.on_change()

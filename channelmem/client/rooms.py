@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from channelmem.client.connection import Connection
+from channelmem.client.connection import Connection, channel_path
 from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
@@ -68,7 +68,7 @@ class RemoteRecaps:
         end = question.ts if window.end is None else window.end
         span = {"start": window.start or 0.0, "end": end, "limit": limit}
         body = question_json(question) | span | ({"link": self._link} if self._link else {})
-        shown = RecapShown.model_validate((await self._connection.read("POST", "/v1/recap", body)).json())
+        shown = await self._connection.read_as(RecapShown, "POST", "/v1/recap", body)
         return None if shown.text is None else Told(shown.text)
 
 
@@ -83,16 +83,17 @@ class RemoteLoads:
         return await self._noted("PUT", guild_id, load)
 
     async def end(self, guild_id: int, channel_id: int) -> None:
-        await self._connection.call("DELETE", _path(guild_id, channel_id))
+        await self._connection.call("DELETE", f"{channel_path(guild_id, channel_id)}/load")
 
     async def open(self, guild_id: int) -> list[Load]:
-        found = await self._connection.call("GET", f"/v1/guilds/{guild_id}/loads")
-        return [one.value() for one in LoadsShown.model_validate(found.json()).loads]
+        found = await self._connection.get_as(LoadsShown, f"/v1/guilds/{guild_id}/loads")
+        return [one.value() for one in found.loads]
 
     async def _noted(self, method: str, guild_id: int, load: Load) -> bool:
         ids = {name: str(value) if name.endswith("_id") else value for name, value in asdict(load).items()}
         del ids["channel_id"]
-        return bool((await self._connection.call(method, _path(guild_id, load.channel_id), ids)).json()["accepted"])
+        path = f"{channel_path(guild_id, load.channel_id)}/load"
+        return bool((await self._connection.call(method, path, ids)).json()["accepted"])
 
 
 class RemoteSpending:
@@ -117,15 +118,11 @@ class RemoteSpending:
         return {channel_id: micros / 1e6 for (_, channel_id), micros in rows.items()}
 
     async def _of(self, day: int) -> SpentShown:
-        return SpentShown.model_validate((await self._connection.call("GET", f"/v1/spending/{day}")).json())
+        return await self._connection.get_as(SpentShown, f"/v1/spending/{day}")
 
 
 def _spend(day: int, channel: ChannelId, micros: int) -> dict[str, Any]:
     return {"day": day, "guild_id": str(channel.guild_id), "channel_id": str(channel.channel_id), "micros": micros}
-
-
-def _path(guild_id: int, channel_id: int) -> str:
-    return f"/v1/guilds/{guild_id}/channels/{channel_id}/load"
 
 
 # --- summaries ---
@@ -143,8 +140,9 @@ class RemoteSummaries:
     async def of(self, guild_id: int, channel_id: int, window: Window | None = None) -> tuple[Summary, ...]:
         span = window or Window()
         ends = {name: end for name, end in (("start", span.start), ("end", span.end)) if end is not None}
-        found = await self._connection.read("GET", _summaries_path(guild_id, channel_id), params=ends or None)
-        return tuple(one.value() for one in SummariesShown.model_validate(found.json()).summaries)
+        path = f"{channel_path(guild_id, channel_id)}/summaries"
+        found = await self._connection.read_as(SummariesShown, "GET", path, params=ends or None)
+        return tuple(one.value() for one in found.summaries)
 
     async def update(self, guild_id: int, channel_id: int) -> int:
         return int((await self._make(guild_id, channel_id, "update"))["made"])
@@ -166,14 +164,10 @@ class RemoteSummaries:
         return left
 
     async def breakdown(self, question: Question) -> Breakdown:
-        found = await self._connection.read("POST", "/v1/breakdown", question_json(question))
-        return BreakdownShown.model_validate(found.json()).value()
+        found = await self._connection.read_as(BreakdownShown, "POST", "/v1/breakdown", question_json(question))
+        return found.value()
 
     async def _make(self, guild_id: int, channel_id: int, what: str, body: object = None) -> dict[str, Any]:
-        path = f"{_summaries_path(guild_id, channel_id)}/{what}"
+        path = f"{channel_path(guild_id, channel_id)}/summaries/{what}"
         done: dict[str, Any] = (await self._connection.call("POST", path, body, timeout_s=MAKING_S)).json()
         return done
-
-
-def _summaries_path(guild_id: int, channel_id: int) -> str:
-    return f"/v1/guilds/{guild_id}/channels/{channel_id}/summaries"

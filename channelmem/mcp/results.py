@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from channelmem.browse import ListedChannel
 from channelmem.display import cut, flatten, line, plain_name
 from channelmem.errors import RedisUnavailableError
-from channelmem.ids import ChannelId
+from channelmem.ids import LARGEST_ID, ChannelId
 from channelmem.memory import Memory
 from channelmem.tools.context_tool import UNREACHABLE
 from channelmem.types import Answer, Hit, Message, Outcome
@@ -56,7 +56,6 @@ NOTHING: Final = Bounds(frozenset(), frozenset())
 # --- channels ---
 
 
-LARGEST_ID: Final = 2**63 - 1
 NAMED: Final = 8
 """Channels that a complaint lists; the tool `list_channels` has all of them."""
 SHOWN_CHARS: Final = 60

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from channelmem import durations
+from channelmem.ids import LARGEST_ID
 
 
 class Off(Enum):
@@ -37,7 +38,6 @@ _OFF = frozenset({"off", "no", "false", "disabled"})
 _NONE = frozenset({"none", "off", "nothing"})
 _CHANNEL = re.compile(r"(?:<#)?(\d{1,19})>?")
 _SEPARATORS = re.compile(r"\s*[,;\s]\s*")
-_LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Channels:
     def from_json(self, value: object) -> Value:
         found = [_CHANNEL.fullmatch(str(one)) for one in value] if isinstance(value, list | tuple) else [None]
         ids = dict.fromkeys(int(one[1]) for one in found if one is not None)
-        if None in found or len(ids) > self.most or any(one > _LARGEST_ID for one in ids):
+        if None in found or len(ids) > self.most or any(one > LARGEST_ID for one in ids):
             raise ValueError
         return tuple(ids)
 

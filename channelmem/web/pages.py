@@ -19,6 +19,7 @@ from channelmem.access import Doorkeeper, Scope
 from channelmem.browse import Cursor, ListedChannel
 from channelmem.display import flatten
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import LARGEST_ID
 from channelmem.memory import Memory
 from channelmem.types import NOT_SENT, Answer, Kind, Person, Question, Timing, Window
 from channelmem.web import similarity, timeline
@@ -35,7 +36,6 @@ from channelmem.web.session import (
 )
 from channelmem.web.templating import HEADERS, guild_name, page, short_day
 
-LARGEST_ID: Final = 2**63 - 1
 ASKED: Final = 4
 """Questions from these pages at the same time: people look, bots ask."""
 TITLES: Final = {403: "Not allowed", 404: "Not found", 422: "Not understood", 503: "Redis does not answer"}

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from channelmem.access import Caller, Doorkeeper, OpenDoor, Scope, is_from_our_site
+from channelmem.access import Caller, Doorkeeper, OpenDoor, Scope, is_for_this_machine, is_from_our_site
 
 COOKIE: Final = "channelmem_token"
 LONGEST_TOKEN: Final = 200
@@ -63,7 +61,8 @@ class Visitor:
 async def visitor_of(request: Request, door: Doorkeeper) -> Visitor:
     """Raises LoginNeededError, or PageError for a token that may not read."""
     if isinstance(door, OpenDoor):
-        _check_loopback(request)
+        if not is_for_this_machine(request.headers):
+            raise PageError(403, "Without tokens this page is only for localhost.")
         caller = await door.caller("")
         secret = _OPEN_SECRET
     else:
@@ -94,14 +93,3 @@ def forget(response: Response) -> None:
 
 def _form_secret(token: str) -> str:
     return hmac.new(token.encode(), b"channelmem form", hashlib.sha256).hexdigest()
-
-
-def _check_loopback(request: Request) -> None:
-    """Where nobody needs a token, only this machine may look, under a name of its own (against DNS rebinding)."""
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    try:
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local:
-        raise PageError(403, "Without tokens this page is only for localhost.")
