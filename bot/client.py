@@ -26,6 +26,7 @@ from .asking.cog import Asking
 from .asking.traces import OwnAnswers, Traces
 from .backfill.cog import Backfill
 from .backfill.pages import SessionGaps
+from .commands import NO_PINGS
 from .contexts.cog import Contexts
 from .dashboards.cog import Dashboards
 from .errors import LOGIN_MISSING, ErrorReportingTree
@@ -85,7 +86,7 @@ class Bot(commands.AutoShardedBot):
             intents=intents(),
             tree_cls=ErrorReportingTree,
             chunk_guilds_at_startup=False,
-            allowed_mentions=discord.AllowedMentions.none(),
+            allowed_mentions=NO_PINGS,
             http_trace=self.metrics.trace(),
             guild_ready_timeout=guild_ready_timeout,
             max_messages=None,

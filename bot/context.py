@@ -5,7 +5,7 @@ Features depend on this instead of the client, so the client can wire them toget
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 import discord
@@ -17,6 +17,9 @@ from channelmem.settings import Settings
 from .history import DiscordHistory
 from .messages.convert import ChannelFetcher
 from .metrics import Metrics
+
+UntilStored = Callable[[int], Awaitable[None]]
+"""Waits until everything said, edited or deleted in a channel so far has reached Memory."""
 
 
 class BotContext(ChannelFetcher, Protocol):

@@ -10,6 +10,7 @@ from discord import app_commands
 from discord.ext import commands
 from discord.utils import maybe_coroutine
 
+from .commands import NO_PINGS
 from .messages.components import clip
 
 INTRODUCTION = "Mention me to ask what was said here, or use a command:"
@@ -30,7 +31,7 @@ class Help(commands.Cog):
             if open_:
                 lines.append(_line(command, open_))
         text = clip(lines, MESSAGE_MAX)
-        await interaction.response.send_message(text, ephemeral=True, allowed_mentions=discord.AllowedMentions.none())
+        await interaction.response.send_message(text, ephemeral=True, allowed_mentions=NO_PINGS)
 
 
 async def is_open(command: Command, interaction: discord.Interaction) -> bool:

@@ -24,7 +24,8 @@ from channelmem.export import Export, between, export
 from channelmem.types import Load, Message
 
 from .backfill.pages import PAGE_SIZE, convert, fetch_after
-from .context import BotContext
+from .commands import channel_id_of, server_group
+from .context import BotContext, UntilStored
 from .contexts.cog import moderates_and_reads
 from .contexts.form import offer_durations
 from .messages.convert import MESSAGE_CHANNELS, MessageChannel, thread_of
@@ -225,17 +226,9 @@ Time = app_commands.Range[str, 1, 100]
 
 
 class PastCommands(commands.Cog, name="Past"):
-    """`until_stored` waits until what was said in a channel so far is stored."""
+    history_ = server_group("history", "Load or export this channel's past", manage_messages=True)
 
-    history_ = app_commands.Group(
-        name="history",
-        description="Load or export this channel's past",
-        guild_only=True,
-        allowed_contexts=app_commands.AppCommandContext(guild=True),
-        default_permissions=discord.Permissions(manage_messages=True),
-    )
-
-    def __init__(self, context: BotContext, until_stored: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
         self.context, self.memory, self._until_stored = context, context.memory, until_stored
         self.loader = Loader(context)
 
@@ -277,7 +270,7 @@ class PastCommands(commands.Cog, name="Past"):
         self, interaction: discord.Interaction, first: Time | None = None, last: Time | None = None
     ) -> None:
         await interaction.response.defer(ephemeral=True)
-        guild_id, channel_id = interaction.guild_id or 0, interaction.channel_id or 0
+        guild_id, channel_id = channel_id_of(interaction)
         await self._until_stored(channel_id)
         tz = self.memory.policies.of(guild_id, channel_id, thread_of=thread_of(interaction.channel)).tz.key
         try:

@@ -6,7 +6,6 @@ Memory lists such answers until they are dealt with, so a restart or an outage o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import aiohttp
 import discord
@@ -16,7 +15,8 @@ from discord.ext import commands
 
 from channelmem.errors import ChannelmemError
 
-from .context import BotContext
+from .commands import NO_PINGS
+from .context import BotContext, UntilStored
 
 REMOVED = "[removed]"
 EVERY_S = 60.0
@@ -28,9 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class Redacting(commands.Cog):
-    """`until_stored` waits until a channel's deletes have reached Memory."""
-
-    def __init__(self, context: BotContext, until_stored: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
         self.context, self.memory, self._until_stored = context, context.memory, until_stored
         self._redacting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -90,7 +88,7 @@ class Redacting(commands.Cog):
         """Whether it is dealt with; otherwise it stays on the list."""
         answer = self.context.get_partial_messageable(channel_id).get_partial_message(message_id)
         try:
-            await answer.edit(content=REMOVED, allowed_mentions=discord.AllowedMentions.none())
+            await answer.edit(content=REMOVED, allowed_mentions=NO_PINGS)
         except IMPOSSIBLE:
             return True
         except (discord.HTTPException, aiohttp.ClientError, OSError) as error:

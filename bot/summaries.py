@@ -15,12 +15,12 @@ from channelmem.errors import SummariesBusyError
 from channelmem.export import back_from
 
 from .asking.questions import QuestionBuilder
-from .context import BotContext
+from .commands import NO_PINGS, channel_id_of, server_group
+from .context import BotContext, UntilStored
 from .contexts.cog import moderates, moderates_and_reads
 from .contexts.form import offer_durations
 from .errors import report
 
-NO_PINGS = discord.AllowedMentions.none()
 NOTHING_SAID = "I have nothing from that time in this channel."
 ASK = (
     "Rebuild this channel's summaries? Those whose messages I no longer have stay as they are. "
@@ -34,19 +34,9 @@ CONFIRM_S = 60.0
 
 log = structlog.get_logger(__name__)
 
-UntilStored = Callable[[int], Awaitable[None]]
-
 
 class SummaryCommands(commands.Cog, name="Summaries"):
-    """`until_stored` waits until what was said in a channel so far is stored."""
-
-    summary_ = app_commands.Group(
-        name="summary",
-        description="This channel's past in few words",
-        guild_only=True,
-        allowed_contexts=app_commands.AppCommandContext(guild=True),
-        default_permissions=discord.Permissions(manage_messages=True),
-    )
+    summary_ = server_group("summary", "This channel's past in few words", manage_messages=True)
 
     def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
         self.context, self.memory, self._until_stored = context, context.memory, until_stored
@@ -85,12 +75,12 @@ class SummaryCommands(commands.Cog, name="Summaries"):
 
     async def _rebuilt(self, interaction: discord.Interaction) -> str:
         moderates(interaction)  # it may have been taken away meanwhile
-        place = interaction.guild_id or 0, interaction.channel_id or 0
+        channel = channel_id_of(interaction)
         try:
-            made = await self.memory.summaries.rebuild(*place)
+            made = await self.memory.summaries.rebuild(*channel)
         except SummariesBusyError as busy:
             return str(busy)
-        log.info("summaries rebuilt", guild_id=place[0], channel_id=place[1], made=made)
+        log.info("summaries rebuilt", guild_id=channel.guild_id, channel_id=channel.channel_id, made=made)
         return f"I rebuilt {counted(made, 'summary', 'summaries')}."
 
 

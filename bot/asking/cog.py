@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,11 +22,12 @@ from channelmem.media.media import Use
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Origin, Question
 
-from ..context import BotContext
+from ..commands import NO_PINGS
+from ..context import BotContext, UntilStored
 from ..errors import FAILED
 from ..messages.convert import MESSAGE_CHANNELS, is_addressed, resolve
 from ..messages.people import can_read, can_see, is_included
-from .delivery import NO_PINGS, Delivery, InteractionDelivery, ReplyDelivery
+from .delivery import Delivery, InteractionDelivery, ReplyDelivery
 from .questions import QuestionBuilder
 from .traces import Origins, OwnAnswers, Trace, Traces, explain, trace_of
 
@@ -117,14 +118,12 @@ class Request:
 
 
 class Asking(commands.Cog):
-    """`until_stored` waits until what was said in a channel before the question is stored."""
-
     def __init__(
         self,
         context: BotContext,
         traces: Traces,
         own_answers: OwnAnswers,
-        until_stored: Callable[[int], Awaitable[None]],
+        until_stored: UntilStored,
         responder: Responder | None,
     ) -> None:
         self.context, self.traces, self._own_answers = context, traces, own_answers

@@ -17,6 +17,8 @@ from typing import TypeVar
 import aiohttp
 import discord
 
+from ..commands import NO_PINGS
+
 LIMIT = 2000
 MOST_MESSAGES = 4
 CUT = "… (The rest is cut: it is too long.)"
@@ -97,7 +99,6 @@ TYPING_AFTER_S = 0.7
 TYPING_EVERY_S = 8.0
 EDIT_EVERY_S = 1.0
 """Between two edits of a growing answer: Discord allows about five in five seconds."""
-NO_PINGS = discord.AllowedMentions.none()
 
 
 class Delivery(ABC):

@@ -11,7 +11,7 @@ import contextlib
 import io
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import discord
 import structlog
@@ -22,69 +22,46 @@ from channelmem.context.edit_file import EditError, decode, lines_of
 from channelmem.context.window import Command, ContextWindow, Step
 from channelmem.errors import ChannelmemError
 
-from ..context import BotContext
+from ..commands import NO_PINGS, RefusedError, channel_id_of, holds, in_server, server_group
+from ..context import BotContext, UntilStored
 from ..errors import report
 from ..messages.convert import thread_of
 from .form import FORM_MAX, OUTGROWN, EditAction, button, chosen, form, offer_characters, offer_durations, read
 
-if TYPE_CHECKING:
-    from ..context import BotContext
-
-
-SERVER_ONLY = "This command only works in a server channel."
 MODERATORS_ONLY = "Only people who can manage messages here can do that."
 OWNER_TOO = "Only people who can manage messages here, or the owner of this thread, can do that."
 NO_HISTORY = "You can't read the message history of this channel, so I can't show it to you."
 
 
-class NotModeratorError(app_commands.CheckFailure):
-    """The command is for people who can manage messages."""
-
-
-def in_server(interaction: discord.Interaction) -> bool:
-    if interaction.guild_id is None:
-        raise app_commands.NoPrivateMessage(SERVER_ONLY)
-    return True
-
-
 def moderates(interaction: discord.Interaction) -> bool:
-    in_server(interaction)
-    if _manages_messages(interaction):
+    if holds(interaction, "manage_messages"):
         return True
-    raise NotModeratorError(MODERATORS_ONLY)
+    raise RefusedError(MODERATORS_ONLY)
 
 
 def moderates_and_reads(interaction: discord.Interaction) -> bool:
     """For what shows the channel's past."""
-    moderates(interaction)
-    if interaction.permissions.read_message_history or interaction.permissions.administrator:
+    if moderates(interaction) and holds(interaction, "read_message_history"):
         return True
-    raise NotModeratorError(NO_HISTORY)
+    raise RefusedError(NO_HISTORY)
 
 
 def starts_anew(interaction: discord.Interaction) -> bool:
-    in_server(interaction)
     thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
     owns = thread is not None and thread.owner_id == interaction.user.id
-    if _manages_messages(interaction) or owns or _is_open_to_all(interaction):
+    if holds(interaction, "manage_messages") or owns or _is_open_to_all(interaction):
         return True
-    raise NotModeratorError(MODERATORS_ONLY if thread is None else OWNER_TOO)
+    raise RefusedError(MODERATORS_ONLY if thread is None else OWNER_TOO)
 
 
 def _is_open_to_all(interaction: discord.Interaction) -> bool:
     policies = cast("BotContext", interaction.client).memory.policies
-    where = (interaction.guild_id or 0, interaction.channel_id or 0)
-    return policies.of(*where, thread_of=thread_of(interaction.channel)).open_new
-
-
-def _manages_messages(interaction: discord.Interaction) -> bool:
-    return interaction.permissions.manage_messages or interaction.permissions.administrator
+    return policies.of(*channel_id_of(interaction), thread_of=thread_of(interaction.channel)).open_new
 
 
 # --- cog ---
 
 
-NO_PINGS = discord.AllowedMentions.none()
 FILE_NAME = "context.txt"
 FILE_BYTES = 5_000_000
 """More than the largest file that the bot sends."""
@@ -105,16 +82,9 @@ log = structlog.get_logger(__name__)
 
 
 class Contexts(commands.Cog):
-    """`until_stored` waits until what was said in a channel so far is stored."""
+    context_ = server_group("context", "How far back I look unasked")
 
-    context_ = app_commands.Group(
-        name="context",
-        description="How far back I look unasked",
-        guild_only=True,
-        allowed_contexts=app_commands.AppCommandContext(guild=True),
-    )
-
-    def __init__(self, context: BotContext, until_stored: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
         self.context, self._until_stored = context, until_stored
         self._window = ContextWindow(context.memory)
 
@@ -261,8 +231,7 @@ class Contexts(commands.Cog):
 
     def _command(self, interaction: discord.Interaction, character: str) -> Command:
         return Command(
-            guild_id=interaction.guild_id or 0,
-            channel_id=interaction.channel_id or 0,
+            *channel_id_of(interaction),
             by=interaction.user.id,
             at=interaction.created_at.timestamp(),
             character=character,

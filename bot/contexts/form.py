@@ -13,6 +13,7 @@ from discord import app_commands
 from channelmem.context.window import suggestions
 from channelmem.display import listed, name
 
+from ..commands import RefusedError
 from ..messages.components import digest, given, shorten
 
 if TYPE_CHECKING:
@@ -23,19 +24,15 @@ OFFERED = 25
 NO_CHARACTER = "I have no character here. My operator can check CHANNELMEM_CHARACTER."
 
 
-class UnknownCharacterError(app_commands.CheckFailure):
-    """Nobody is called that."""
-
-
 def chosen(typed: str | None, names: Iterable[str]) -> str:
     """The character that is meant, by default the first."""
     known = list(names)
     if not known:
-        raise UnknownCharacterError(NO_CHARACTER)
+        raise RefusedError(NO_CHARACTER)
     wanted = (typed or known[0]).strip().casefold()
     found = next((one for one in known if one.casefold() == wanted), None)
     if found is None:
-        raise UnknownCharacterError(f"I don't know a character called {name(typed or '')}. I know {listed(known)}.")
+        raise RefusedError(f"I don't know a character called {name(typed or '')}. I know {listed(known)}.")
     return found
 
 

@@ -7,25 +7,24 @@ says is never trusted: `is_at` compares it with where the click came from.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import discord
-from discord import app_commands
 from discord.ext import commands
 
 from channelmem.llm.characters import Character
 from channelmem.policy.cascade import Level, Place, current
 
+from ..commands import RefusedError, holds
 from ..messages.components import digest, given
 from ..messages.convert import thread_of
 
 OWNERS_ONLY = "Only the owners of this application can open the global settings."
 CHANNEL_MANAGERS_ONLY = "You need the Manage Channels permission here to open the channel settings."
 SERVER_MANAGERS_ONLY = "You need the Manage Server permission to open the character settings."
-SERVER_ONLY = "This command only works in a server channel."
 ELSEWHERE = "This dashboard belongs to another place. Open a new one here."
 NO_CHARACTERS = "No characters are configured."
 UNKNOWN_CHARACTER = "I don't know that character. Choose one of: {names}."
@@ -142,10 +141,6 @@ def channel_of(interaction: discord.Interaction) -> int:
 MAINTAINERS = (discord.TeamMemberRole.admin, discord.TeamMemberRole.developer)
 
 
-class RefusedError(app_commands.CheckFailure):
-    """Instead of a dashboard, the person gets this sentence."""
-
-
 def owners_of(application: discord.AppInfo) -> set[int]:
     """The owner, or of a team those who may change the application."""
     team = application.team
@@ -166,25 +161,15 @@ def opens_global(interaction: discord.Interaction) -> bool:
     raise RefusedError(OWNERS_ONLY)
 
 
-def opens_channel(interaction: discord.Interaction) -> bool:
-    _in_server(interaction)
-    granted = interaction.permissions
-    if granted.manage_channels or granted.administrator or is_owner(interaction):
-        return True
-    raise RefusedError(CHANNEL_MANAGERS_ONLY)
+def _opens(permission: str, refusal: str) -> Callable[[discord.Interaction], bool]:
+    def opens(interaction: discord.Interaction) -> bool:
+        if holds(interaction, permission) or is_owner(interaction):
+            return True
+        raise RefusedError(refusal)
+
+    return opens
 
 
-def opens_character(interaction: discord.Interaction) -> bool:
-    _in_server(interaction)
-    granted = interaction.permissions
-    if granted.manage_guild or granted.administrator or is_owner(interaction):
-        return True
-    raise RefusedError(SERVER_MANAGERS_ONLY)
-
-
+opens_channel = _opens("manage_channels", CHANNEL_MANAGERS_ONLY)
+opens_character = _opens("manage_guild", SERVER_MANAGERS_ONLY)
 OPENS = {Level.GLOBAL: opens_global, Level.CHANNEL: opens_channel, Level.CHARACTER: opens_character}
-
-
-def _in_server(interaction: discord.Interaction) -> None:
-    if interaction.guild_id is None:
-        raise app_commands.NoPrivateMessage(SERVER_ONLY)

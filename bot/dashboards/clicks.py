@@ -16,13 +16,12 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.policy.cascade import UNDO, Change, Level, Loss, Place, Setting
 from channelmem.policy.values import Auto, Value
 
+from ..commands import NO_PINGS, RefusedError
 from ..context import BotContext
 from . import address as texts
 from . import board as controls
-from .address import OPENS, Action, Address, Click, RefusedError
+from .address import OPENS, Action, Address, Click
 from .board import Dashboard, picture, read
-
-NO_PINGS = discord.AllowedMentions.none()
 
 T = TypeVar("T")
 Handler = Callable[[discord.Interaction, Click], Awaitable[None]]

@@ -10,12 +10,13 @@ from discord.ext import commands, tasks
 from channelmem.errors import ChannelmemError
 from channelmem.policy.cascade import Level
 
+from ..commands import RefusedError, server_group
 from ..context import BotContext
 from ..errors import report
 from ..messages.components import shorten
 from ..messages.convert import UNRESOLVED
 from . import address as texts
-from .address import Address, RefusedError, opens_channel, opens_character, opens_global, owners_of, read_click
+from .address import Address, opens_channel, opens_character, opens_global, owners_of, read_click
 from .clicks import Clicks
 
 OWNERS_REFRESH_MIN = 5
@@ -31,20 +32,8 @@ class Dashboards(commands.Cog):
         description="Settings of the whole bot, for its owners",
         default_permissions=discord.Permissions(administrator=True),
     )
-    channel_ = app_commands.Group(
-        name="channel",
-        description="Settings of this channel",
-        guild_only=True,
-        allowed_contexts=app_commands.AppCommandContext(guild=True),
-        default_permissions=discord.Permissions(manage_channels=True),
-    )
-    character_ = app_commands.Group(
-        name="character",
-        description="Settings of a character in this server",
-        guild_only=True,
-        allowed_contexts=app_commands.AppCommandContext(guild=True),
-        default_permissions=discord.Permissions(manage_guild=True),
-    )
+    channel_ = server_group("channel", "Settings of this channel", manage_channels=True)
+    character_ = server_group("character", "Settings of a character in this server", manage_guild=True)
 
     def __init__(self, context: BotContext) -> None:
         self.context, self._clicks = context, Clicks(context)

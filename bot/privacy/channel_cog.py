@@ -10,6 +10,7 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
+from ..commands import RefusedError, channel_id_of, holds, server_group
 from ..context import BotContext
 from ..messages.people import is_remembered
 from . import texts
@@ -18,29 +19,15 @@ from .cog import CommandCooldowns
 log = structlog.get_logger(__name__)
 
 
-class NotManagerError(app_commands.CheckFailure):
-    """The command is for people who manage the channel."""
-
-
 def manages_channel(interaction: discord.Interaction) -> bool:
-    """Checked here too, because admins can offer the command to anybody."""
-    if interaction.guild_id is None:
-        raise app_commands.NoPrivateMessage(texts.SERVER_ONLY)
-    granted = interaction.permissions
     thread = isinstance(interaction.channel, discord.Thread)
-    if granted.manage_channels or granted.administrator or (thread and granted.manage_threads):
+    if holds(interaction, "manage_channels") or (thread and holds(interaction, "manage_threads")):
         return True
-    raise NotManagerError(texts.MANAGERS_ONLY)
+    raise RefusedError(texts.MANAGERS_ONLY)
 
 
 class ChannelPrivacy(commands.Cog):
-    channel_ = app_commands.Group(
-        name="memory-channel",
-        description="Control what I remember of this channel",
-        guild_only=True,
-        allowed_contexts=app_commands.AppCommandContext(guild=True),
-        default_permissions=discord.Permissions(manage_channels=True),
-    )
+    channel_ = server_group("memory-channel", "Control what I remember of this channel", manage_channels=True)
 
     def __init__(self, context: BotContext) -> None:
         self.context, self.memory = context, context.memory
@@ -54,21 +41,21 @@ class ChannelPrivacy(commands.Cog):
     @app_commands.check(manages_channel)
     async def pause(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
-        await self.memory.pause(*_place(interaction))
+        await self.memory.pause(*channel_id_of(interaction))
         await interaction.followup.send(texts.PAUSED, ephemeral=True)
 
     @channel_.command(name="resume", description="Remember this channel again")
     @app_commands.check(manages_channel)
     async def resume(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
-        await self.memory.resume(*_place(interaction))
+        await self.memory.resume(*channel_id_of(interaction))
         await interaction.followup.send(texts.RESUMED, ephemeral=True)
 
     @channel_.command(name="clear", description="Forget everything said in this channel")
     @app_commands.check(manages_channel)
     async def clear(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
-        guild_id, channel_id = _place(interaction)
+        guild_id, channel_id = channel_id_of(interaction)
         status = await self.memory.status(guild_id, channel_id)
         # By Discord's clock, like the messages: this machine's may be wrong.
         await self.memory.clear(guild_id, channel_id, interaction.created_at.timestamp())
@@ -79,12 +66,7 @@ class ChannelPrivacy(commands.Cog):
     @app_commands.check(manages_channel)
     async def status(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
-        status = await self.memory.status(*_place(interaction))
+        status = await self.memory.status(*channel_id_of(interaction))
         channel = interaction.channel or discord.Object(0)
         included = is_remembered(channel, self.context.settings, self.memory.policies)
         await interaction.followup.send(texts.describe(status, included=included), ephemeral=True)
-
-
-def _place(interaction: discord.Interaction) -> tuple[int, int]:
-    """Guild and channel; both exist wherever `manages_channel` let the command pass."""
-    return interaction.guild_id or 0, interaction.channel_id or 0

@@ -17,15 +17,12 @@ from channelmem.settings import Settings
 
 from ..asking.cog import Cooldown
 from ..asking.traces import Traces
+from ..commands import NO_PINGS, RefusedError
 from ..context import BotContext
 from . import texts
 from .returns import Returns, fit, to_line
 
 EXPORT = "memory export me"
-
-
-class CoolingDownError(app_commands.CheckFailure):
-    """The same person used the same command a moment ago."""
 
 
 class CommandCooldowns:
@@ -34,12 +31,12 @@ class CommandCooldowns:
         self._by_command: dict[str, Cooldown] = {}
 
     def check(self, interaction: discord.Interaction) -> None:
-        """Raises CoolingDownError, or starts the cooldown."""
+        """Raises RefusedError, or starts the cooldown."""
         name = interaction.command.qualified_name if interaction.command else ""
         cooldown = self._by_command.setdefault(name, Cooldown(self._seconds(name), channel_s=0))
         allowed, wait_s = cooldown.take(interaction.user.id, interaction.channel_id or 0)
         if not allowed:
-            raise CoolingDownError(texts.COOLING_DOWN.format(seconds=max(1, round(wait_s))))
+            raise RefusedError(texts.COOLING_DOWN.format(seconds=max(1, round(wait_s))))
 
     def _seconds(self, name: str) -> float:
         return self._settings.cooldown_export_s if name == EXPORT else self._settings.cooldown_user_s
@@ -115,7 +112,7 @@ class Privacy(commands.Cog):
         if channel is None:
             return
         try:
-            await channel.send(self._notice(guild.id, channel.id), allowed_mentions=discord.AllowedMentions.none())
+            await channel.send(self._notice(guild.id, channel.id), allowed_mentions=NO_PINGS)
         except discord.HTTPException as error:
             log.warning("join notice not posted", guild_id=guild.id, status=error.status)
 

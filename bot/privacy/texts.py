@@ -27,7 +27,6 @@ COOLING_DOWN = "You just used this command. Try again in {seconds} s."
 PAUSED = "I won't remember anything new in this channel until `/memory-channel resume`. I keep what I already know."
 RESUMED = "I remember this channel again."
 NOTHING_STORED = "I don't have anything you wrote."
-SERVER_ONLY = "This command only works in a server channel."
 MANAGERS_ONLY = "Only people who can manage this channel can do that."
 EXCLUDED = "My settings exclude this channel, so I don't remember anything here."
 NOTICE = (

@@ -12,6 +12,7 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 
 from bot.client import Bot
+from bot.commands import SERVER_ONLY
 from bot.history import DiscordHistory
 from bot.privacy import texts
 from bot.privacy.texts import (
@@ -23,7 +24,6 @@ from bot.privacy.texts import (
     OPTED_OUT,
     PAUSED,
     RESUMED,
-    SERVER_ONLY,
     describe,
     returning,
 )
