@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..context import BotContext
 
 
-OFFERED = 25
+OFFERED, LONGEST = 25, 100
+"""How many options Discord takes, and how long one may be."""
 NO_CHARACTER = "I have no character here. My operator can check CHANNELMEM_CHARACTER."
 
 
@@ -46,7 +47,7 @@ async def offer_characters(interaction: discord.Interaction, typed: str) -> list
 
 
 def _choices(texts: Iterable[str]) -> list[app_commands.Choice[str]]:
-    return [app_commands.Choice(name=one, value=one) for one in texts][:OFFERED]
+    return [app_commands.Choice(name=one, value=one) for one in texts if len(one) <= LONGEST][:OFFERED]
 
 
 # --- form ---

@@ -26,8 +26,6 @@ OWNERS_ONLY = "Only the owners of this application can open the global settings.
 CHANNEL_MANAGERS_ONLY = "You need the Manage Channels permission here to open the channel settings."
 SERVER_MANAGERS_ONLY = "You need the Manage Server permission to open the character settings."
 ELSEWHERE = "This dashboard belongs to another place. Open a new one here."
-NO_CHARACTERS = "No characters are configured."
-UNKNOWN_CHARACTER = "I don't know that character. Choose one of: {names}."
 CHARACTER_GONE = "That character is no longer configured. Open a new dashboard."
 SETTING_GONE = "That setting no longer exists. Open a new dashboard."
 

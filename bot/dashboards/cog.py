@@ -10,17 +10,15 @@ from discord.ext import commands, tasks
 from channelmem.errors import ChannelmemError
 from channelmem.policy.cascade import Level
 
-from ..commands import RefusedError, server_group
+from ..commands import server_group
 from ..context import BotContext
+from ..contexts.form import chosen, offer_characters
 from ..errors import report
-from ..messages.components import shorten
 from ..messages.convert import UNRESOLVED
-from . import address as texts
 from .address import Address, opens_channel, opens_character, opens_global, owners_of, read_click
 from .clicks import Clicks
 
 OWNERS_REFRESH_MIN = 5
-CHOICES_MAX, CHOICE_MAX = 25, 100
 
 log = structlog.get_logger(__name__)
 
@@ -70,24 +68,11 @@ class Dashboards(commands.Cog):
 
     @character_.command(name="settings", description="Show and change the settings of a character in this server")
     @app_commands.describe(character="Which character; the first one if you leave it out")
+    @app_commands.autocomplete(character=offer_characters)
     @app_commands.check(opens_character)
     async def character_settings(self, interaction: discord.Interaction, character: str = "") -> None:
-        await self._open(interaction, Level.CHARACTER, self._named(character))
-
-    @character_settings.autocomplete("character")
-    async def _complete(self, _: discord.Interaction, typed: str) -> list[app_commands.Choice[str]]:
-        wanted = typed.casefold()
-        names = [one.name for one in self.context.characters if wanted in one.name.casefold()]
-        return [app_commands.Choice(name=name, value=name) for name in names if len(name) <= CHOICE_MAX][:CHOICES_MAX]
-
-    def _named(self, wanted: str) -> str:
-        names = [one.name for one in self.context.characters]
-        if not names:
-            raise RefusedError(texts.NO_CHARACTERS)
-        found = [name for name in names if name.casefold() == wanted.strip().casefold()]
-        if wanted and not found:
-            raise RefusedError(texts.UNKNOWN_CHARACTER.format(names=shorten(", ".join(names), 1000)))
-        return found[0] if found else names[0]
+        named = chosen(character, (one.name for one in self.context.characters))
+        await self._open(interaction, Level.CHARACTER, named)
 
     async def _open(self, interaction: discord.Interaction, level: Level, character: str = "") -> None:
         await interaction.response.defer(ephemeral=True, thinking=True)

@@ -117,8 +117,7 @@ def _add_level(
     ) -> LevelShown:
         """Sets this level to exactly this: what is absent inherits."""
         _reach(caller, Scope.ADMIN, place)
-        wanted = {name: getattr(body, name) for name in body_type.model_fields}
-        return await (_previewed(given, place, wanted) if preview else _changed(given, place, wanted, by))
+        return await _write(given, place, dict(body), by, preview=preview)
 
     async def change(
         place: at,
@@ -130,8 +129,9 @@ def _add_level(
     ) -> LevelShown:
         """Changes what is named and nothing else; null inherits."""
         _reach(caller, Scope.ADMIN, place)
-        wanted = {name: getattr(body, name) for name in _named(body)}
-        return await (_previewed(given, place, wanted) if preview else _changed(given, place, wanted, by))
+        sent: BaseModel = body
+        named = {name: value for name, value in sent if name in sent.model_fields_set}
+        return await _write(given, place, named, by, preview=preview)
 
     for method, function in (("GET", read), ("PUT", replace), ("PATCH", change)):
         name = f"{function.__name__}_{body_type.__name__}"
@@ -195,10 +195,6 @@ def _reach(caller: Caller, scope: Scope, place: Place) -> None:
         check_unbound(caller)
 
 
-def _named(body: BaseModel) -> Sequence[str]:
-    return [name for name in type(body).model_fields if name in body.model_fields_set]
-
-
 def _effective(given: Service, at: Conversation) -> Mapping[str, Effective]:
     place = at.place
     return given.memory.policies.effective(
@@ -206,21 +202,11 @@ def _effective(given: Service, at: Conversation) -> Mapping[str, Effective]:
     )
 
 
-Wanted = Mapping[str, Value | Auto | None]
-
-
-async def _previewed(given: Service, place: Place, values: Wanted) -> LevelShown:
-    loss = await given.memory.policies.preview(place, _cleared(values))
-    own = await given.memory.policies.read(place)
-    return level_shown(place, own, _effective(given, Conversation(place)), (), loss=loss)
-
-
-async def _changed(given: Service, place: Place, values: Wanted, by: int) -> LevelShown:
-    loss = await given.memory.policies.preview(place, _cleared(values))
-    made = await given.memory.policies.set_many(place, _cleared(values), by=by)
-    own = await given.memory.policies.read(place)
+async def _write(
+    given: Service, place: Place, wanted: Mapping[str, Value | Auto | None], by: int, *, preview: bool
+) -> LevelShown:
+    policies, values = given.memory.policies, {name: AUTO if one is None else one for name, one in wanted.items()}
+    loss = await policies.preview(place, values)
+    made = () if preview else await policies.set_many(place, values, by=by)
+    own = await policies.read(place)
     return level_shown(place, own, _effective(given, Conversation(place)), made, loss=loss)
-
-
-def _cleared(values: Wanted) -> dict[str, Value | Auto]:
-    return {name: AUTO if value is None else value for name, value in values.items()}

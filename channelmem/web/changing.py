@@ -31,17 +31,15 @@ Saved = Annotated[str, Query(max_length=5)]
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    name: str
-    label: str
-    help: str
-    choices: tuple[str, ...]
+    effective: Effective
     settable: bool
     typed: str
     """What the field shows: what is set here, or what somebody typed that is not allowed."""
     problem: str
-    effective: str
-    source: str
-    why: str
+
+    @property
+    def setting(self) -> Setting:
+        return self.effective.setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +174,10 @@ async def _settings(
 ) -> dict[str, Any]:
     own = await memory.policies.read(place)
     not_saved = refused or Refused({}, {})
-    rows = [_row(one, place.level, own, not_saved) for one in effective.values()]
     known = {one.name: one for one in memory.policies.declared}
-    warning = not_saved.warning
     return {
-        "rows": rows,
-        "warning": warning,
+        "rows": [_row(one, place.level, own, not_saved) for one in effective.values()],
+        "warning": not_saved.warning,
         "changes": [_change(one, known[one.setting]) for one in own.changes[:CHANGES]],
     }
 
@@ -190,18 +186,8 @@ def _row(one: Effective, level: Level, own: Overrides, refused: Refused) -> Sett
     setting = one.setting
     value = own.values.get(setting.name)
     set_here = AUTO if value is None else setting.show(value).lower()
-    return SettingRow(
-        setting.name,
-        setting.label,
-        setting.help,
-        setting.choices,
-        level in setting.levels,
-        refused.typed.get(setting.name, set_here),
-        refused.problems.get(setting.name, ""),
-        one.text,
-        one.source.value,
-        one.why,
-    )
+    typed, problem = refused.typed.get(setting.name, set_here), refused.problems.get(setting.name, "")
+    return SettingRow(one, level in setting.levels, typed, problem)
 
 
 def _change(one: Change, setting: Setting) -> ChangeRow:

@@ -246,7 +246,7 @@ async def test_a_character_follows_the_channel_it_was_opened_in(desk: Desk, scen
     assert "Context Messages: Auto (channel: 7)" in looks(await desk.open(scene.mark, "character settings"))
     assert "Context Messages: Auto (default: 20)" in looks(await desk.open(scene.mark, "character settings", other))
     refused = await desk.refused(scene.mark, "character settings", character="Sauron")
-    assert refused == "I don't know that character. Choose one of: Librarian, Frodo."
+    assert refused == "I don't know a character called Sauron. I know Librarian and Frodo."
 
 
 async def test_a_long_name_of_a_character_still_works(
