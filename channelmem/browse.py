@@ -56,6 +56,15 @@ class Cursor:
     ts: float
     id: int
 
+    def __str__(self) -> str:
+        return f"{self.ts!r}_{self.id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        """ValueError if it is none."""
+        ts, _, id_ = text.partition("_")
+        return cls(float(ts), int(id_))
+
     def follows(self, message: Message) -> bool:
         """Whether a message belongs to a later page."""
         return (message.ts, message.id) < (self.ts, self.id)

@@ -67,8 +67,8 @@ async def page(
     cursor: CursorText = "",
 ) -> PageShown:
     """Stored messages of a channel, newest first."""
-    found = await given.memory.browse.page(guild_id, channel_id, limit, _cursor(cursor))
-    following = None if found.next is None else f"{found.next.ts!r}_{found.next.id}"
+    found = await given.memory.browse.page(guild_id, channel_id, limit, Cursor.parse(cursor) if cursor else None)
+    following = None if found.next is None else str(found.next)
     return PageShown(messages=tuple(map(MessageShown.model_validate, found.messages)), next=following)
 
 
@@ -130,8 +130,3 @@ def removal(given: Service, guild_id: int, removed: int) -> Removed:
 
 def _remembered(one: Message, outcome: Outcome) -> Remembered:
     return Remembered(guild_id=one.guild_id, channel_id=one.channel_id, id=one.id, outcome=outcome)
-
-
-def _cursor(text: str) -> Cursor | None:
-    ts, _, id_ = text.partition("_")
-    return Cursor(float(ts), int(id_)) if text else None

@@ -5,7 +5,8 @@ The operator's options and the token of a request both apply: nothing beyond the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -61,12 +62,19 @@ NAMED: Final = 8
 SHOWN_CHARS: Final = 60
 
 
+@contextmanager
+def reachable(refusal: type[Exception] = ToolError) -> Iterator[None]:
+    """Says in the protocol's words that Redis can't be reached."""
+    try:
+        yield
+    except RedisUnavailableError as error:
+        raise refusal(UNREACHABLE) from error
+
+
 async def listed(memory: Memory, bounds: Bounds) -> list[ListedChannel]:
     """The channels a client can reach."""
-    try:
+    with reachable():
         channels = await memory.overview.channels(bounds.guilds)
-    except RedisUnavailableError as error:
-        raise ToolError(UNREACHABLE) from error
     return [one for one in channels if bounds.allows(one.guild_id, one.channel_id)]
 
 

@@ -16,13 +16,11 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Resource, ToolAnnotations
 
 from channelmem.display import cut, flatten, plain_name
-from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
 from channelmem.mcp import results
 from channelmem.mcp.results import Bounds, ChannelResult, MessageResult, moment, people_of
 from channelmem.mcp.tools import Tools
 from channelmem.memory import Memory
-from channelmem.tools.context_tool import UNREACHABLE
 from channelmem.types import Person
 
 NAME: Final = "channelmem"
@@ -108,20 +106,16 @@ class MemoryServer(MCPServer[object]):
 
     async def _read_channel(self, guild_id: str, channel_id: str) -> str:
         named = self._channel(guild_id, channel_id)
-        try:
+        with results.reachable(ResourceError):
             found = await self._memory.browse.newest(*named, RESOURCE_MESSAGES)
-        except RedisUnavailableError as error:
-            raise ResourceError(UNREACHABLE) from error
         people = people_of(found)
         lines = [_line(MessageResult.of(one, people)) for one in reversed(found)]
         return "\n".join(lines) or "Nothing is remembered of this channel."
 
     async def _read_summary(self, guild_id: str, channel_id: str) -> str:
         named = self._channel(guild_id, channel_id)
-        try:
+        with results.reachable(ResourceError):
             made = await self._memory.overview.summary(*named, stored=await self._memory.summaries.of(*named))
-        except RedisUnavailableError as error:
-            raise ResourceError(UNREACHABLE) from error
         if made is None:
             return "Nothing is remembered of this channel."
         who = ", ".join(plain_name(one.name) for one in made.authors)

@@ -236,7 +236,7 @@ async def channel_page(
         lanes=timeline.lanes(rows),
         limits=policy.limits,
         older=after is not None,
-        next=f"{found.next.ts!r}_{found.next.id}" if found.next else "",
+        next=str(found.next or ""),
         version=timeline.as_json(rows, **_counts(shared["channel"]))["version"],
     )
 
@@ -347,9 +347,8 @@ def _counts(channel: ListedChannel) -> dict[str, str]:
 def _cursor(text: str) -> Cursor | None:
     if not text:
         return None
-    ts, _, id_ = text.partition("_")
     try:
-        cursor = Cursor(float(ts), int(id_))
+        cursor = Cursor.parse(text)
     except ValueError:
         raise PageError(404, "There is no such page.") from None
     if not math.isfinite(cursor.ts):
