@@ -21,7 +21,7 @@ from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.recalling.recall import Recall, Recalled
 from channelmem.store.channel_state import ChannelState
-from channelmem.store.progress import GuildNames, Names
+from channelmem.store.progress import GuildNames, NameStore
 from channelmem.store.search import Contents, Query, Search
 from channelmem.store.store import Store
 from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise
@@ -228,7 +228,7 @@ class Rows:
 class Overview:
     def __init__(self, store: Store, policies: Policies, browse: Browse) -> None:
         self._channels, self._policies, self._browse = store.channels, policies, browse
-        self._contents, self._names = Contents(store.buckets), Names(store.buckets)
+        self._contents, self._names = Contents(store.buckets), NameStore(store.buckets)
         self.clock = store.buckets.clock
 
     async def channels(self, guild_ids: Collection[int] | None = None) -> list[ListedChannel]:

@@ -18,7 +18,7 @@ from channelmem.policy.policy import Policy
 from channelmem.recalling.recall import RECAP_MESSAGES, Recalled, left_at
 from channelmem.store.search import Query, Search
 from channelmem.summaries.digest import Digest, Link, digest, parts_within, told
-from channelmem.summaries.pyramid import Line, Summary
+from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import lines_about
 from channelmem.telling.answer import LONGEST, joined, phrasing_of, tell
@@ -178,7 +178,7 @@ class Recaps:
         return link
 
 
-def _message(question: Question, line: Line) -> Message:
+def _message(question: Question, line: SummaryLine) -> Message:
     """A sentence as the message it was part of."""
     return Message(
         question.guild_id, question.channel_id, line.message_id, line.author_id, line.author, line.text, line.ts

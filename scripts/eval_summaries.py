@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from channelmem.summaries.extractive import SUMMARY_CHARS, Weights, combine, summarise
+from channelmem.summaries.extractive import SUMMARY_CHARS, SentenceWeights, combine, summarise
 from channelmem.summaries.pyramid import ClosedWindow, SmartSizes, Summary, closed_windows, pairs
 from channelmem.summaries.reader import CONTEXT_CHARS, RawLine, cover
 from channelmem.text import stems
@@ -39,7 +39,7 @@ from scripts.stored_summaries import lasting, replayed_context
 FITTED_ON = ("conv-26", "conv-30", "conv-41")
 CATEGORIES = (1, 2, 4)
 SEEDS = 5
-DENSITY = Weights(other=1.0, time=1.2, name=1.2, settled=1.0, answer=1.0, light=1.0)
+DENSITY = SentenceWeights(other=1.0, time=1.2, name=1.2, settled=1.0, answer=1.0, light=1.0)
 """The simple rule: new rare words per length, with small boosts for first person, times and names."""
 ABLATED: dict[str, dict[str, Any]] = {
     "without lighter words": {"light": 1.0},
@@ -169,7 +169,7 @@ def longest_lines(window: ClosedWindow, limit: int) -> str:
     return _whole_lines(sorted(window.messages, key=lambda one: -len(one.content)), limit)
 
 
-def extractive(weights: Weights) -> Summarise:
+def extractive(weights: SentenceWeights) -> Summarise:
     return lambda window, limit: summarise(window, created=0.0, limit=limit, weights=weights).text
 
 
@@ -180,10 +180,10 @@ def retentions(data: Data, limit: int) -> dict[str, dict[str, float]]:
         "random lines": chance,
         "longest lines": retention(data, longest_lines, limit),
         "density rule": retention(data, extractive(DENSITY), limit),
-        "extractive, as shipped": retention(data, extractive(Weights()), limit),
+        "extractive, as shipped": retention(data, extractive(SentenceWeights()), limit),
     }
     for name, changed in ABLATED.items():
-        figures[f"  {name}"] = retention(data, extractive(replace(Weights(), **changed)), limit)
+        figures[f"  {name}"] = retention(data, extractive(replace(SentenceWeights(), **changed)), limit)
     return figures
 
 

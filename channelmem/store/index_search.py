@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """What a search may look at."""
 
     total: int
@@ -159,17 +159,17 @@ class IndexSearch:
             searched.cut_short,
         )
 
-    async def _scope(self, query: Query, *, late: bool) -> Scope:
+    async def _scope(self, query: Query, *, late: bool) -> SearchScope:
         arguments = [
             *head(self._buckets, query.guild_id, query.source, query.limits),
             *(VERSION, *narrowing(query), int(late), len(query.author_ids), *query.author_ids, *rooms(query)),
         ]
         total, oldest, where, hidden, rows, newest = await self._run("scope", query, arguments)
         self._buckets.changes.saw(self._buckets.bucket(query.guild_id), newest)
-        return Scope(total, float(oldest) if oldest else None, where.decode(), hidden.decode(), rows)
+        return SearchScope(total, float(oldest) if oldest else None, where.decode(), hidden.decode(), rows)
 
     async def _searched(
-        self, query: Query, scope: Scope, *, newest: bool = False
+        self, query: Query, scope: SearchScope, *, newest: bool = False
     ) -> tuple[Searched, list[Found], list[Any]]:
         """What may be shown, and rows beside it. Asks for more while leftovers (removed, not yet unlinked) take
         places."""
@@ -182,7 +182,7 @@ class IndexSearch:
                 return searched, [one for one in searched.found if one.ts is not None], near
             wanted = min(MOST, wanted * 4)
 
-    async def _search(self, query: Query, scope: Scope, wanted: int, *, newest: bool) -> Searched:
+    async def _search(self, query: Query, scope: SearchScope, wanted: int, *, newest: bool) -> Searched:
         bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
         asked = [tokens(word) for word in query.words[:MAX_WORDS]]
         text = "|".join(token for word in asked for token in word)
@@ -271,7 +271,7 @@ def shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
     return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
 
 
-def _latest_first(query: Query, scope: Scope, now: float) -> Iterator[Scope]:
+def _latest_first(query: Query, scope: SearchScope, now: float) -> Iterator[SearchScope]:
     """A large scope begins with its last hour, then its last day: sorting reads the time of every message in it."""
     if scope.total > MANY:
         end = now if query.window.end is None else min(now, query.window.end)

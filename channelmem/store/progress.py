@@ -99,7 +99,7 @@ class GuildNames:
         return self.channels.get(channel_id, "")
 
 
-class Names:
+class NameStore:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channelmem.display import cut, flatten, named, plain_name
-from channelmem.summaries.pyramid import ClosedWindow, Line, Summary, base, base_of_pair, silence
+from channelmem.summaries.pyramid import ClosedWindow, Summary, SummaryLine, base, base_of_pair, silence
 from channelmem.text import stem, stems
 from channelmem.types import Message
 
@@ -197,7 +197,7 @@ SUMMARY_CHARS: Final = 700
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class SentenceWeights:
     """How much kinds of sentences and words count. Fitted roughly, on half of LoCoMo's conversations and to a mean over
     five lengths of summaries: the differences between neighbouring values are noise."""
 
@@ -227,7 +227,7 @@ class Weights:
     """For words that any chat is full of."""
 
 
-SHIPPED: Final = Weights()
+SHIPPED: Final = SentenceWeights()
 
 _OWN: Final = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|im|ive|my|me|mine|we|we're|we've|we'll|our|us)\b", re.IGNORECASE)
 _OTHER: Final = re.compile(r"\b(?:you|you're|you've|you'll|you'd|your|yours|u|ur)\b", re.IGNORECASE)
@@ -258,7 +258,7 @@ def summarise(
     created: float,
     limit: int = SUMMARY_CHARS,
     people: Mapping[int, str] | None = None,
-    weights: Weights = SHIPPED,
+    weights: SentenceWeights = SHIPPED,
 ) -> Summary:
     """A window's summary of level 1. `people` has names by id, to show mentions as people see them."""
     whole = base(window, MODEL, created)
@@ -270,7 +270,7 @@ def summarise(
 
 
 def combine(
-    older: Summary, newer: Summary, *, created: float, limit: int = SUMMARY_CHARS, weights: Weights = SHIPPED
+    older: Summary, newer: Summary, *, created: float, limit: int = SUMMARY_CHARS, weights: SentenceWeights = SHIPPED
 ) -> Summary:
     """The summary of two neighbours, from their lines."""
     whole = base_of_pair(older, newer, MODEL, created)
@@ -280,11 +280,11 @@ def combine(
     return replace(written, topics=common_topics(older.topics, newer.topics, written.text))
 
 
-def lines_of(summary: Summary) -> tuple[Line, ...]:
+def lines_of(summary: Summary) -> tuple[SummaryLine, ...]:
     """What a summary keeps; the sentences of one that a language model wrote are nobody's."""
     if summary.lines or summary.model == MODEL:
         return summary.lines
-    return tuple(Line(0, 0, "", summary.start, sentence) for sentence in sentences(summary.text))
+    return tuple(SummaryLine(0, 0, "", summary.start, sentence) for sentence in sentences(summary.text))
 
 
 def shortened(summary: Summary, limit: int) -> Summary:
@@ -292,14 +292,16 @@ def shortened(summary: Summary, limit: int) -> Summary:
     return _written(summary, lines_of(summary), limit, SHIPPED)
 
 
-def of_lines(summary: Summary, lines: tuple[Line, ...]) -> Summary:
+def of_lines(summary: Summary, lines: tuple[SummaryLine, ...]) -> Summary:
     """An extractive summary with some of its lines only."""
     return replace(summary, lines=lines, text="\n".join(filter(None, (_text(lines), str(summary.shared)))))
 
 
-def _lines(messages: Sequence[Message], people: Mapping[int, str] | None, weights: Weights) -> tuple[Line, ...]:
+def _lines(
+    messages: Sequence[Message], people: Mapping[int, str] | None, weights: SentenceWeights
+) -> tuple[SummaryLine, ...]:
     """Every sentence of the messages, weighed."""
-    found: list[Line] = []
+    found: list[SummaryLine] = []
     speakers = name_forms(one.author for one in messages)
     for at, message in enumerate(messages):
         before = messages[at - 1] if at else None
@@ -307,12 +309,14 @@ def _lines(messages: Sequence[Message], people: Mapping[int, str] | None, weight
         for sentence in sentences(named(message.content, people)):
             weight = _kind(sentence, speakers, weights) * (weights.answer if answers else 1.0)
             found.append(
-                Line(message.id, message.author_id, plain_name(message.author), message.ts, sentence, round(weight, 4))
+                SummaryLine(
+                    message.id, message.author_id, plain_name(message.author), message.ts, sentence, round(weight, 4)
+                )
             )
     return tuple(found)
 
 
-def _kind(sentence: str, speakers: Collection[str], weights: Weights) -> float:
+def _kind(sentence: str, speakers: Collection[str], weights: SentenceWeights) -> float:
     plain = sentence.translate(_APOSTROPHES)
     about = weights.own if _OWN.search(plain) else weights.other if _OTHER.search(plain) else 1.0
     kinds = (
@@ -335,7 +339,9 @@ Gap = tuple[str, float]
 """A silence line, and the time before which it stands."""
 
 
-def _written(whole: Summary, lines: Sequence[Line], limit: int, weights: Weights, gap: Gap = ("", 0.0)) -> Summary:
+def _written(
+    whole: Summary, lines: Sequence[SummaryLine], limit: int, weights: SentenceWeights, gap: Gap = ("", 0.0)
+) -> Summary:
     """The summary with the lines that fit and its text."""
     shared = str(whole.shared)
     shared = shared if len(shared) <= limit else ""
@@ -344,7 +350,7 @@ def _written(whole: Summary, lines: Sequence[Line], limit: int, weights: Weights
     return replace(whole, lines=tuple(chosen), text=text)
 
 
-def _chosen(lines: Sequence[Line], limit: int, weights: Weights, gap: Gap) -> list[Line]:
+def _chosen(lines: Sequence[SummaryLine], limit: int, weights: SentenceWeights, gap: Gap) -> list[SummaryLine]:
     """Greedy: the best line first, then the best of what adds to it. Worth only shrinks as the summary grows, so a line
     that is still the best after its worth was computed anew is the best of all."""
     words = [frozenset(stems(line.text)) for line in lines]
@@ -378,7 +384,7 @@ def _chosen(lines: Sequence[Line], limit: int, weights: Weights, gap: Gap) -> li
     return [lines[at] for at in chosen] or _cut_to_fit(lines, limit)
 
 
-def _worth(words: Sequence[frozenset[str]], lines: Sequence[Line], weights: Weights) -> dict[str, float]:
+def _worth(words: Sequence[frozenset[str]], lines: Sequence[SummaryLine], weights: SentenceWeights) -> dict[str, float]:
     """What each word is worth: rare ones more, names of the people who speak nothing, since lines have them anyway."""
     count = Counter(word for some in words for word in some)
     speakers = name_forms(line.author for line in lines)
@@ -388,7 +394,7 @@ def _worth(words: Sequence[frozenset[str]], lines: Sequence[Line], weights: Weig
     }
 
 
-def _cut_to_fit(lines: Sequence[Line], limit: int) -> list[Line]:
+def _cut_to_fit(lines: Sequence[SummaryLine], limit: int) -> list[SummaryLine]:
     """Where not one line fits, or none has a word worth keeping: the first, cut."""
     for line in lines:
         room = limit - len(_text([replace(line, text="")], ("", 0.0)))
@@ -397,11 +403,11 @@ def _cut_to_fit(lines: Sequence[Line], limit: int) -> list[Line]:
     return []
 
 
-def _text(lines: Sequence[Line], gap: Gap = ("", 0.0)) -> str:
+def _text(lines: Sequence[SummaryLine], gap: Gap = ("", 0.0)) -> str:
     """The lines in order; what the same person goes on to say stays on one line."""
     told: list[str] = []
     labels = _labels(lines)
-    before: Line | None = None
+    before: SummaryLine | None = None
     words, ts = gap
     for line in lines:
         if words and line.ts >= ts:
@@ -415,7 +421,7 @@ def _text(lines: Sequence[Line], gap: Gap = ("", 0.0)) -> str:
     return "\n".join(told)
 
 
-def _labels(lines: Sequence[Line]) -> dict[int, str]:
+def _labels(lines: Sequence[SummaryLine]) -> dict[int, str]:
     """ "Ann: " by id. Two people of one name are told apart by the end of their ids."""
     labels: dict[int, str] = {}
     for line in lines:

@@ -172,8 +172,8 @@ def _origins(channel_id: int, read: Iterable[Mapping[str, Any]]) -> tuple[Origin
     return tuple(Origin(channel_id, int(one["id"]), float(one["revision"])) for one in read)
 
 
-def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> Line:
-    return Line(
+def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> SummaryLine:
+    return SummaryLine(
         int(read["message"]),
         int(read["author"]),
         names.get(read["author"], ""),
@@ -192,7 +192,7 @@ _IN_DAYS_S: Final = 2 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SummaryLine:
     """A sentence that a summary keeps: who said it, when, and in which message."""
 
     message_id: int
@@ -247,7 +247,7 @@ class Summary:
     """Level 1: the messages of its window."""
     parts: tuple[str, ...] = ()
     """Higher levels: the ids of the two summaries it came from, the older first."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[SummaryLine, ...] = ()
     """What an extractive summary keeps; empty where a language model wrote the text."""
     shared: Shared = Shared()
 

@@ -17,7 +17,7 @@ from channelmem.policy.policy import within_reach
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import SummaryStore
-from channelmem.summaries.pyramid import Line, Summary
+from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown, SummaryReader
 from channelmem.summaries.update import Extractive, Held, Summariser, Updated, Updater
 from channelmem.summaries.worker import SummaryWorker
@@ -97,7 +97,7 @@ LEAST: Final = 0.5
 """Of the topic's words, the share that a line must have."""
 
 
-def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> list[tuple[Line, float]]:
+def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> list[tuple[SummaryLine, float]]:
     """Those sent earlier than `before`, within the route's time and by its speakers; each once."""
     wanted = frozenset(stems(route.topic))
     speakers = {person.id for person in route.speakers} if route.binds else set[int]()
@@ -116,6 +116,6 @@ def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> li
     return sorted(fitting, key=lambda one: (-one[1], -one[0].weight, -one[0].ts))
 
 
-def _is_by(line: Line, stranger: str) -> bool:
+def _is_by(line: SummaryLine, stranger: str) -> bool:
     """Whoever wrote nothing that is still stored is a stranger to the router, and may be known here."""
     return not stranger or line.author.casefold() == stranger.casefold()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from channelmem.summaries.pyramid import Line, Shared, Summary
+from channelmem.summaries.pyramid import Shared, Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown
 from channelmem.types import ContextRequest, Mode, Origin
 from channelmem.wire.answers import MAX_QUESTION, AnswerShown, AskBody, HitShown, PersonShown, ReportShown
@@ -106,7 +106,7 @@ class SearchShown(Shown):
 MAX_PAST = 5_000
 
 
-class LineShown(Shown, Mirror[Line]):
+class LineShown(Shown, Mirror[SummaryLine]):
     """A sentence that a summary keeps."""
 
     message_id: Id

@@ -21,10 +21,10 @@ from channelmem.ids import ChannelId
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.circuit import cancel_all
-from channelmem.store.cluster.rebucket import NAME, RULES, Rebucket, Rule, _parse, guild_in, others_there
+from channelmem.store.cluster.rebucket import NAME, RULES, MoveRule, Rebucket, _parse, guild_in, others_there
 from channelmem.store.derived import Made
 from channelmem.store.keys import KEYS, bucket_of, room
-from channelmem.store.progress import Bookmarks, Names
+from channelmem.store.progress import Bookmarks, NameStore
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -77,7 +77,7 @@ async def fill(store: Store) -> None:
         await _quote(store, guild)
         await _summarise(store, guild)
         await Bookmarks(store.buckets).note(guild, Gap(7, 90, 80))
-        await Names(store.buckets).tell(guild, f"guild {guild}", {1: "general"})
+        await NameStore(store.buckets).tell(guild, f"guild {guild}", {1: "general"})
         await store.loads.begin(guild, Load(7, 10, 20, 90))
         await _read_media(store, guild)
         await store.spending.reserve(20_000, ChannelId(guild, 1), 5, 100)
@@ -162,11 +162,11 @@ async def held(redis: Redis, settings: Settings, count: int) -> dict[tuple[str, 
         base, bucket = key[: key.index("}:") + 2], int(key[key.index("{") + 1 : key.index("}")])
         name, rest = _parse(key.removeprefix(base))
         value = await _value(redis, key, base)
-        if RULES[name] is Rule.NAME:
+        if RULES[name] is MoveRule.NAME:
             assert bucket == bucket_of(guild_in(name, rest) or 0, count), key
             assert (name, rest) not in found, key
             found[name, rest] = value
-        elif RULES[name] is Rule.MEMBERS:
+        elif RULES[name] is MoveRule.MEMBERS:
             kept = {member: one for member, one in value.items() if member != "*"}
             wrong = [one for one in kept if (guild := guild_in(name, one)) and bucket_of(guild, count) != bucket]
             assert not wrong, key
@@ -213,7 +213,7 @@ async def test_every_kind_of_key_arrives_where_it_belongs(redis: Redis, settings
     await fill(store)
     await store.close()
     before = await held(redis, settings, 2)
-    assert {name for name, _ in before} == {name for name, rule in RULES.items() if rule is not Rule.ANEW}
+    assert {name for name, _ in before} == {name for name, rule in RULES.items() if rule is not MoveRule.ANEW}
     for count in (8, 3, 1, 2):
         await spread(redis, settings, count)
         assert await held(redis, settings, count) == before, count
@@ -232,7 +232,7 @@ async def _lasting(redis: Redis, settings: Settings) -> AsyncIterator[str]:
     """Keys of messages and channels that never expire."""
     async for key in redis.scan_iter(f"{settings.key_prefix}:*", count=1000):
         name = key.decode().partition("}:")[2]
-        if RULES[_parse(name)[0]] is Rule.NAME and await redis.pttl(key) < 0:
+        if RULES[_parse(name)[0]] is MoveRule.NAME and await redis.pttl(key) < 0:
             yield name
 
 

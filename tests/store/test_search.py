@@ -30,7 +30,7 @@ from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import clean
-from channelmem.store.index_search import Scope, Searched
+from channelmem.store.index_search import Searched, SearchScope
 from channelmem.store.query import tokens
 from channelmem.store.redis import command, connect
 from channelmem.store.scripts import source
@@ -112,7 +112,7 @@ async def test_a_large_guild_finds_its_newest_without_sorting_all(
     sorted_at_once: list[int] = []
     before = search._index._search
 
-    async def counted(query: Query, scope: Scope, wanted: int, *, newest: bool) -> Searched:
+    async def counted(query: Query, scope: SearchScope, wanted: int, *, newest: bool) -> Searched:
         found = await before(query, scope, wanted, newest=newest)
         sorted_at_once.append(len(found.found))
         return found

@@ -10,7 +10,7 @@ from conftest import message
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from channelmem import types
-from channelmem.summaries.pyramid import Line, Summary
+from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown
 from channelmem.types import Attachment, Kind, Message, Origin, Person, Question, RelatedChannel
 from channelmem.wire import answers, channels, messages, scalars
@@ -40,7 +40,7 @@ FILLED_IN = {"parents"}
         (types.ChannelStatus, channels.StatsShown, set()),
         (types.Gap, channels.GapShown, set()),
         (Summary, summaries.SummaryShown, set()),
-        (Line, summaries.LineShown, set()),
+        (SummaryLine, summaries.LineShown, set()),
         (Breakdown, summaries.BreakdownShown, set()),
     ],
 )

@@ -37,7 +37,7 @@ NAME = f"{CLIENT}-rebucket"
 """How this command's own connections are called."""
 
 
-class Rule(Enum):
+class MoveRule(Enum):
     """How a key shows which bucket it belongs to."""
 
     NAME = auto()
@@ -49,15 +49,15 @@ class Rule(Enum):
 
 
 RULES = {
-    **dict.fromkeys(("msg", "gone", "chan", "wait", "people", "into", "floor", "drain", "made"), Rule.NAME),
-    **dict.fromkeys(("guild", "unfetched", "settings", "summary", "summaries", "lock", "names"), Rule.NAME),
-    **dict.fromkeys(("loading", "reading", "unread"), Rule.NAME),
-    **dict.fromkeys(("access", "spend"), Rule.NAME),  # without a guild: in the first bucket
+    **dict.fromkeys(("msg", "gone", "chan", "wait", "people", "into", "floor", "drain", "made"), MoveRule.NAME),
+    **dict.fromkeys(("guild", "unfetched", "settings", "summary", "summaries", "lock", "names"), MoveRule.NAME),
+    **dict.fromkeys(("loading", "reading", "unread"), MoveRule.NAME),
+    **dict.fromkeys(("access", "spend"), MoveRule.NAME),  # without a guild: in the first bucket
     **dict.fromkeys(
-        ("due", "updating", "quoting", "levels", "threads", "guilds", "epochs", "policy", "drains"), Rule.MEMBERS
+        ("due", "updating", "quoting", "levels", "threads", "guilds", "epochs", "policy", "drains"), MoveRule.MEMBERS
     ),
-    **dict.fromkeys(("optout", "refused", "redact", "forgetting", "returning"), Rule.MEMBERS),
-    **dict.fromkeys(("changed", "changes", "ingest", "rebuilding", "meta", "idx"), Rule.ANEW),
+    **dict.fromkeys(("optout", "refused", "redact", "forgetting", "returning"), MoveRule.MEMBERS),
+    **dict.fromkeys(("changed", "changes", "ingest", "rebuilding", "meta", "idx"), MoveRule.ANEW),
 }
 """For every key of keys.py."""
 
@@ -181,12 +181,12 @@ class Rebucket:
             key = raw.decode()
             source = int(key[key.index("{") + 1 : key.index("}")])
             name, rest = _parse(key[len(self._keys(source).base) :])
-            if RULES[name] is Rule.NAME:
+            if RULES[name] is MoveRule.NAME:
                 target = bucket_of(guild_in(name, rest) or 0, self.count)
                 if target != source:
                     names.append((key, self._keys(target).base + KEYS[name] + rest))
                     await self._adopt(source, target)
-            elif RULES[name] is Rule.MEMBERS:
+            elif RULES[name] is MoveRule.MEMBERS:
                 await self._move_members(name, rest, source)
             elif name in {"ingest", "changes"}:
                 await self._do("UNLINK", key)
