@@ -33,8 +33,8 @@ from .errors import LOGIN_MISSING, ErrorReportingTree
 from .help import Help
 from .history import DiscordHistory
 from .listening import Listening, Naming
+from .loads import HistoryCommands
 from .metrics import Metrics, StatusServer
-from .past import PastCommands
 from .privacy.channel_cog import ChannelPrivacy
 from .privacy.cog import Privacy
 from .redacting import Redacting
@@ -107,7 +107,7 @@ class Bot(commands.AutoShardedBot):
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
         people = (self._asking, *privacy, Contexts(self, self.until_stored), Dashboards(self), Help(self.tree))
-        past = (PastCommands(self, self.until_stored), SummaryCommands(self, self.until_stored))
+        past = (HistoryCommands(self, self.until_stored), SummaryCommands(self, self.until_stored))
         upkeep = (Backfill(self, self.gaps), Redacting(self, self.until_stored), Naming(self))
         for cog in (self._listening, *people, *past, *upkeep):
             await self.add_cog(cog)

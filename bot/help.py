@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import discord
@@ -26,7 +27,7 @@ class Help(commands.Cog):
     @app_commands.command(name="help", description="Show what I can do for you")
     async def help(self, interaction: discord.Interaction) -> None:
         lines = [INTRODUCTION]
-        for command in sorted(self._tree.get_commands(type=discord.AppCommandType.chat_input), key=_name):
+        for command in sorted(self._tree.get_commands(type=discord.AppCommandType.chat_input), key=attrgetter("name")):
             open_ = [leaf for leaf in _leaves(command) if await is_open(leaf, interaction)]
             if open_:
                 lines.append(_line(command, open_))
@@ -57,7 +58,3 @@ def _line(command: Command | app_commands.Group, open_: list[Command]) -> str:
     if isinstance(command, app_commands.Command):
         return about
     return f"{about}: {', '.join(f'`{leaf.qualified_name.removeprefix(command.name).strip()}`' for leaf in open_)}"
-
-
-def _name(command: Command | app_commands.Group) -> str:
-    return command.name

@@ -26,7 +26,7 @@ from channelmem.wire.channels import (
 )
 from channelmem.wire.scalars import PathId
 
-router = APIRouter(prefix="/v1", tags=["past"], responses=responses())
+router = APIRouter(prefix="/v1", tags=["progress"], responses=responses())
 
 
 @router.get("/guilds/{guild_id}/loads", dependencies=MAY_READ)

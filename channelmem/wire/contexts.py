@@ -103,7 +103,7 @@ class SearchShown(Shown):
 # --- summaries ---
 
 
-MAX_PAST = 5_000
+MAX_ABSORBED = 5_000
 
 
 class LineShown(Shown, Mirror[SummaryLine]):
@@ -149,7 +149,7 @@ class SummariesMade(Shown):
 class AbsorbBody(Body):
     """Messages of the channel, oldest first, that are too old to be stored: they are summarised, not stored."""
 
-    messages: Annotated[tuple[MessageBody, ...], Field(max_length=MAX_PAST)]
+    messages: Annotated[tuple[MessageBody, ...], Field(max_length=MAX_ABSORBED)]
     more: Flag = Field(False, description="Whether others follow: the last window may be incomplete then.")
 
 

@@ -225,7 +225,7 @@ TOKEN_S = 14 * 60.0
 Time = app_commands.Range[str, 1, 100]
 
 
-class PastCommands(commands.Cog, name="Past"):
+class HistoryCommands(commands.Cog, name="History"):
     history_ = server_group("history", "Load or export this channel's past", manage_messages=True)
 
     def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
