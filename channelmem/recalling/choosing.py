@@ -21,8 +21,8 @@ from channelmem.recalling.rank import (
     Floats,
     Pool,
     RankingQuery,
+    Reading,
     Scores,
-    ScoreTable,
     Weights,
     distinct,
     fits,
@@ -161,7 +161,7 @@ class Candidates:
     """Everything the choice needs except the cosines."""
 
     pool: Pool
-    reading: ScoreTable
+    reading: Reading
     allowed: Sequence[bool]
     beside: Beside
 

@@ -371,7 +371,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreTable:
+class Reading:
     """What is known about a pool before any vector is compared: embedding the question takes longer than this."""
 
     score: Floats
@@ -402,7 +402,7 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
     return read_pool(pool, ask, weights).scores(pool.cosines)
 
 
-def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> ScoreTable:
+def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
     """Everything but the cosines, which may still be on their way."""
     asked, topic, emoji = read(ask.topic), tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
     lines = read_lines(list(map(text_of, pool.messages)))
@@ -433,7 +433,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scor
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     if said is None and weights.facts is not None:
         counts += weights.facts.cosine
-    return ScoreTable(score, coverage, evidence, near, replies, counts, weights, said, present, share)
+    return Reading(score, coverage, evidence, near, replies, counts, weights, said, present, share)
 
 
 def _wants_words(ask: RankingQuery) -> bool:
