@@ -183,13 +183,13 @@ class Model:
             if reply is not None:
                 self._violate(Why.FAILED, ticket, ticket.step.token)
             return
+        if not reply.queued:  # what waited in this process was delivered first
+            self._delivered(ticket.process)
         if ticket.step.act in CHANGES:
             if reply.queued and _waits(ticket.step.act, reply.result):
                 self._wait(ticket, reply)
             else:
                 self._change(ticket, reply)
-        if not reply.queued:
-            self._delivered(ticket.process)
 
     def died(self, process: int) -> None:
         """With everything that it still had to deliver."""
