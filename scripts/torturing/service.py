@@ -1,4 +1,4 @@
-"""The service of a history, which can be killed and stopped. In: a Redis. Out: a URL and a token for a `Client`.
+"""The service of a history, which can be killed and stopped. It prints a URL and a token for a `Client`.
 
 python -m scripts.torturing.service DATA_DIR PORT    until it is killed
 """
