@@ -1,4 +1,4 @@
-"""The service over real HTTP, in this process. In: settings, an embedder. Out: its address, its memory, its tokens."""
+"""The service over real HTTP, in this process, with its memory and tokens."""
 
 from __future__ import annotations
 

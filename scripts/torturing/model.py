@@ -1,4 +1,4 @@
-"""What may and what must be visible. In: every step with its reply. Out: violations.
+"""What may and what must be visible after each step: finds violations.
 
 A reply is a promise: what was acknowledged must stay, what was removed must not come back. Where a process died or
 Redis did not answer, nobody knows whether a step was done, and the model allows both. A change that waits in a process
