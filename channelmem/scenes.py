@@ -17,7 +17,7 @@ from channelmem.policy.policy import Policy
 from channelmem.routing.people import Previous, Roster, Scene, name_words
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
-from channelmem.types import History, Kind, Message, Person, Question, Route
+from channelmem.types import History, Hit, Kind, Message, Person, Question, Route
 
 CHANNELS = 2_000
 """How many channels are kept; the least recently used one goes first."""
@@ -199,9 +199,11 @@ class FollowUps:
         ts, asked = self._asked.get(_key(question), (0.0, None))
         return asked if question.ts - ts <= FOLLOW_UP_S else None
 
-    def note(self, question: Question, route: Route, first: Message | None) -> None:
-        """Keeps what was asked, also if nothing was found; what was not about the channel changes nothing."""
+    def note(self, question: Question, route: Route, hits: Sequence[Hit], messages: Sequence[Message] = ()) -> None:
+        """Keeps what was asked and what its answer shows first, also if nothing was found; what was not about the
+        channel changes nothing."""
         if route.kind is not Kind.NONE:
+            first = hits[0].message if hits else messages[-1] if messages else None
             hit = (first.id, first.ts) if first else (None, None)
             self._asked[_key(question)] = (question.ts, Previous(route, *hit))
 

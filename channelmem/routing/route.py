@@ -98,7 +98,8 @@ def _set_aside(text: str, scene: Scene, force: Kind | None) -> str:
         return "a direct message has no channel around it"
     if force is Kind.NONE or should_skip(text):
         return "the 🚫 flag asks for an answer in isolation"
-    return "a command" if is_command(text) else ""
+    # A command begins with a sign.
+    return "a command" if not text[:1].isalnum() and is_command(text) else ""
 
 
 def _none(why: str) -> Route:

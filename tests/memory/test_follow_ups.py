@@ -21,7 +21,7 @@ def ask(asker: int = 7, ts: float = NOW, channel: int = CHANNEL) -> Question:
 
 def noted() -> FollowUps:
     follow_ups = FollowUps()
-    follow_ups.note(ask(), ANN, FIRST)
+    follow_ups.note(ask(), ANN, (), (FIRST,))
     return follow_ups
 
 
@@ -38,7 +38,7 @@ def test_after_ten_minutes_there_is_nothing_to_lean_on() -> None:
 
 def test_a_question_that_looked_nowhere_is_nothing_to_lean_on() -> None:
     follow_ups = noted()
-    follow_ups.note(ask(), Route(Kind.NONE), None)
+    follow_ups.note(ask(), Route(Kind.NONE), ())
     assert follow_ups.previous(ask()) == Previous(ANN, FIRST.id, FIRST.ts)
 
 
