@@ -55,6 +55,7 @@ from channelmem.types import (
     Origin,
     Outcome,
     Question,
+    Source,
     Timing,
 )
 
@@ -151,8 +152,9 @@ class Memory:
         results = list(zip(messages, outcomes, strict=True))
         for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
             self._local.drop(message.guild_id, message.channel_id, [message.id])
+        stored = [message for message, outcome in results if outcome is Outcome.STORED]
         self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
-        self.media.arrived([message for message, outcome in results if outcome is Outcome.STORED])
+        self.media.arrived(stored)
 
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
@@ -178,7 +180,8 @@ class Memory:
         route_ms = (time.perf_counter() - started) * 1000
         asked = Asked.of(question, routed, policy, pointed, self._history.link if self._history else None)
         found = await self._recall(asked)
-        if routed.speakers and not any(one.was_read for one in found.reports):  # it names people
+        read = [one for one in found.reports if one.source is not Source.HISTORY and not one.problem]
+        if routed.speakers and not read:  # it names people, and no copy of them was checked by a read
             with suppress(RedisUnavailableError):
                 await self._changes.look(self._store.buckets.bucket(question.guild_id))
         return asked, found, route_ms

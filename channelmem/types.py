@@ -320,11 +320,6 @@ class SourceReport:
     """Why this source could not be searched, as a plain sentence; empty if it could."""
     unread: Unread = Unread()  # noqa: RUF009  (frozen)
 
-    @property
-    def was_read(self) -> bool:
-        """Whether it is stored, and could be read."""
-        return self.source is not Source.HISTORY and not self.problem
-
 
 MEMORY_OFF = "Memory is off in this channel."
 NOT_SENT = "The channel's own history was not sent with the question."

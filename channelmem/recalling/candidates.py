@@ -25,7 +25,7 @@ from channelmem.store.documents import AnyMessage, StoredMessage, whole
 from channelmem.store.search import BufferView, Matches, Query, Search
 from channelmem.text import emoji_of, stem, text_of
 from channelmem.text import words as words_of
-from channelmem.types import History, Hit, Message, Question, Route, Source, SourceReport
+from channelmem.types import History, Hit, Message, Question, Route, Source, SourceReport, Unread
 
 CANDIDATES = 120
 """How many candidates to request from the index by meaning, and again by words; more do not improve LoCoMo's recall."""
@@ -168,6 +168,11 @@ def searched_for(topic: str) -> tuple[str, ...]:
     return words_of(topic) or emoji_of(topic)
 
 
+def _unread(messages: Iterable[AnyMessage]) -> Unread:
+    attached = [whole(one) for one in messages if one.attachments]
+    return unread(attached) if attached else Unread()
+
+
 def flagged(message: Message) -> bool:
     """Said to or by the bot: left out unless the question is about that."""
     return message.own or message.addressed
@@ -202,16 +207,14 @@ class Buffer:
         view = await self._search.view(query)
         if view is not None:
             unknown = np.full(len(view.messages), np.nan)
-            report = SourceReport(Source.BUFFER, view.total, view.oldest_ts, unread=unread(view.messages))
+            report = SourceReport(Source.BUFFER, view.total, view.oldest_ts, unread=_unread(view.messages))
             return Gathered(Pool(view.messages, unknown), report, view)
         vector = await vector_of(topic)
         words = searched_for(asked.query.topic)
         found = await self._search.nearest(replace(query, vector=vector, words=words, limit=CANDIDATES))
         pool = await indexed_pool(found.hits, found.pending, vector, self._cosines)
         problem = CUT_SHORT if found.cut_short else ""
-        report = SourceReport(
-            Source.BUFFER, found.total, found.oldest_ts, problem, unread=unread(map(whole, pool.messages))
-        )
+        report = SourceReport(Source.BUFFER, found.total, found.oldest_ts, problem, unread=_unread(pool.messages))
         return Gathered(pool, report)
 
 
@@ -252,8 +255,7 @@ class Archive:
         counts = dict(zip(map(stem, words), found.counts, strict=False))
         pool = Pool(messages, np.nan_to_num(cosines, nan=_floor(found)), counts, found.total)
         problem = CUT_SHORT if any(one.cut_short for one in every) else ""
-        attached = [whole(one) for one in messages if one.attachments]
-        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, unread(attached))
+        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, _unread(messages))
         return Gathered(pool, report)
 
 
@@ -305,5 +307,5 @@ class PlatformHistory:
         policy = asked.policy
         past = await self._history.fetch(asked.question, policy.history_limit, policy.history_max_age_s)
         oldest = min((one.ts for one in past.messages), default=None)
-        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, unread(past.messages))
+        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, _unread(past.messages))
         return [one for one in linked(past.messages) if asked.route.to_bot or not flagged(one)], report
