@@ -50,10 +50,10 @@ class Query:
 def columns(candidates: Candidates, cosines: Floats, asked: Asked) -> Floats:
     pool, ask = candidates.pool, asked.query
     plain = rank(replace(pool, cosines=cosines), ask, replace(SHIPPED, facts=None)).rank
-    covered = candidates.reading.present @ candidates.reading.share
+    covered = candidates.ranking.present @ candidates.ranking.share
     now = None if ask.speakers else ask.now
     lines = read_lines(list(map(text_of, pool.messages)))
-    seen = facts.fact_columns(pool.messages, lines, covered, candidates.reading.replies, ask.wants, now)
+    seen = facts.fact_columns(pool.messages, lines, covered, candidates.ranking.replies, ask.wants, now)
     table = np.vstack([plain, seen]).T
     table[:, COSINE] = np.nan_to_num(cosines, nan=0.0)
     return np.asarray(table[np.asarray(candidates.allowed, bool)])

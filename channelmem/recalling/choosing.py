@@ -21,7 +21,7 @@ from channelmem.recalling.rank import (
     KINDS,
     Floats,
     Pool,
-    Reading,
+    Ranking,
     Scores,
     Weights,
     fits,
@@ -29,7 +29,7 @@ from channelmem.recalling.rank import (
     read_pool,
 )
 from channelmem.store.documents import AnyMessage, whole
-from channelmem.text import Lines, asking, read_message
+from channelmem.text import Lines, asking, stems, text_of
 from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
 
 BEFORE: Final = 50
@@ -139,7 +139,7 @@ def _alike(one: AnyMessage, other: AnyMessage) -> bool:
     """Whether two messages are about the same kind of thing: a number in both, or a word."""
     if _VALUE.search(one.content) and _VALUE.search(other.content):
         return True
-    return not read_message(one).stems.isdisjoint(read_message(other).stems)
+    return not set(stems(text_of(one))).isdisjoint(stems(text_of(other)))
 
 
 # --- choosing ---
@@ -160,7 +160,7 @@ class Candidates:
     """Everything the choice needs except the cosines."""
 
     pool: Pool
-    reading: Reading
+    ranking: Ranking
     allowed: Sequence[bool]
     beside: Beside
 
@@ -219,7 +219,7 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
 
 
 def choose(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source) -> Choice:
-    pool, scores, route = candidates.pool, candidates.reading.scores(cosines), asked.route
+    pool, scores, route = candidates.pool, candidates.ranking.scores(cosines), asked.route
     best = [i for i in order(pool, scores) if candidates.allowed[i]]
     if not best:
         return Choice()
@@ -235,7 +235,7 @@ def choose(candidates: Candidates, cosines: Floats, asked: Asked, now: float, so
     ordered = _corrected(chain(first, ordered), corrections)
     if route.binds:
         ordered = _related(ordered, scores, cosines)
-    kept = distinct(pool.messages, candidates.reading.lines, ordered, asked.policy.recall_limit)
+    kept = distinct(pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
     evidence = _LITERAL if route.literal else _evidence(candidates, kept, cosines, route.wants)
     return Choice(_hits(candidates, kept, scores, corrections, now, source), evidence)
 
@@ -272,8 +272,8 @@ def distinct(messages: Sequence[AnyMessage], lines: Lines, places: Iterable[int]
     kept: list[int] = []
     for place in places:
         message = messages[place]
-        stems = frozenset([stem for chunk in lines.chunks[place] for stem in lines.known[chunk].stems])
-        key = (message.author_id, stems or message.content)
+        said = frozenset([stem for chunk in lines.chunks[place] for stem in lines.known[chunk].stems])
+        key = (message.author_id, said or message.content)
         if key not in seen:
             seen.add(key)
             kept.append(place)
@@ -284,10 +284,10 @@ def distinct(messages: Sequence[AnyMessage], lines: Lines, places: Iterable[int]
 
 def _evidence(candidates: Candidates, kept: Sequence[int], cosines: Floats, wants: Wants) -> Evidence:
     allowed, first = np.asarray(candidates.allowed, bool), list(kept[:SHOWN])
-    present, share = candidates.reading.present, candidates.reading.share
+    present, share = candidates.ranking.present, candidates.ranking.share
     return Evidence(
         coverage=float(present[first].max(axis=0, initial=0.0) @ share),
-        thread=float(candidates.reading.evidence[first].max()),
+        thread=float(candidates.ranking.evidence[first].max()),
         similarity=float(np.nan_to_num(cosines[first], nan=0.0).max()),
         missing=float(share[~present[allowed].any(axis=0)].sum()) if len(share) else 1.0,
         compared=int(allowed.sum()),

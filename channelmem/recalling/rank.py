@@ -1,7 +1,7 @@
-"""Who probably answers whom within a pool: values that flow along the soft links of `Message.parents`.
+"""How well each candidate fits a question, before and after its cosine is known.
 
-Enters: messages. Leaves: for a value per message (whether it has a word, its cosine), what its parents have, or what
-anybody in its thread has, each weighted by the probability of the links on the way.
+Words reach a message along the soft links of `Message.parents` and from its neighbours. Somebody's own words are
+compared with their other lines (`SpeakerWeights`), facts by the kind of thing that is asked for (`FactWeights`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.store.documents import AnyMessage
-from channelmem.text import Lines, emoji_of, read, read_lines, stem, stems, tells, text_of
+from channelmem.text import Lines, emoji_of, read_lines, stem, stems, tells, text_of
 from channelmem.types import Question, Route, Wants, Window
 
 Floats = NDArray[np.float64]
@@ -400,7 +400,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Ranking:
     """What is known about a pool before any vector is compared: embedding the question takes longer than this."""
 
     lines: Lines
@@ -434,11 +434,11 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
     return read_pool(pool, ask, weights).scores(pool.cosines)
 
 
-def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
+def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Ranking:
     """Everything but the cosines, which may still be on their way."""
-    asked, topic, emoji = read(ask.topic), tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
+    topic, emoji = tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
     lines = read_lines(list(map(text_of, pool.messages)))
-    present, literal = lines.having(asked, topic)
+    present, literal = lines.having(ask.topic)
     if emoji:
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
@@ -465,7 +465,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     if said is None and weights.facts is not None:
         counts += weights.facts.cosine
-    return Reading(lines, score, coverage, evidence, near, replies, counts, weights, said, present, share, bool(emoji))
+    return Ranking(lines, score, coverage, evidence, near, replies, counts, weights, said, present, share, bool(emoji))
 
 
 def _wants_words(ask: RankingQuery) -> bool:

@@ -232,7 +232,7 @@ class Recall:
         # Compute everything that does not need the cosines before waiting for them: the model takes longer.
         candidates = read_candidates(gathered.pool, asked, self._weights)
         cosines = await self._cosines.gathered(gathered, topic)
-        if candidates.reading.of_emoji:
+        if candidates.ranking.of_emoji:
             cosines = np.full_like(cosines, np.nan)
         choice = choose(candidates, cosines, asked, self._clock(), name)
         return _chosen(choice, asked), gathered.report
