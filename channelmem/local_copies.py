@@ -2,7 +2,7 @@
 
 Enters: a removal. Leaves: no trace of what it removes. Linkers, rosters, follow-ups, readings of media and
 text caches drop it before the removal is sent and once more after it. What other processes remove goes when it is
-announced, and at the latest with the next question: its reads tell which change is the newest (store/changes.py).
+announced, and at the latest with the next question: its reads tell which change is the newest (store/buckets.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from channelmem.linking.linker import ChannelLinkers
 from channelmem.media.media import Media
 from channelmem.scenes import FollowUps, Rosters
 from channelmem.store import documents
-from channelmem.store.changes import Changes
+from channelmem.store.buckets import Changes
 from channelmem.store.keys import guild_and_channel
 from channelmem.summaries import pyramid as summaries
 from channelmem.summaries import reader as past

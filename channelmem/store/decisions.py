@@ -25,11 +25,10 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets
-from channelmem.store.changes import newest_of
+from channelmem.store.buckets import Buckets, newest_of
 from channelmem.store.documents import place_of, replace_file
 from channelmem.store.keys import room
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import checked, reads
 from channelmem.types import Message, Window
 
 KEY_FILE: Final = "decisions.key"
@@ -231,7 +230,7 @@ class Decisions:
             pipe.smismember(keys.one("optout"), people)
             pipe.hmget(keys.one("policy"), [f"{place}:{kind}" for kind in STATES])
             pipe.hmget(keys.one("refused"), [place, *people, *channels])
-            out, state, refused = await answered(pipe.execute())
+            out, state, refused = await pipe.execute()
         hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
         recorded = Recorded(hidden, {place: _windows(*state)})
         for name, windows in zip((place, *people, *channels), refused, strict=True):
@@ -282,14 +281,16 @@ class Decisions:
 
     @reads
     async def _read_all(self) -> Recorded:
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket in self._buckets.all:
-                pipe.smembers(self._buckets.keys(bucket).one("optout"))
-                pipe.hgetall(self._buckets.keys(bucket).one("policy"))
-                pipe.hgetall(self._buckets.keys(bucket).one("refused"))
-                pipe.xrevrange(self._buckets.keys(bucket).one("changes"), count=1)
-            replies: list[Any] = await answered(pipe.execute())
-        self._buckets.changes.saw_all(map(newest_of, replies[3::4]))
+        pipe = self._buckets.redis.pipeline(transaction=False)
+        for bucket in self._buckets.all:
+            keys = self._buckets.keys(bucket)
+            pipe.smembers(keys.one("optout"))
+            pipe.hgetall(keys.one("policy"))
+            pipe.hgetall(keys.one("refused"))
+            pipe.xrevrange(keys.one("changes"), count=1)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+        self._buckets.changes.saw_all(list(map(newest_of, replies[3::4])))
+        checked(replies[::4] + replies[1::4] + replies[2::4])
         recorded = Recorded({name.decode() for out in replies[::4] for name in out})
         for state in replies[1::4]:
             for place in {name.decode().partition(":")[0] for name in state}:

@@ -19,7 +19,7 @@ from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import pack_limits, pack_origins, to_json
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import reads
 from channelmem.types import Attachment, Message, Origin
 
 REDACT_S = 24 * 60 * 60
@@ -51,7 +51,7 @@ class Derived:
     @reads
     async def text(self, kind: Made, guild_id: int, channel_id: int, id_: int) -> str | None:
         key = self._buckets.guild_keys(guild_id).of("made", _name(kind, guild_id, channel_id, id_))
-        found: Any = await answered(self._buckets.redis.hget(key, "text"))
+        found: Any = await self._buckets.redis.hget(key, "text")
         return None if found is None else str(found, "utf-8")
 
     # --- answers that people can still read on the platform ---
@@ -63,14 +63,14 @@ class Derived:
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for bucket in self._buckets.all:
                 pipe.zrangebyscore(self._buckets.keys(bucket).one("redact"), oldest, "+inf")
-            replies: list[list[bytes]] = await answered(pipe.execute())
+            replies: list[list[bytes]] = await pipe.execute()
         found = (name.partition(b":") for names in replies for name in names)
         return [(*guild_and_channel(place), int(id_)) for place, _, id_ in found]
 
     async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
         """This one needs no more attention."""
         key = self._buckets.guild_keys(guild_id).one("redact")
-        await answered(self._buckets.redis.zrem(key, f"{room(guild_id, channel_id)}:{padded(message_id)}"))
+        await self._buckets.redis.zrem(key, f"{room(guild_id, channel_id)}:{padded(message_id)}")
 
 
 def _name(kind: Made, guild_id: int, channel_id: int, id_: int) -> str:
@@ -134,7 +134,7 @@ class Descriptions:
     async def look_up(self, wanted: Sequence[Wanted], token: str) -> list[Described]:
         """One for each, all of one guild, in one round trip."""
         guild_id = wanted[0].message.guild_id
-        hidden = self._buckets.withdrawn()
+        hidden = self._buckets.undelivered.withdrawn()
         arguments: list[Any] = [repr(self._buckets.clock()), guild_id, token, CLAIM_MS]
         for one in wanted:
             message = one.message

@@ -212,13 +212,9 @@ def to_revision(message: Message) -> str:
     return revision + to_mark(message) if message.attachments else revision
 
 
-def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
-    """Reads raw fields in the order of schema.FIELDS."""
-    return _message(guild_id, channel_id, message_id, tuple(fields))
-
-
 @lru_cache(maxsize=READ_BEFORE)
-def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
+def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
+    """Reads raw fields in the order of index.FIELDS."""
     author_id, text, ts, flag, about = fields
     revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
     attachments: tuple[Attachment, ...] = ()
@@ -247,12 +243,13 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
 
 def forget_read() -> None:
     """Empties the cache: removed messages must not stay in memory."""
-    _message.cache_clear()
+    to_message.cache_clear()
 
 
 def from_row(row: Sequence[Any]) -> Message:
     """Reads a row of the reading scripts: room, id, fields."""
-    return to_message(*guild_and_channel(row[0]), row[1], row[2])
+    place, id_, fields = row
+    return to_message(*guild_and_channel(place), id_, tuple(fields))
 
 
 class StoredMessage(NamedTuple):

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from redis.exceptions import ResponseError
 
 from channelmem.durations import DAY_S, HOUR_S
-from channelmem.errors import SearchCutShortError
+from channelmem.errors import CommandRefusedError, SearchCutShortError
 from channelmem.policy.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import StoredMessage, from_row, pack_limits, to_stored, whole
@@ -101,7 +100,7 @@ class IndexSearch:
 
     async def newest(self, query: Query) -> list[Message]:
         """Newest first."""
-        withdrawn = self._buckets.withdrawn()
+        withdrawn = self._buckets.undelivered.withdrawn()
         scope = await self._scope(query, late=False)
         if not scope.filter:
             return []
@@ -141,13 +140,13 @@ class IndexSearch:
         return replace(await self._matches(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
 
     async def _matches(self, query: Query) -> Matches:
-        withdrawn = self._buckets.withdrawn()
+        withdrawn = self._buckets.undelivered.withdrawn()
         scope = await self._scope(query, late=query.vector is not None)
         if not scope.filter:
             return Matches(oldest_ts=scope.oldest_ts)
         searched, found, near = await self._searched(query, scope)
         matches = [_match(one) for one in found]
-        if withdrawn:
+        if withdrawn.anything:
             matches = [one for one in matches if not withdrawn.hides(one.message)]
         return Matches(
             matches,
@@ -226,7 +225,7 @@ class IndexSearch:
         started = time.monotonic()
         try:
             replies = await self._buckets.search(number, commands)
-        except ResponseError as error:
+        except CommandRefusedError as error:
             if TIMED_OUT not in str(error).lower():
                 raise
             return None, True
@@ -267,8 +266,7 @@ def rooms(query: Query) -> list[str]:
 
 def shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
     """Rows of which Redis has left out what it knows to be hidden."""
-    messages = list(map(from_row, rows))
-    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+    return [message for message in map(from_row, rows) if not withdrawn.hides(message)]
 
 
 def _latest_first(query: Query, scope: Scope, now: float) -> Iterator[Scope]:
@@ -282,8 +280,7 @@ def _latest_first(query: Query, scope: Scope, now: float) -> Iterator[Scope]:
 
 def _visible(rows: Iterable[Any], withdrawn: Withdrawn) -> list[StoredMessage]:
     """The same for ranking."""
-    messages = list(map(to_stored, rows))
-    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+    return [message for message in map(to_stored, rows) if not withdrawn.hides(message)]
 
 
 def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:

@@ -93,11 +93,6 @@ class Keys:
         return f"{self.base}idx:{version}"
 
 
-def bucket_of(guild_id: int, count: int) -> int:
-    """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
-    return (guild_id >> 22) % count
-
-
 def keys_of(prefix: str, bucket: int) -> Keys:
     return Keys(f"{prefix}:{{{bucket}}}:")
 

@@ -20,7 +20,8 @@ from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import place_of, replace_file
 from channelmem.store.keys import room
-from channelmem.store.redis import answered, command, reads, run_script
+from channelmem.store.redis import command, reads
+from channelmem.store.scripts import run_script
 
 VERSION: Final = 1
 WITHOUT: Final = "changes"
@@ -143,7 +144,7 @@ class Levels:
     async def read(self, guild_id: int, place: str) -> Document:
         """One document as Redis holds it now; empty if nothing is set there."""
         key = self._buckets.guild_keys(guild_id).of("settings", place)
-        return _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
+        return _document(await command(self._buckets.redis, "JSON.GET", key))
 
     async def load(self) -> None:
         """Reads everything; the copy on disk if Redis can't be reached and nothing is known yet."""
@@ -167,7 +168,7 @@ class Levels:
         counts = await self._count()  # before the documents: what changes meanwhile is read again
         for bucket in [bucket for bucket, count in enumerate(counts) if count]:  # in the others nothing was ever set
             documents |= await self._documents(bucket)
-            found: Any = await answered(self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads")))
+            found: Any = await self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads"))
             threads |= {thread.decode(): parent.decode() for thread, parent in found.items()}
         if reloads != self._reloads:
             return False
@@ -181,13 +182,13 @@ class Levels:
 
     async def _documents(self, bucket: int) -> dict[str, Document]:
         keys = self._buckets.keys(bucket)
-        names: Any = await answered(self._buckets.redis.hkeys(keys.one("levels")))
+        names: Any = await self._buckets.redis.hkeys(keys.one("levels"))
         places = [place for name in names if not (place := name.decode()).startswith(("*", "thread:"))]
         documents: dict[str, Document] = {}
         for at in range(0, len(places), CHUNK):
             some = places[at : at + CHUNK]
             wanted = (keys.of("settings", place) for place in some)
-            found = await answered(command(self._buckets.redis, "JSON.MGET", *wanted, "."))
+            found = await command(self._buckets.redis, "JSON.MGET", *wanted, ".")
             documents |= {place: made for place, one in zip(some, found, strict=True) if (made := _document(one))}
         return documents
 
@@ -202,12 +203,12 @@ class Levels:
         keys = self._buckets.keys(bucket)
         thread = place.removeprefix("thread:")
         if thread != place:
-            parent: Any = await answered(self._buckets.redis.hget(keys.one("threads"), thread))
+            parent: Any = await self._buckets.redis.hget(keys.one("threads"), thread)
             if parent:
                 self.threads[thread] = parent.decode()
         else:
             key = keys.of("settings", place)
-            self.documents[place] = _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
+            self.documents[place] = _document(await command(self._buckets.redis, "JSON.GET", key))
 
     async def _count(self) -> list[int]:
         counts = await self._buckets.everywhere.ask("HGET", "levels", "*")

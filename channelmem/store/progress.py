@@ -11,7 +11,7 @@ from channelmem.durations import DAY_S
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import clean
 from channelmem.store.keys import guild_and_channel, room
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import reads
 from channelmem.types import Gap, Load
 
 
@@ -25,14 +25,14 @@ class Bookmarks:
 
     async def note(self, guild_id: int, gap: Gap) -> None:
         value = f"{gap.newest_id or ''} {gap.oldest_id}"
-        await answered(self._buckets.redis.hset(self._key(guild_id), str(gap.channel_id), value))
+        await self._buckets.redis.hset(self._key(guild_id), str(gap.channel_id), value)
 
     async def close(self, guild_id: int, channel_id: int) -> None:
-        await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
+        await self._buckets.redis.hdel(self._key(guild_id), str(channel_id))
 
     @reads
     async def open(self, guild_id: int) -> list[Gap]:
-        rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
+        rows: Any = await self._buckets.redis.hgetall(self._key(guild_id))
         return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
 
     def _key(self, guild_id: int) -> str:
@@ -54,7 +54,7 @@ class Loads:
     async def begin(self, guild_id: int, load: Load) -> bool:
         """False if one is in progress already, which goes on."""
         row = (self._key(guild_id), str(load.channel_id), _packed(load))
-        return bool(await answered(self._buckets.redis.hsetnx(*row)))
+        return bool(await self._buckets.redis.hsetnx(*row))
 
     async def advance(self, guild_id: int, load: Load) -> bool:
         """Notes progress; False if there is nothing to go on with: the channel was cleared meanwhile."""
@@ -62,11 +62,11 @@ class Loads:
         return bool(await self._buckets.run("advance", self._buckets.bucket(guild_id), arguments))
 
     async def end(self, guild_id: int, channel_id: int) -> None:
-        await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
+        await self._buckets.redis.hdel(self._key(guild_id), str(channel_id))
 
     @reads
     async def open(self, guild_id: int) -> list[Load]:
-        rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
+        rows: Any = await self._buckets.redis.hgetall(self._key(guild_id))
         return [Load(int(channel), *map(int, row.split())) for channel, row in sorted(rows.items())]
 
     def _key(self, guild_id: int) -> str:
@@ -113,7 +113,7 @@ class Names:
         async with self._buckets.redis.pipeline(transaction=True) as pipe:
             pipe.hset(key, mapping=named)
             pipe.expire(key, round(LIFETIME_S))
-            await answered(pipe.execute())
+            await pipe.execute()
 
     @reads
     async def of(self, guild_ids: Iterable[int]) -> dict[int, GuildNames]:
@@ -122,7 +122,7 @@ class Names:
         async with self._buckets.redis.pipeline(transaction=False) as pipe:
             for guild_id in guilds:
                 pipe.hgetall(self._buckets.guild_keys(guild_id).of("names", guild_id))
-            replies: list[dict[bytes, bytes]] = await answered(pipe.execute()) if guilds else []
+            replies: list[dict[bytes, bytes]] = await pipe.execute() if guilds else []
         return {guild_id: _read(reply) for guild_id, reply in zip(guilds, replies, strict=True)}
 
 
@@ -161,12 +161,12 @@ class Spending:
     @reads
     async def total(self, day: int) -> int:
         """Spent or set aside on that day."""
-        return int(await answered(self._buckets.redis.hget(self._page(day), TOTAL.decode())) or 0)
+        return int(await self._buckets.redis.hget(self._page(day), TOTAL.decode()) or 0)
 
     @reads
     async def by_channel(self, day: int) -> dict[Place, int]:
         """The same, by channel."""
-        rows: Any = await answered(self._buckets.redis.hgetall(self._page(day)))
+        rows: Any = await self._buckets.redis.hgetall(self._page(day))
         return {guild_and_channel(name): int(micros) for name, micros in rows.items() if name != TOTAL}
 
     async def usd_today(self) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""The Lua scripts. In: a script's name. Out: its source, and the hash by which Redis knows it.
+"""The Lua scripts: how each is put together, and how it is run.
 
 A script starts with `base` (KEYS[1], which routes it to the bucket's node), the key names, and from `lua/lib` what all
 need (`common`, `derived`) and what it builds on. Its ARGV is exactly what the caller passes; the scripts that apply a
@@ -8,10 +8,16 @@ channel's limits are given them, with the time, by their callers.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
+from typing import Any
 
-from channelmem.store.keys import lua_names
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
+
+from channelmem.store.keys import Keys, lua_names
+from channelmem.store.redis import command, pipelined
 
 LIBRARIES = {
     "apply": ("rules", "attachments", "refused", "decisions", "sources"),
@@ -58,3 +64,28 @@ def source(name: str) -> str:
 @cache
 def digest(name: str) -> str:
     return hashlib.sha1(source(name).encode(), usedforsecurity=False).hexdigest()
+
+
+async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
+    """One round trip; a second one only after Redis lost its script cache (a restart)."""
+    return await evaluated(redis, name, 1, keys.base, *arguments)
+
+
+async def evaluated(redis: Redis, name: str, *call: Any) -> Any:
+    """The same for any number of keys, which comes first in the call."""
+    try:
+        return await command(redis, "EVALSHA", digest(name), *call)
+    except NoScriptError:
+        return await command(redis, "EVAL", source(name), *call)
+
+
+async def run_in_all(redis: Redis, name: str, buckets: Iterable[Keys], arguments: Sequence[Any]) -> list[Any]:
+    """The same script in many buckets, in one round trip; replies may be errors that waiting would not cure."""
+    calls = [(1, keys.base, *arguments) for keys in buckets]
+    replies = await pipelined(redis, [("EVALSHA", digest(name), *call) for call in calls], raise_first=False)
+    unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+    if unknown:
+        again = await pipelined(redis, [("EVAL", source(name), *calls[at]) for at in unknown], raise_first=False)
+        for at, reply in zip(unknown, again, strict=True):
+            replies[at] = reply
+    return replies

@@ -15,9 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
@@ -30,7 +29,7 @@ from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
 from channelmem.store.progress import Loads, Spending
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
@@ -53,7 +52,7 @@ class Store:
     def __init__(self, buckets: Buckets) -> None:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size, same=change_of)
-        buckets.waiting = self._outbox.waiting
+        buckets.undelivered.waiting = self._outbox.waiting
         self._pace_s = buckets.settings.summary_pace_s
         self._sweeper = Sweeper(buckets)
         self.decisions, self.derived, self.levels = Decisions(buckets), Derived(buckets), Levels(buckets)
@@ -256,7 +255,7 @@ class Store:
             pipe.time()
             for bucket in await self.buckets.where("XLEN", "ingest"):
                 pipe.xrange(self.buckets.keys(bucket).one("ingest"), count=1)
-            (seconds, micros), *streams = await answered(pipe.execute())
+            (seconds, micros), *streams = await pipe.execute()
         # The first half of a stream entry's id is the millisecond in which it was added.
         waiting = [int(entries[0][0].partition(b"-")[0]) / 1000 for entries in streams if entries]
         return max(0.0, seconds + micros / 1e6 - min(waiting)) if waiting else 0.0
@@ -277,7 +276,7 @@ async def _created(creation: Awaitable[object]) -> None:
     """If Redis rejects a bucket, the events that wait for it are not at fault: they must stay queued."""
     try:
         await creation
-    except ResponseError as error:
+    except CommandRefusedError as error:
         raise RedisUnavailableError(f"Redis rejects the creation of a bucket: {error}") from error
 
 

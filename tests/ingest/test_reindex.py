@@ -22,11 +22,11 @@ from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store import index as schema
 from channelmem.store.buckets import Buckets
-from channelmem.store.circuit import cancel_all
 from channelmem.store.redis import command
 from channelmem.store.repair import turn
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Source
 
 

@@ -23,10 +23,10 @@ from channelmem.ingest.worker import EMBEDDING, Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Question, Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)

@@ -30,11 +30,11 @@ from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP, room
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, Message, Outcome, Source
 
 T = TypeVar("T")

@@ -20,9 +20,9 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.search import Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, Message, Outcome, Person, Question
 
 CAT, DOG = Attachment(2**63 + 7, name="a.png"), Attachment(8, name="b.png")

@@ -19,15 +19,16 @@ from channelmem.cli import app
 from channelmem.errors import ChannelmemError, ConfigError, IndexMismatchError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
+from channelmem.store.buckets import bucket_of
 from channelmem.store.cluster.rebucket import NAME, RULES, Rebucket, Rule, _parse, guild_in, others_there
 from channelmem.store.derived import Made
-from channelmem.store.keys import KEYS, bucket_of, room
+from channelmem.store.keys import KEYS, room
 from channelmem.store.progress import Bookmarks, Names
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
+from channelmem.tasks import cancel_all
 from channelmem.types import Gap, Load, Origin, Outcome, Source
 
 GUILDS = [number << 22 for number in range(12)]

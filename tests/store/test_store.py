@@ -12,7 +12,6 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message, open_store
 from plain_server import plain_server
 from redis.asyncio import Redis
-from redis.exceptions import TimeoutError as RedisTimeoutError
 from stored import ARCHIVE, BUFFER, contents, ids
 from waiting import LIMIT_S
 
@@ -216,7 +215,7 @@ async def test_those_who_wait_for_a_bucket_learn_together_that_redis_is_away(
     async def away(*arguments: object, **_options: object) -> None:
         looks.append(arguments[0])
         await asyncio.sleep(0)
-        raise RedisTimeoutError
+        raise RedisUnavailableError("Redis does not answer")
 
     with monkeypatch.context() as patched:
         patched.setattr(redis, "execute_command", away)
