@@ -10,17 +10,17 @@ survives when its sources expire, and still goes with them afterwards. Other kin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
-from channelmem.store.documents import pack_limits, pack_origins, to_json
+from channelmem.store.documents import pack_limits, to_json
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.store.redis import reads
-from channelmem.types import Attachment, Message, Origin
+from channelmem.types import Attachment, Message
 
 REDACT_S = 24 * 60 * 60
 """Answers older than this stay on the platform as they are."""
@@ -29,30 +29,9 @@ Place = tuple[int, int, int]
 """Guild, channel and message."""
 
 
-class Made(StrEnum):
-    """Kinds with a text of their own."""
-
-    DESCRIPTION = "description"
-    """Stored by `descriptions.py`, which also says who read the attachment."""
-
-
 class Derived:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
-
-    async def make(
-        self, kind: Made, guild_id: int, channel_id: int, id_: int, text: str, origins: Iterable[Origin], policy: Policy
-    ) -> bool:
-        """Stores or replaces something; False, with nothing stored, unless all of its sources stand."""
-        name, sources = _name(kind, guild_id, channel_id, id_), pack_origins(guild_id, origins)
-        arguments = [repr(self._buckets.clock()), pack_limits(policy.limits), guild_id, name, text, sources]
-        return bool(await self._buckets.run("make", self._buckets.bucket(guild_id), arguments))
-
-    @reads
-    async def text(self, kind: Made, guild_id: int, channel_id: int, id_: int) -> str | None:
-        key = self._buckets.guild_keys(guild_id).of("made", _name(kind, guild_id, channel_id, id_))
-        found: Any = await self._buckets.redis.hget(key, "text")
-        return None if found is None else str(found, "utf-8")
 
     # --- answers that people can still read on the platform ---
 
@@ -71,10 +50,6 @@ class Derived:
         """This one needs no more attention."""
         key = self._buckets.guild_keys(guild_id).one("redact")
         await self._buckets.redis.zrem(key, f"{room(guild_id, channel_id)}:{padded(message_id)}")
-
-
-def _name(kind: Made, guild_id: int, channel_id: int, id_: int) -> str:
-    return f"{kind.value}/{room(guild_id, channel_id)}:{padded(id_)}"
 
 
 # --- descriptions ---

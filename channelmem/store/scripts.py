@@ -21,7 +21,6 @@ from channelmem.store.redis import command, pipelined
 
 LIBRARIES = {
     "apply": ("rules", "attachments", "refused", "decisions", "sources"),
-    "make": ("rules", "sources"),
     "summaries": ("rules",),
     "outline": ("rules",),
     "summarise": ("rules", "refused", "sources"),
@@ -53,12 +52,18 @@ ALONE = {"each"}
 
 @cache
 def source(name: str) -> str:
-    lua = resources.files("channelmem.store") / "lua"
-    if name in ALONE:
-        return (lua / f"{name}.lua").read_text("utf-8")
-    names = ["common", "derived", *LIBRARIES.get(name, ())]
-    parts = [(lua / "lib" / f"{part}.lua").read_text("utf-8") for part in names]
-    return "\n".join(["local base = KEYS[1]", lua_names(), *parts, (lua / f"{name}.lua").read_text("utf-8")])
+    script = _read(f"{name}.lua")
+    return script if name in ALONE else assembled(script, LIBRARIES.get(name, ()))
+
+
+def assembled(script: str, libraries: Iterable[str]) -> str:
+    """A script with what it builds on."""
+    parts = [_read(f"lib/{name}.lua") for name in ("common", "derived", *libraries)]
+    return "\n".join(["local base = KEYS[1]", lua_names(), *parts, script])
+
+
+def _read(path: str) -> str:
+    return (resources.files("channelmem.store") / "lua" / path).read_text("utf-8")
 
 
 @cache

@@ -12,8 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.errors import CommandRefusedError, RedisUnavailableError
@@ -24,7 +22,7 @@ from channelmem.store.channel_state import ChannelState
 from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived, Descriptions
-from channelmem.store.documents import change_of, late, pack_limits, to_revision, to_values
+from channelmem.store.documents import change_of, late, pack_limits, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
@@ -226,15 +224,6 @@ class Store:
             self._sweeper.wake()
 
     # --- vectors ---
-
-    async def commit(self, vectors: Sequence[tuple[Message, NDArray[np.float32]]]) -> int:
-        """Adds vectors without a worker and its stream, as tests do; returns how many were still wanted."""
-        rows: dict[int, list[tuple[str, str, str, bytes]]] = {}
-        for message, vector in vectors:
-            name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
-            row = ("", name, to_revision(message), vector.astype(np.float16).tobytes())
-            rows.setdefault(self.buckets.bucket(message.guild_id), []).append(row)
-        return sum([await self.commit_rows(bucket, batch) for bucket, batch in rows.items()])
 
     async def commit_rows(self, bucket: int, rows: Sequence[tuple[str, str, str, bytes]]) -> int:
         """Takes rows of (stream entry or '', '<channel>:<id>', revision, vector); a vector is FLOAT16, or GIVEN_UP, or

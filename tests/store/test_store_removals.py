@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message
 from redis.asyncio import Redis
-from stored import ARCHIVE, BUFFER, documents, ids
+from stored import ARCHIVE, BUFFER, commit, documents, ids
 from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import RedisUnavailableError
@@ -35,7 +35,7 @@ async def test_a_deleted_message_does_not_come_back(
     assert await ids(search) == [2]
     assert await store.edit(message(1, "a late edit", revision=NOW)) is Outcome.IGNORED
     assert await store.add([message(1)]) == [Outcome.IGNORED]
-    assert await store.commit([(message(1), fake_embedder.vector("late"))]) == 0
+    assert await commit(store, [(message(1), fake_embedder.vector("late"))]) == 0
     assert await ids(search) == [2]
     assert await documents(redis, settings) == 1
 
