@@ -92,7 +92,8 @@ def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> I
 
 
 def create_command(schema: IndexSchema, name: str | None = None) -> list[Any]:
-    """FT.CREATE for the schema, under its own or another name.
+    """FT.CREATE for the schema, under its own or another name. redisvl makes the fields; its `create` has neither
+    NOOFFSETS nor NOFIELDS, and counts a vector's INDEXMISSING among the parameters of its algorithm.
 
     NOOFFSETS saves 120 bytes per message: no query asks for phrases. NOFIELDS saves 26: there is one text field. A
     sortable time would cost 54: only the newest messages of many channels are sorted by it, and index_search.py keeps
