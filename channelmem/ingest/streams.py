@@ -21,7 +21,7 @@ from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.store.buckets import Buckets
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import GROUP
-from channelmem.store.redis import command
+from channelmem.store.redis import command, pipelined
 
 BLOCK_S = 0.25
 LOOK_S = 0.1
@@ -150,10 +150,8 @@ class Streams:
             streams = {self._key(bucket): bucket for bucket in starts}
             reply = await command(self._buckets.redis, *self._reading(count, block, list(streams), starts.values()))
             return {streams[stream.decode()]: rows for stream, rows in reply or () if rows}
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket, start in starts.items():
-                pipe.execute_command(*self._reading(count, (), [self._key(bucket)], [start]))
-            replies = await pipe.execute()
+        asked = [self._reading(count, (), [self._key(bucket)], [start]) for bucket, start in starts.items()]
+        replies = await pipelined(self._buckets.redis, asked)
         pages: Pages = {bucket: reply[0][1] for bucket, reply in zip(starts, replies, strict=True) if reply}
         pages = {bucket: rows for bucket, rows in pages.items() if rows}
         if wait and not pages:  # other workers hold everything that is there

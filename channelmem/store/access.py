@@ -1,4 +1,4 @@
-"""Access tokens in Redis, with a copy in this process. In: a token's text. Out: its caller, or None.
+"""Access tokens of the service, in Redis, with a copy in this process.
 
 All service processes share them, and `channelmem token` changes them while they run. The copy is read again when it is
 a second old: a revoked token ends within that time. While Redis is unreachable the last copy holds, so that questions

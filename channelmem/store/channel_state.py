@@ -1,4 +1,4 @@
-"""Channel state: what a channel's memory holds and whether it listens. In: a channel. Out: its status and its people.
+"""What a channel's memory holds, who is known there, and whether it listens.
 
 Pausing and `fit` go to Redis directly and raise RedisUnavailableError when it cannot be reached. Limits come from the
 policy that the caller passes, or from the default one.

@@ -1,4 +1,4 @@
-"""Consent: what people decide about their own messages. In: an author, everywhere or in one guild. Out: their messages.
+"""What people decide about their own messages, everywhere or in one guild: opt out, opt in, forget me, export.
 
 An opt-out takes effect with its acknowledgement: nothing new is stored, nothing old is shown. "Forget me" opts out
 first, then the sweeper removes everything in the background; the job is a key, so it survives the process. All of it
@@ -20,7 +20,7 @@ from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
 from channelmem.store.index import FIELDS
 from channelmem.store.outbox import Result, Value, Withdrawn
-from channelmem.store.redis import is_full, is_unwritable, reads
+from channelmem.store.redis import is_full, is_unwritable, pipelined, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message
 
@@ -143,11 +143,11 @@ class Consent:
     async def _load(self, bucket: int, names: list[list[bytes]]) -> list[tuple[Message, int]]:
         """Messages, and how many newer ones their channels hold."""
         keys, gone = self._buckets.keys(bucket), Withdrawn(self._buckets.undelivered.waiting(), frozenset())
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for place, message_id in names:
-                pipe.zrevrank(keys.of("chan", place.decode()), message_id)
-                pipe.hmget(f"{keys.one('msg')}{place.decode()}:{message_id.decode()}", FIELDS)
-            replies: list[Any] = await pipe.execute()
+        asked: list[tuple[Any, ...]] = []
+        for channel, id_ in names:
+            asked.append(("ZREVRANK", keys.of("chan", channel.decode()), id_))
+            asked.append(("HMGET", keys.of("msg", f"{channel.decode()}:{id_.decode()}"), *FIELDS))
+        replies = await pipelined(self._buckets.redis, asked)
         found = [
             (from_row([*name, fields]), newer)
             for name, newer, fields in zip(names, replies[::2], replies[1::2], strict=True)

@@ -1,11 +1,10 @@
-"""What was made of messages, such as the bot's answers, and how it goes when they go. In: something made, with its
-sources. Out: its text while all of its sources stand.
+"""What was made of messages goes when they go: answers of the bot that quote them, descriptions of their pictures.
 
-One rule for every kind, applied by the scripts (derived.lua, sources.lua): something made is stored only while all of
-its sources are visible and unchanged. It goes in the same step as the first of them: deleted, edited, cleared, expired,
-or by somebody who opts out or asks to be forgotten. What is made of an answer has that answer's sources, too. The bot's
-answers are messages with `derived_from` and go through `Store.add`. Summaries (summaries.py) are the one kind that
-survives when its sources expire, and still goes with them afterwards. Other kinds are stored here.
+The scripts apply one rule to every kind (lib/derived.lua, lib/sources.lua): something made is stored only while all of
+its sources are visible and unchanged, and goes in the same step as the first of them: deleted, edited, cleared,
+expired, or by somebody who opts out or asks to be forgotten. What is made of an answer has that answer's sources, too.
+Answers are messages with `derived_from` (`Store.add`). Summaries (summaries.py) alone survive when their sources
+expire.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import pack_limits, to_json
 from channelmem.store.keys import guild_and_channel, padded, room
-from channelmem.store.redis import reads
+from channelmem.store.redis import pipelined, reads
 from channelmem.types import Attachment, Message
 
 REDACT_S = 24 * 60 * 60
@@ -39,12 +38,10 @@ class Derived:
     async def to_redact(self) -> list[Place]:
         """Answers of the last day that quote what was deleted since, or somebody who asked to be forgotten."""
         oldest = self._buckets.clock() - REDACT_S
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket in self._buckets.all:
-                pipe.zrangebyscore(self._buckets.keys(bucket).one("redact"), oldest, "+inf")
-            replies: list[list[bytes]] = await pipe.execute()
-        found = (name.partition(b":") for names in replies for name in names)
-        return [(*guild_and_channel(place), int(id_)) for place, _, id_ in found]
+        keys = (self._buckets.keys(bucket).one("redact") for bucket in self._buckets.all)
+        pages = await pipelined(self._buckets.redis, [("ZRANGEBYSCORE", key, oldest, "+inf") for key in keys])
+        names = (name.partition(b":") for page in pages for name in page)
+        return [(*guild_and_channel(channel), int(id_)) for channel, _, id_ in names]
 
     async def redacted(self, guild_id: int, channel_id: int, message_id: int) -> None:
         """This one needs no more attention."""

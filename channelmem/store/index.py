@@ -18,7 +18,7 @@ from channelmem.errors import IndexMismatchError
 from channelmem.settings import Settings
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import MOVING, Keys
-from channelmem.store.redis import command
+from channelmem.store.redis import command, pipelined
 
 SCHEMA_VERSION = 1
 LAYOUT = "2"
@@ -160,10 +160,8 @@ async def _stored(redis: Redis, keys: Keys) -> int:
     """Messages of a bucket. FT.INFO would say it, too, but blocks a large Redis for long."""
     rooms, messages = await rooms_of(redis, keys), 0
     for at in range(0, len(rooms), COUNTED):
-        async with redis.pipeline(transaction=False) as pipe:
-            for room in rooms[at : at + COUNTED]:
-                pipe.zcard(keys.of("chan", room.decode()))
-            messages += sum(await pipe.execute())
+        page = rooms[at : at + COUNTED]
+        messages += sum(await pipelined(redis, [("ZCARD", keys.of("chan", room.decode())) for room in page]))
     return messages
 
 

@@ -1,4 +1,5 @@
-"""A copy of the settings on disk, for a start while Redis is unreachable. In: documents and threads. Out: the same.
+"""What is set for guilds, channels and characters, kept current in this process, with a copy on disk for a start while
+Redis is unreachable.
 
 A channel that is off must stay off then: its past would be fetched from the platform otherwise. The file holds ids of
 servers and channels and what is set there, for its owner's eyes only; who changed it stays in Redis.
@@ -18,7 +19,7 @@ from redis.exceptions import RedisError
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.documents import place_of, replace_file
+from channelmem.store.documents import LocalCopy, place_of
 from channelmem.store.keys import room
 from channelmem.store.redis import command, reads
 from channelmem.store.scripts import run_script
@@ -26,41 +27,29 @@ from channelmem.store.scripts import run_script
 VERSION: Final = 1
 WITHOUT: Final = "changes"
 
+Document = Mapping[str, Any]
+
 log = logging.getLogger(__name__)
 
 
 class LevelsCopy:
-    """Never raises for a file: without one there is simply no copy."""
-
     def __init__(self, settings: Settings) -> None:
         place = hashlib.sha256(place_of(settings).encode()).hexdigest()[:12]
-        self._path = settings.data_dir / f"levels-{place}.json"
+        self._file = LocalCopy(settings.data_dir / f"levels-{place}.json", "settings")
         self._written = b""
 
     def write(self, documents: Mapping[str, Mapping[str, Any]], threads: Mapping[str, str]) -> None:
         kept = {place: {k: v for k, v in one.items() if k != WITHOUT} for place, one in documents.items()}
         data = json.dumps({"version": VERSION, "documents": kept, "threads": threads}).encode()
-        if data == self._written:
-            return
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._path, data)
-        except OSError as error:
-            log.warning("Can't keep a local copy of settings in %s: %s", self._path.parent, error.strerror or error)
-        else:
+        if data != self._written and self._file.write(data):
             self._written = data
 
-    def read(self) -> tuple[dict[str, Mapping[str, Any]], dict[str, str]] | None:
-        try:
-            stored = json.loads(self._path.read_bytes())
-            if stored["version"] != VERSION:
-                return None
-            return dict(stored["documents"]), dict(stored["threads"])
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("The local copy of settings is unusable: %s", type(error).__name__)
-            return None
+    def read(self) -> tuple[dict[str, Document], dict[str, str]] | None:
+        return self._file.read(_copied)
+
+
+def _copied(stored: Any) -> tuple[dict[str, Document], dict[str, str]] | None:
+    return (dict(stored["documents"]), dict(stored["threads"])) if stored["version"] == VERSION else None
 
 
 # --- levels ---
@@ -70,8 +59,6 @@ COMPARE_S = 2.0
 """How long a lost announcement may go unnoticed."""
 RETRY_S = 0.5
 CHUNK = 1_000
-
-Document = Mapping[str, Any]
 
 
 class Levels:
@@ -237,7 +224,7 @@ class Levels:
             while True:
                 message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
                 if message is None:
-                    await self._compare()
+                    await self.refresh()
                 elif message["channel"] in buckets:
                     await self._buckets.changes.heard(buckets[message["channel"]], message["data"].decode())
 
@@ -253,9 +240,6 @@ class Levels:
 
     async def refresh(self) -> None:
         """Knows what is set now; may raise RedisUnavailableError."""
-        await self._compare()
-
-    async def _compare(self) -> None:
         if await self._count() != self._counts:
             await self._load()
 

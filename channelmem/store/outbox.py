@@ -1,5 +1,5 @@
-"""Outbox: the ordered way to Redis. In: events (add, empty, delete, clear, leave, optout). Out: one future per event,
-with the script's number, or the outcome QUEUED or DROPPED.
+"""The ordered way of changes to Redis, and what must not be shown while they wait. Each event has a future, which gets
+the script's number, or the outcome QUEUED or DROPPED.
 
 Each bucket has a lane with one batch in flight, so events of a channel are applied in order, and events that come
 together are sent together. While Redis is unreachable, events stay in their lane. A bound holds over all lanes: the

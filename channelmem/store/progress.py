@@ -1,4 +1,5 @@
-"""Bookmarks of back-fill. In: the gaps in what was fetched of a channel's past. Out: those that are still open."""
+"""Small notes per guild: what back-fill must still fetch, how far a load has come, names of channels, and what language
+models cost."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from channelmem.durations import DAY_S
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import clean
 from channelmem.store.keys import guild_and_channel, room
-from channelmem.store.redis import reads
+from channelmem.store.redis import pipelined, reads
 from channelmem.types import Gap, Load
 
 
@@ -110,19 +111,17 @@ class Names:
         if not named:
             return
         key = self._buckets.guild_keys(guild_id).of("names", guild_id)
-        async with self._buckets.redis.pipeline(transaction=True) as pipe:
-            pipe.hset(key, mapping=named)
-            pipe.expire(key, round(LIFETIME_S))
-            await pipe.execute()
+        pipe = self._buckets.redis.pipeline(transaction=True)
+        pipe.hset(key, mapping=named)
+        pipe.expire(key, round(LIFETIME_S))
+        await pipe.execute()
 
     @reads
     async def of(self, guild_ids: Iterable[int]) -> dict[int, GuildNames]:
         """What is known of each of these guilds."""
         guilds = list(dict.fromkeys(guild_ids))
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for guild_id in guilds:
-                pipe.hgetall(self._buckets.guild_keys(guild_id).of("names", guild_id))
-            replies: list[dict[bytes, bytes]] = await pipe.execute() if guilds else []
+        keys = (self._buckets.guild_keys(guild_id).of("names", guild_id) for guild_id in guilds)
+        replies = await pipelined(self._buckets.redis, [("HGETALL", key) for key in keys])
         return {guild_id: _read(reply) for guild_id, reply in zip(guilds, replies, strict=True)}
 
 

@@ -1,4 +1,4 @@
-"""Heal: puts messages without a vector back on the ingest stream. In: a bucket. Out: whether that is complete.
+"""Puts messages without a vector back on the ingest stream; whose turn it is to rebuild an index.
 
 Needed after the stream was lost (buckets.py recreates its consumer group), because no worker would hear of them. A
 recreated index needs no help: it reads the existing documents by itself, vectors included.

@@ -1,6 +1,5 @@
-"""How messages are stored, for people who look at a memory: their state, their vectors, and what a channel costs.
-
-In: messages that a search returned, so that nothing hidden is shown here. Out: facts about their documents.
+"""Messages as questions read them: the newest of a few channels at once, whole, or what the index finds. For people who
+look at a memory: how messages are stored, and what a channel costs.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from channelmem.store.index import FIELDS
 from channelmem.store.index_search import IndexSearch, head, narrowing, rooms, shown
 from channelmem.store.keys import Keys, padded, room
 from channelmem.store.query import Match, Matches, Query, SearchResult
-from channelmem.store.redis import UNREADABLE, checked, damaged, reads
+from channelmem.store.redis import UNREADABLE, checked, damaged, pipelined, reads
 from channelmem.types import Activity, Hit, Message, Source, Stored, Window
 
 HOURS: Final = 24
@@ -34,6 +33,8 @@ SAMPLED: Final = 20
 
 
 class Contents:
+    """Facts about messages that a search returned, so that nothing hidden is shown here."""
+
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 
@@ -43,12 +44,9 @@ class Contents:
         if not messages:
             return []
         bucket = await self._buckets.of(messages[0].guild_id)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for one in messages:
-                key = bucket.keys.message(one.guild_id, one.channel_id, one.id)
-                pipe.hexists(key, bucket.vector_field)
-                pipe.pttl(key)
-            replies: list[Any] = await pipe.execute()
+        keys = [bucket.keys.message(message.guild_id, message.channel_id, message.id) for message in messages]
+        asked = (part for key in keys for part in (("HEXISTS", key, bucket.vector_field), ("PTTL", key)))
+        replies = await pipelined(self._buckets.redis, asked)
         return [
             Stored(message, bool(embedded), max(0, ttl_ms) / 1000)
             for message, embedded, ttl_ms in zip(messages, replies[::2], replies[1::2], strict=True)
@@ -60,26 +58,23 @@ class Contents:
         if not messages:
             return [], np.empty((0, self._buckets.dims), np.float32)
         bucket = await self._buckets.of(messages[0].guild_id)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for one in messages:
-                pipe.hget(bucket.keys.message(one.guild_id, one.channel_id, one.id), bucket.vector_field)
-            blobs: list[bytes | None] = await pipe.execute()
+        keys = (bucket.keys.message(message.guild_id, message.channel_id, message.id) for message in messages)
+        blobs = await pipelined(self._buckets.redis, [("HGET", key, bucket.vector_field) for key in keys])
         width = self._buckets.dims * np.dtype(np.float16).itemsize
-        known = [(one, blob) for one, blob in zip(messages, blobs, strict=True) if blob and len(blob) == width]
+        known = [(message, blob) for message, blob in zip(messages, blobs, strict=True) if blob and len(blob) == width]
         packed = np.frombuffer(b"".join(blob for _, blob in known), np.float16)
-        return [one for one, _ in known], packed.astype(np.float32).reshape(len(known), self._buckets.dims)
+        return [message for message, _ in known], packed.astype(np.float32).reshape(len(known), self._buckets.dims)
 
     @reads
     async def activity(self, guild_id: int, channel_ids: Sequence[int]) -> list[Activity]:
         """How much was said in each of these channels, in one round trip."""
         keys, now = self._buckets.guild_keys(guild_id), self._buckets.clock()
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for channel_id in channel_ids:
-                order = keys.of("chan", room(guild_id, channel_id))
-                pipe.zcount(order, now - MINUTE_S, "+inf")
-                for hour in range(HOURS, 0, -1):
-                    pipe.zcount(order, now - hour * HOUR_S, f"({now - (hour - 1) * HOUR_S!r}" if hour > 1 else "+inf")
-            counts: list[int] = await pipe.execute() if channel_ids else []
+        spans = [(now - MINUTE_S, "+inf")]
+        spans += [(now - hour * HOUR_S, f"({now - (hour - 1) * HOUR_S!r}") for hour in range(HOURS, 1, -1)]
+        spans += [(now - HOUR_S, "+inf")]
+        orders = (keys.of("chan", room(guild_id, channel_id)) for channel_id in channel_ids)
+        asked = [("ZCOUNT", order, *span) for order in orders for span in spans]
+        counts: list[int] = await pipelined(self._buckets.redis, asked)
         per_channel = HOURS + 1
         return [
             Activity(counts[at], tuple(counts[at + 1 : at + per_channel])) for at in range(0, len(counts), per_channel)
@@ -90,18 +85,13 @@ class Contents:
         """What a channel's messages take in Redis, without the index; estimated from some of them."""
         keys, place = self._buckets.guild_keys(guild_id), room(guild_id, channel_id)
         order = keys.of("chan", place)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.zcard(order)
-            pipe.zrandmember(order, SAMPLED)
-            count, some = await pipe.execute()
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.memory_usage(order)
-            for one in some:
-                pipe.memory_usage(keys.message(guild_id, channel_id, int(one)))
-            order_bytes, *sizes = [int(size or 0) for size in await pipe.execute()]
+        redis = self._buckets.redis
+        count, some = await pipelined(redis, [("ZCARD", order), ("ZRANDMEMBER", order, SAMPLED)])
+        measured = (order, *(keys.message(guild_id, channel_id, int(id_)) for id_ in some))
+        order_bytes, *sizes = await pipelined(redis, [("MEMORY", "USAGE", key) for key in measured])
         known = [size for size in sizes if size]
         each = sum(known) / len(known) if known else 0.0
-        return order_bytes + round(each * int(count))
+        return int(order_bytes or 0) + round(each * int(count))
 
 
 # --- search ---
@@ -292,14 +282,14 @@ class Search:
         if hidden and rows:
             # Before anything is counted: "I have the last 6 messages" must not reveal that five of them are hidden.
             out = await self._opted_out(query.guild_id, list({message.author_id for message, _ in rows}))
-            rows = [row for row in rows if row[0].author_id not in out]
+            rows = [(message, vector) for message, vector in rows if message.author_id not in out]
         total, oldest_ts = len(rows), min((message.ts for message, _ in rows), default=None)
         if not query.flagged:
-            rows = [row for row in rows if not (row[0].own or row[0].addressed)]
+            rows = [(message, vector) for message, vector in rows if not (message.own or message.addressed)]
         if query.author_ids:
-            rows = [row for row in rows if row[0].author_id in query.author_ids]
+            rows = [(message, vector) for message, vector in rows if message.author_id in query.author_ids]
         if query.window != Window():
-            rows = [row for row in rows if query.window.contains(row[0].ts)]
+            rows = [(message, vector) for message, vector in rows if query.window.contains(message.ts)]
         return _Visible(rows, total, oldest_ts)
 
     async def _opted_out(self, guild_id: int, authors: list[int]) -> set[int]:

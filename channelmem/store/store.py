@@ -1,4 +1,4 @@
-"""Store: everything that changes messages. In: messages with their policies, deletions. Out: outcomes and counts.
+"""Everything that changes messages: store, edit, delete, clear, enrich.
 
 Changes go through the outbox in order, coalesced into one round trip per batch (`apply.lua`); a batch stores, orders,
 prunes, marks as pending and sets expiry in one atomic step. `consent` holds what people decide about their messages,
@@ -27,7 +27,7 @@ from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
 from channelmem.store.progress import Loads, Spending
-from channelmem.store.redis import reads
+from channelmem.store.redis import pipelined, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
@@ -240,11 +240,9 @@ class Store:
 
     async def lag_s(self) -> float:
         """How long the oldest of them has waited, by the clock of Redis."""
-        async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.time()
-            for bucket in await self.buckets.where("XLEN", "ingest"):
-                pipe.xrange(self.buckets.keys(bucket).one("ingest"), count=1)
-            (seconds, micros), *streams = await pipe.execute()
+        keys = [self.buckets.keys(bucket).one("ingest") for bucket in await self.buckets.where("XLEN", "ingest")]
+        asked = [("TIME",), *(("XRANGE", key, "-", "+", "COUNT", 1) for key in keys)]
+        (seconds, micros), *streams = await pipelined(self.buckets.redis, asked)
         # The first half of a stream entry's id is the millisecond in which it was added.
         waiting = [int(entries[0][0].partition(b"-")[0]) / 1000 for entries in streams if entries]
         return max(0.0, seconds + micros / 1e6 - min(waiting)) if waiting else 0.0

@@ -1,9 +1,8 @@
-"""Summaries in Redis: JSON documents, their order, and who is updating them. In: documents with their sources. Out: the
-same while all of it stands.
+"""Summaries in Redis: JSON documents, their order, and who is updating them.
 
 One kind of derived data (derived.py): a summary is committed only while its sources stand, and goes with the first of
 them that is deleted, edited, cleared, or by somebody who opts out; every level above it goes in the same step. It
-outlives messages that expire. What this process could not tell Redis yet is hidden here (withdrawn.py).
+outlives messages that expire. What this process could not tell Redis yet is hidden here (outbox.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sweep: removes in the background what is already invisible. In: drain keys and forget jobs. Out: unlinked documents.
+"""Removes in the background what is already invisible: leftovers of channels, and messages of people to be forgotten.
 
 The work is recorded in Redis, so any process can resume it. Unlinking an indexed document blocks Redis for up to a
 millisecond; hence short steps, bounded by time, with pauses in between.

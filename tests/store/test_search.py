@@ -115,7 +115,7 @@ async def test_a_large_guild_finds_its_newest_without_sorting_all(
 
     async def counted(query: Query, scope: Scope, wanted: int, *, newest: bool) -> Searched:
         found = await before(query, scope, wanted, newest=newest)
-        sorted_at_once.append(len(found.found))
+        sorted_at_once.append(len(found.candidates))
         return found
 
     monkeypatch.setattr(search._index, "_search", counted)

@@ -1,4 +1,4 @@
-"""The same of all buckets. In: a key that each may have, and a command. Out: the replies, in one round trip per node.
+"""Asks all buckets for the same, in one round trip per node.
 
 A cluster has hundreds of buckets, most of them quiet or never used. Asking all of them costs little (each.lua), and the
 rest of the work is then done only where there is some.

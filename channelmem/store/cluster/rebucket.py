@@ -1,11 +1,11 @@
-"""Rebucket: spreads what is stored over another number of buckets. In: that number. Out: how many messages were moved.
+"""Spreads what is stored over another number of buckets.
 
 Nobody else may use the memory meanwhile. Indexes are dropped first and rebuilt at the end, because taking documents
 out of a graph one by one takes longer. Each key is written to its new bucket before it goes from the old one, and what
 is in its place is left alone, so an interrupted run can be repeated. Until it has finished, the first bucket's meta key
 says so, and no process opens this memory.
 
-Streams are not moved: a worker finds messages without a vector by itself (heal.py).
+Streams are not moved: a worker finds messages without a vector by itself (repair.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from channelmem.store.buckets import Buckets, bucket_of
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.index import vector_field
 from channelmem.store.keys import KEYS, MOVING, Keys, keys_of
-from channelmem.store.redis import CLIENT, command
+from channelmem.store.redis import CLIENT, command, pipelined
 
 PAGE = 200
 COUNTER = b"*"  # in `levels`: how often anything in that bucket changed
@@ -284,10 +284,7 @@ class Rebucket:
         return await command(self.redis, *arguments)
 
     async def _all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        async with self.redis.pipeline(transaction=False) as pipe:
-            for one in commands:
-                pipe.execute_command(*one)
-            return list(await pipe.execute())
+        return await pipelined(self.redis, commands)
 
 
 def _parse(text: str) -> tuple[str, str]:
