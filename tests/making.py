@@ -14,7 +14,7 @@ from channelmem.types import Origin
 
 OTHER = "other"
 """The kind."""
-MAKE = """
+MAKE = """-- Uses rules, sources.
 local limits, guild, name, text, given = limits_of(ARGV[2]), unpack(ARGV, 3, 6)
 local sources = sources_of(guild, given, limits)
 redis.call('UNLINK', MADE .. name)
@@ -32,7 +32,7 @@ async def make_other(
     buckets, sources = store.buckets, pack_origins(guild_id, origins)
     name, limits = _name(guild_id, channel_id, id_), pack_limits(policy.limits)
     arguments = (repr(buckets.clock()), limits, str(guild_id), name, text, sources)
-    script = assembled(MAKE, ("rules", "sources"))
+    script = assembled(MAKE)
     made: Any = await buckets.redis.eval(script, 1, buckets.guild_keys(guild_id).base, *arguments)
     return bool(made)
 

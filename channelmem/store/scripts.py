@@ -1,13 +1,14 @@
 """The Lua scripts: how each is put together, and how it is run.
 
 A script starts with `base` (KEYS[1], which routes it to the bucket's node), the key names, and from `lua/lib` what all
-need (`common`, `derived`) and what it builds on. Its ARGV is exactly what the caller passes; the scripts that apply a
-channel's limits are given them, with the time, by their callers.
+need (`common`, `derived`) and what its first line names. Its ARGV is exactly what the caller passes; the scripts that
+apply a channel's limits are given them, with the time, by their callers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
@@ -19,33 +20,6 @@ from redis.exceptions import NoScriptError
 from channelmem.store.keys import Keys, lua_names
 from channelmem.store.redis import command, pipelined
 
-LIBRARIES = {
-    "apply": ("rules", "attachments", "refused", "decisions", "sources"),
-    "summaries": ("rules",),
-    "outline": ("rules",),
-    "summarise": ("rules", "refused", "sources"),
-    "decide": ("refused", "decisions"),
-    "settings": ("refused", "announcements"),
-    "boundary": ("announcements",),
-    "thread": ("announcements",),
-    "enrich": ("rules", "attachments", "enrichment"),
-    "attach": ("attachments",),
-    "described": ("rules", "attachments", "enrichment", "descriptions"),
-    "describe": ("rules", "attachments", "sources", "enrichment", "descriptions"),
-    "unread": ("descriptions",),
-    "archive": ("rules",),
-    "view": ("rules", "visible"),
-    "scope": ("rules", "visible"),
-    "shown": ("rules", "visible"),
-    "around": ("rules", "visible"),
-    "authored": ("jobs",),
-    "drain": ("timer",),
-    "forget": ("jobs", "timer"),
-    "forgotten": ("jobs", "refused"),
-    "opt_in": ("jobs", "refused"),
-    "returning": ("jobs",),
-}
-"""What scripts build on beyond `common` and `derived`."""
 ALONE = {"each"}
 """Scripts of no bucket, which build on nothing."""
 
@@ -53,12 +27,13 @@ ALONE = {"each"}
 @cache
 def source(name: str) -> str:
     script = _read(f"{name}.lua")
-    return script if name in ALONE else assembled(script, LIBRARIES.get(name, ()))
+    return script if name in ALONE else assembled(script)
 
 
-def assembled(script: str, libraries: Iterable[str]) -> str:
-    """A script with what it builds on."""
-    parts = [_read(f"lib/{name}.lua") for name in ("common", "derived", *libraries)]
+def assembled(script: str) -> str:
+    """A script with what it builds on: what all need, and what its first line names."""
+    uses = re.match(r"-- Uses (.*)\.\n", script)
+    parts = [_read(f"lib/{name}.lua") for name in ("common", "derived", *(uses[1].split(", ") if uses else ()))]
     return "\n".join(["local base = KEYS[1]", lua_names(), *parts, script])
 
 
