@@ -15,8 +15,7 @@ from waiting import LIMIT_S, until, until_true
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store import buckets as completeness
-from channelmem.store import sweep
+from channelmem.store import index, sweep
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import room
 from channelmem.store.outbox import Event
@@ -127,7 +126,7 @@ async def test_an_index_that_is_busy_is_asked_rarely(
         return 0.5
 
     sent: list[str] = []
-    monkeypatch.setattr(completeness, "indexed", half)
+    monkeypatch.setattr(index, "indexed", half)
     for _ in range(5):
         assert not await store.buckets.indexed(0)
     assert sent == ["FT.INFO"]
