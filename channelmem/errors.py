@@ -5,6 +5,7 @@ ChannelmemError
 │   └── TokenRefusedError        the service does not know the client's token (any more)
 ├── ServerError            the embedded Redis cannot be found, started or reached
 ├── RedisUnavailableError  Redis does not answer; `remember` queues, `ask` falls back
+│   ├── CommandRefusedError      Redis refuses a command, and would refuse it again
 │   ├── DamagedDataError         Redis holds something here that is not ours; waiting does not help
 │   ├── DecisionDelayedError     an opt-out or "forget me" is kept here until Redis can write it
 │   ├── RedisLoadingError        Redis was started and still reads its data, which takes minutes if it is large
@@ -36,6 +37,10 @@ class ServerError(ChannelmemError):
 
 class RedisUnavailableError(ChannelmemError):
     pass
+
+
+class CommandRefusedError(RedisUnavailableError):
+    """Who asks is told the same as by a Redis that is away; whoever sent something gives it up."""
 
 
 class DamagedDataError(RedisUnavailableError):

@@ -15,7 +15,7 @@ from channelmem.linking.linker import ChannelLinkers
 from channelmem.media.media import Media
 from channelmem.scenes import FollowUps, Rosters
 from channelmem.store import documents
-from channelmem.store.changes import Changes
+from channelmem.store.buckets import Changes
 from channelmem.store.keys import guild_and_channel
 from channelmem.summaries import pyramid as summaries
 from channelmem.summaries import reader as past

@@ -18,10 +18,10 @@ from channelmem.ingest.worker import Worker
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.circuit import cancel_all
 from channelmem.store.redis import connect
 from channelmem.store.store import Store
 from channelmem.summaries.worker import SummaryWorker
+from channelmem.tasks import cancel_all
 from channelmem.telling import budget as tokens
 
 Clock = Callable[[], float]

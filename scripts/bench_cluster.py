@@ -26,11 +26,11 @@ from rich.progress import Progress
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.cluster.nodes import slot_of
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Message, Outcome, Source
 from scripts import measure
 from scripts.cluster import Cluster, Node, start

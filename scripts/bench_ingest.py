@@ -30,8 +30,8 @@ from rich.progress import Progress
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from scripts import measure
 from scripts.fill import DIMS, Cloud, fill
 from scripts.measure import Ratio, Report

@@ -14,11 +14,11 @@ from redis.crc import key_slot
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.cluster.nodes import Cluster as ClusterClient
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Message, Source
 from scripts.cluster import Cluster, Node
 

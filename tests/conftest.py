@@ -38,10 +38,10 @@ from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask, loaded
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.redis import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Message
 from scripts.chromium import MISSING
 from scripts.cluster import Cluster

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from conftest import CHANNEL, GUILD
+from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.settings import Settings
+from channelmem.store.documents import to_revision
+from channelmem.store.keys import padded, room
 from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
-from channelmem.types import Source
+from channelmem.store.store import Store
+from channelmem.types import Message, Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)
@@ -49,3 +54,13 @@ async def mentions_of(redis: Redis, settings: Settings, word: str) -> list[str]:
         if kind in READ and word in str(await command(redis, *READ[kind](key))):
             found.append(key.decode())
     return found
+
+
+async def commit(store: Store, vectors: Sequence[tuple[Message, NDArray[np.float32]]]) -> int:
+    """Adds vectors without a worker and its stream; returns how many were still wanted."""
+    written = 0
+    for message, vector in vectors:
+        name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
+        row = ("", name, to_revision(message), vector.astype(np.float16).tobytes())
+        written += await store.commit_rows(store.buckets.bucket(message.guild_id), [row])
+    return written

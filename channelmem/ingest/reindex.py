@@ -22,18 +22,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.errors import ModelError
+from channelmem.errors import CommandRefusedError, ModelError
 from channelmem.ingest.streams import embed_alone
 from channelmem.settings import Settings
-from channelmem.store.buckets import LOOK_SHARE, already_there, indexed
+from channelmem.store.buckets import already_there
 from channelmem.store.cluster.everywhere import Everywhere
-from channelmem.store.index import LAYOUT, create_command, fitted, make_schema, noted, rooms_of, shape, vector_field
+from channelmem.store.index import (
+    LAYOUT,
+    LOOK_SHARE,
+    create_command,
+    fitted,
+    indexed,
+    make_schema,
+    noted,
+    rooms_of,
+    shape,
+    vector_field,
+)
 from channelmem.store.keys import Keys, keys_of
-from channelmem.store.redis import answered, command, run_script
+from channelmem.store.redis import command
 from channelmem.store.repair import turn
+from channelmem.store.scripts import run_script
 
 BATCH = 64
 MOST_FAILED = 9_000
@@ -71,7 +82,7 @@ async def reindex(redis: Redis, settings: Settings, embedder: Embedder, *, progr
     for bucket in sorted(await Everywhere(redis, settings.key_prefix, settings.buckets).ask("EXISTS", "meta")):
         keys = keys_of(settings.key_prefix, bucket)
         task = Reindex(redis, await fitted(redis, settings, keys), embedder, keys, progress)
-        done += await answered(task.run())
+        done += await task.run()
     return done
 
 
@@ -250,7 +261,7 @@ class Reindex:
         return {name.decode(): value.decode() for name, value in meta.items()}
 
     async def _drop(self, name: str) -> None:
-        with contextlib.suppress(ResponseError):  # already dropped
+        with contextlib.suppress(CommandRefusedError):  # already dropped
             await command(self.redis, "FT.DROPINDEX", name)
 
     async def _await_indexed(self, name: str) -> None:

@@ -21,7 +21,7 @@ from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.store.buckets import Buckets
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import GROUP
-from channelmem.store.redis import answered, command
+from channelmem.store.redis import command, pipelined
 
 BLOCK_S = 0.25
 LOOK_S = 0.1
@@ -101,13 +101,9 @@ class Streams:
         """Entries that other workers took and did not finish."""
         claimed: list[Entry] = []
         for bucket in await self._busy():
-            reply = await answered(
-                command(
-                    self._buckets.redis,
-                    *("XAUTOCLAIM", self._key(bucket), GROUP, self._name),
-                    *(idle_ms, "0", "COUNT", most - len(claimed)),
-                )
-            )
+            left = ("COUNT", most - len(claimed))
+            claiming = ("XAUTOCLAIM", self._key(bucket), GROUP, self._name, idle_ms, "0", *left)
+            reply = await command(self._buckets.redis, *claiming)
             self._read_from.add(bucket)
             claimed += [entry for entry in _entries(bucket, reply[1]) if entry.key not in held]
             if len(claimed) >= most:
@@ -154,10 +150,8 @@ class Streams:
             streams = {self._key(bucket): bucket for bucket in starts}
             reply = await command(self._buckets.redis, *self._reading(count, block, list(streams), starts.values()))
             return {streams[stream.decode()]: rows for stream, rows in reply or () if rows}
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket, start in starts.items():
-                pipe.execute_command(*self._reading(count, (), [self._key(bucket)], [start]))
-            replies = await answered(pipe.execute())
+        asked = [self._reading(count, (), [self._key(bucket)], [start]) for bucket, start in starts.items()]
+        replies = await pipelined(self._buckets.redis, asked)
         pages: Pages = {bucket: reply[0][1] for bucket, reply in zip(starts, replies, strict=True) if reply}
         pages = {bucket: rows for bucket, rows in pages.items() if rows}
         if wait and not pages:  # other workers hold everything that is there

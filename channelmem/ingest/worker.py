@@ -21,18 +21,16 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.errors import DamagedDataError, RedisUnavailableError
+from channelmem.errors import CommandRefusedError, DamagedDataError, RedisUnavailableError
 from channelmem.ingest.reindex import Reindex, silent
 from channelmem.ingest.streams import Entry, EntryId, Streams, embed_alone
-from channelmem.store.buckets import VERSION, index_lost
-from channelmem.store.circuit import cancel_all
-from channelmem.store.index import fitted
-from channelmem.store.redis import UNREACHABLE, answered
+from channelmem.store.buckets import VERSION
+from channelmem.store.index import fitted, index_lost
 from channelmem.store.repair import repair
 from channelmem.store.store import GIVEN_UP, Store
+from channelmem.tasks import cancel_all
 
 log = logging.getLogger(__name__)
 
@@ -255,7 +253,7 @@ class Worker:
             try:
                 for bucket in await self._buckets.used():
                     await self._fit(bucket)
-            except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
+            except RedisUnavailableError as error:
                 log.warning("Could not look at the size of buckets; trying again in %g s: %s", FIT_EVERY_S, error)
             await asyncio.sleep(FIT_EVERY_S)
 
@@ -263,9 +261,9 @@ class Worker:
         keys = self._buckets.keys(bucket)
         try:
             settings = await fitted(self._buckets.redis, self._buckets.settings, keys)
-            if await answered(Reindex(self._buckets.redis, settings, self._embedder, keys, silent).fit()):
+            if await Reindex(self._buckets.redis, settings, self._embedder, keys, silent).fit():
                 log.info("Rebuilt bucket %d's index to fit its size", bucket)
-        except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
+        except RedisUnavailableError as error:
             log.warning("Could not rebuild bucket %d's index; trying again in %g s: %s", bucket, FIT_EVERY_S, error)
 
     # --- when Redis fails ---
@@ -274,10 +272,10 @@ class Worker:
         """None if Redis is unreachable or lost its group; what this worker held is read again later."""
         try:
             return await step()
-        except ResponseError as error:
+        except (CommandRefusedError, DamagedDataError) as error:
             self._lost_group = self._lost_group or "NOGROUP" in str(error) or index_lost(error)
             log.warning("Redis rejected a step of embedding; retrying: %s", error)
-        except (RedisUnavailableError, *UNREACHABLE) as error:
+        except RedisUnavailableError as error:
             if not self._stopping.is_set():  # a cancelled read ends like this too
                 log.warning("Redis is unreachable; embedding pauses: %s", error)
         self.progress.errors += 1
@@ -295,7 +293,7 @@ class Worker:
             try:
                 if await repair(self._buckets, bucket):
                     self._unchecked.discard(bucket)
-            except (ResponseError, DamagedDataError) as error:  # new messages must not wait for it
+            except (CommandRefusedError, DamagedDataError) as error:  # new messages must not wait for it
                 log.warning("Could not look for lost messages; trying again in %g s: %s", CHECK_RETRY_S, error)
                 self._next_check_s = now + CHECK_RETRY_S
 

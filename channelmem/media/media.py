@@ -28,9 +28,9 @@ from channelmem.media.kinds import NO_LINK, Item, MediaKey, MediaKind, MediaResu
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.search import Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.telling import references
 from channelmem.telling.references import with_seen
 from channelmem.types import Attachment, History, Kind, Message, Question

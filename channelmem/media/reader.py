@@ -27,8 +27,8 @@ from channelmem.media.kinds import (
 )
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.derived import Described, Descriptions, State, Wanted
+from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, History, Message
 
 OFFLINE, PROVIDER = 1, 2

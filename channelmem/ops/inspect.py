@@ -19,7 +19,7 @@ from channelmem.settings import Settings
 from channelmem.store.access import AccessTokens
 from channelmem.store.buckets import Buckets
 from channelmem.store.keys import guild_and_channel, keys_of
-from channelmem.store.redis import answered, connect
+from channelmem.store.redis import connect
 from channelmem.store.search import Contents, Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Hit, Source, Stored
@@ -66,7 +66,7 @@ async def open_policies(settings: Settings) -> AsyncIterator[Policies]:
 
 
 async def _buckets(redis: Redis, settings: Settings) -> Buckets:
-    meta: Any = await answered(redis.hgetall(keys_of(settings.key_prefix, 0).one("meta")))
+    meta: Any = await redis.hgetall(keys_of(settings.key_prefix, 0).one("meta"))
     if not meta:  # nothing was ever stored; whoever stores first decides on the model
         return Buckets(redis, settings, dims=0, identity="", clock=time.time)
     buckets = Buckets(redis, settings, dims=int(meta[b"dims"]), identity=meta[b"model"].decode(), clock=time.time)
@@ -106,10 +106,10 @@ class Inspector:
         for bucket in await self._buckets.used():
             keys = self._buckets.keys(bucket)
             for guild in sorted(await self._members(keys.one("guilds"))):
-                rooms: Any = await answered(self._buckets.redis.smembers(keys.of("guild", guild)))
+                rooms: Any = await self._buckets.redis.smembers(keys.of("guild", guild))
                 for name in sorted(rooms):
-                    messages = await answered(self._buckets.redis.zcard(keys.of("chan", name.decode())))
-                    pending = await answered(self._buckets.redis.scard(keys.of("wait", name.decode())))
+                    messages = await self._buckets.redis.zcard(keys.of("chan", name.decode()))
+                    pending = await self._buckets.redis.scard(keys.of("wait", name.decode()))
                     found.append(Listed(*guild_and_channel(name), messages, pending))
         return found
 
@@ -125,7 +125,7 @@ class Inspector:
         """The channel's nearest messages, the message itself first; None if it has no vector yet."""
         bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
         key = bucket.keys.message(guild_id, channel_id, message_id)
-        blob: Any = await answered(self._buckets.redis.hget(key, bucket.vector_field))
+        blob: Any = await self._buckets.redis.hget(key, bucket.vector_field)
         if blob is None:
             return None
         vector = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
@@ -133,7 +133,7 @@ class Inspector:
         return list((await self._search.nearest(query)).hits[:limit])
 
     async def _members(self, key: str) -> list[int]:
-        return [int(one) for one in await answered(self._buckets.redis.smembers(key))]
+        return [int(one) for one in await self._buckets.redis.smembers(key)]
 
 
 @asynccontextmanager
@@ -143,7 +143,7 @@ async def open_inspector(settings: Settings) -> AsyncIterator[Inspector | None]:
         check_server(url, timeout_s=settings.redis_timeout_s)
         redis = connect(url, settings)
         try:
-            meta: Any = await answered(redis.hgetall(keys_of(settings.key_prefix, 0).one("meta")))
+            meta: Any = await redis.hgetall(keys_of(settings.key_prefix, 0).one("meta"))
             yield await _inspector(redis, settings, meta) if meta else None
         finally:
             await redis.aclose()

@@ -1,4 +1,4 @@
-"""Access tokens in Redis, with a copy in this process. In: a token's text. Out: its caller, or None.
+"""Access tokens of the service, in Redis, with a copy in this process.
 
 All service processes share them, and `channelmem token` changes them while they run. The copy is read again when it is
 a second old: a revoked token ends within that time. While Redis is unreachable the last copy holds, so that questions
@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from channelmem.access import AccessToken, Caller, Scope, split
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.keys import keys_of
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import reads
 
 COPY_S = 1.0
 UNKNOWN_S = 0.1
@@ -60,20 +60,20 @@ class AccessTokens:
     @reads
     async def all(self) -> list[AccessToken]:
         """Every token, oldest first."""
-        rows: Any = await answered(self._redis.hgetall(self._key))
+        rows: Any = await self._redis.hgetall(self._key)
         found = filter(None, (_token(id_.decode(), raw) for id_, raw in rows.items()))
         self._copy = {one.id: one for one in found}
         self._read_at = time.monotonic()
         return sorted(self._copy.values(), key=lambda one: one.created_at)
 
     async def add(self, token: AccessToken) -> None:
-        await answered(self._redis.hset(self._key, token.id, _packed(token)))
+        await self._redis.hset(self._key, token.id, _packed(token))
         self._copy[token.id] = token
 
     async def remove(self, id_: str) -> bool:
         """False if there is no such token."""
         self._copy.pop(id_, None)
-        return bool(await answered(self._redis.hdel(self._key, id_)))
+        return bool(await self._redis.hdel(self._key, id_))
 
 
 def _packed(token: AccessToken) -> str:

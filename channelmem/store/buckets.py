@@ -1,8 +1,7 @@
-"""Completeness: whether an index has read all documents that it is about. In: a bucket. Out: yes, or not yet.
+"""The buckets: which one holds a guild, scripts and searches in it, and what changed there.
 
-An index reads existing documents in the background after it was made: by a process that missed it, or by a server that
-starts. FT.INFO knows how far it is, but blocks a large Redis for long. It is therefore asked rarely while an index
-reads, and never again for the same making of it.
+A bucket is a slot of keys with an index, a stream of messages that wait for their vector, and a stream of changes. It
+is created before its first use, and again if something of it was lost.
 """
 
 from __future__ import annotations
@@ -15,100 +14,36 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
-from channelmem.errors import IndexMismatchError, RedisUnavailableError, RedisUnsuitableError
+from channelmem.errors import (
+    CommandRefusedError,
+    DamagedDataError,
+    IndexMismatchError,
+    RedisUnavailableError,
+    RedisUnsuitableError,
+)
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.changes import Changes
 from channelmem.store.cluster.everywhere import Everywhere
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.index import (
     SCHEMA_VERSION,
+    Completeness,
     as_built,
     check_meta,
     create_command,
+    index_lost,
     make_schema,
     noted,
+    serving,
     shape,
     vector_field,
 )
-from channelmem.store.keys import GROUP, Keys, bucket_of, keys_of
-from channelmem.store.outbox import Event, Undelivered, Withdrawn
-from channelmem.store.redis import (
-    UNREACHABLE,
-    answered,
-    check_damage,
-    command,
-    is_full,
-    pipelined,
-    run_in_all,
-    run_script,
-    unavailable,
-)
-
-LOOK_SHARE = 20
-"""FT.INFO takes at most a twentieth of Redis' time while an index is awaited."""
-
-Making = tuple[str, bytes | None]
-"""The run of the server, and what the process that made the index noted."""
-
-
-def index_lost(error: Exception) -> bool:
-    """RediSearch words this in several ways."""
-    text = str(error).lower()
-    return "no such index" in text or "unknown index name" in text
-
-
-async def indexed(redis: Redis, name: str) -> float:
-    """The share of the existing documents that an index has read; 1 for all of them."""
-    facts = await _facts(redis, name)
-    return min(float(facts[b"percent_indexed"]), 0.99) if int(facts[b"indexing"]) else 1.0
-
-
-async def serving(redis: Redis, alias: str) -> str:
-    """The name of the index behind an alias."""
-    name: bytes = (await _facts(redis, alias))[b"index_name"]
-    return name.decode()
-
-
-async def _facts(redis: Redis, name: str) -> dict[bytes, Any]:
-    info = await answered(command(redis, "FT.INFO", name))
-    return dict(zip(info[::2], info[1::2], strict=False))
-
-
-class Completeness:
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        self._complete: dict[int, Making] = {}
-        """By bucket: which making of its index is known to have read everything."""
-        self._next_look_s: dict[int, float] = {}
-
-    async def of(self, bucket: int, keys: Keys) -> bool:
-        making = await self._making(keys)
-        if self._complete.get(bucket) == making:
-            return True
-        started = time.monotonic()
-        if started < self._next_look_s.get(bucket, 0.0):
-            return False
-        complete = await indexed(self._redis, keys.one("idx")) == 1
-        self._next_look_s[bucket] = started + (time.monotonic() - started) * LOOK_SHARE
-        if complete:
-            self._complete[bucket] = making
-        return complete
-
-    async def _making(self, keys: Keys) -> Making:
-        node = self._redis
-        if isinstance(node, Cluster):
-            ((node, _),) = await answered(node.owned([keys.base])) or ((node, []),)
-        server: Any = await answered(node.info("server"))
-        made: Any = await answered(self._redis.hget(keys.one("meta"), "made"))
-        return server["run_id"], made
-
-
-# --- buckets ---
-
+from channelmem.store.keys import GROUP, Keys, keys_of
+from channelmem.store.outbox import Undelivered
+from channelmem.store.redis import command, is_full, pipelined, reads
+from channelmem.store.scripts import run_in_all, run_script
 
 log = logging.getLogger(__name__)
 
@@ -125,8 +60,8 @@ VERSION = object()
 _SEARCHING = {"scope"}
 """Scripts before a search of the index."""
 
-_FEEDING = {"apply", "enrich"}
-"""Scripts that put messages on the stream."""
+_FEEDING = {"apply", "enrich", "describe", "requeue"}
+"""Scripts that put messages on the stream. `renew` does, too, but a reindex runs it, and tells no worker."""
 
 _RESHAPED = (
     "The vector index was built as %s, the settings say %s. It keeps working; to rebuild it run: channelmem reindex"
@@ -141,6 +76,136 @@ class Bucket(NamedTuple):
     version: int
     """Of the vector field; a reindex raises it."""
     vector_field: str
+    optout: str
+    """The keys that every view reads."""
+    changes: str
+
+
+def bucket_of(guild_id: int, count: int) -> int:
+    """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
+    return (guild_id >> 22) % count
+
+
+# --- changes ---
+
+
+KEPT = 1_000
+"""As in lib/common.lua. A process that missed more than these lets go of all its copies."""
+EVERYTHING = "everything"
+MESSAGES = "messages"
+SETTINGS = "settings"
+UNKNOWN = b"?"
+"""In place of the newest change where the stream is damaged: anything may have changed (so says lib/common.lua, too).
+The next change that a script notes replaces the stream."""
+
+
+async def _nothing(_bucket: int, _place: str) -> None:
+    pass
+
+
+class Changes:
+    """What this process must follow in the copies that it keeps.
+
+    The scripts note removals, decisions and settings in a stream per bucket, and announce that. Announcements can get
+    lost, so nothing depends on them: whoever answers from a copy reads messages too, every such read brings the newest
+    change along, and that says whether the copy is old."""
+
+    def __init__(self, redis: Redis, keys_of: Callable[[int], Keys]) -> None:
+        self._redis, self._keys_of = redis, keys_of
+        self.on_removal: Callable[[str, str], None] = lambda _kind, _what: None
+        """Told of a person, room, guild or messages; or of everything, if it is unknown what was removed."""
+        self.on_setting: Callable[[int, str], Awaitable[None]] = _nothing
+        self._followed: dict[int, bytes] = {}
+        """By bucket, the last change that the copies have followed."""
+        self._newest: dict[int, bytes] = {}
+        """By bucket, the newest one that was seen."""
+        self._looks: dict[int, int] = {}
+        """By bucket, how often messages or people were read. Of others this process keeps nothing."""
+
+    def saw(self, bucket: int, newest: bytes) -> None:
+        """What a read came with; empty if there was never a change."""
+        self._newest[bucket] = newest
+        self._looks[bucket] = self._looks.get(bucket, 0) + 1
+
+    def saw_all(self, newest: Iterable[bytes]) -> None:
+        """The newest change of every bucket, without a read."""
+        self._newest = dict(enumerate(newest))
+
+    def begin(self) -> None:
+        """Before this process keeps anything: there is nothing to follow of what was seen so far."""
+        self._followed |= self._newest
+
+    async def heard(self, bucket: int, kind: str) -> None:
+        """An announcement. Somebody who opts out everywhere is announced in every bucket of a cluster."""
+        if kind == SETTINGS or self.looks(bucket):
+            await self.follow(bucket)
+
+    def looks(self, bucket: int) -> int:
+        """How often the bucket was looked at."""
+        return self._looks.get(bucket, 0)
+
+    async def look(self, bucket: int) -> None:
+        key = self._keys_of(bucket).one("changes")
+        (reply,) = await pipelined(self._redis, [("XREVRANGE", key, "+", "-", "COUNT", 1)], raise_first=False)
+        self.saw(bucket, newest_of(reply))
+
+    async def catch_up_all(self) -> None:
+        """In every bucket of which this process keeps something."""
+        for bucket in list(self._looks):
+            await self.catch_up(bucket)
+
+    async def catch_up(self, bucket: int) -> bool:
+        """Follows what was seen of a bucket; whether that changed more than single messages."""
+        newest = self._newest.get(bucket, b"")
+        return self._followed.get(bucket, b"") != newest and await self.follow(bucket)
+
+    async def follow(self, bucket: int) -> bool:
+        """The same for whatever is new. If it can't be read, all copies go."""
+        try:
+            newest, changes = await self._since(self._followed.get(bucket, b""), bucket)
+            for kind, what in changes:
+                await self._tell(bucket, kind, what)
+        except (ValueError, LookupError):  # an entry that none of ours wrote
+            self.on_removal(EVERYTHING, "")
+        except RedisUnavailableError:
+            self._followed.pop(bucket, None)
+            self.on_removal(EVERYTHING, "")
+            return True
+        self._followed[bucket] = newest
+        return any(kind != MESSAGES for kind, _ in changes)
+
+    async def _tell(self, bucket: int, kind: str, what: str) -> None:
+        if kind in {SETTINGS, EVERYTHING}:
+            await self.on_setting(bucket, what)
+        if kind != SETTINGS:
+            self.on_removal(kind, what)
+
+    @reads
+    async def _since(self, last: bytes, bucket: int) -> tuple[bytes, list[tuple[str, str]]]:
+        """The newest change, and kind and object of those to follow, oldest first."""
+        start = b"-" if last in {b"", UNKNOWN} else last
+        try:
+            entries: Any = await self._redis.xrange(self._keys_of(bucket).one("changes"), start, b"+")
+        except DamagedDataError:
+            return UNKNOWN, [(EVERYTHING, "")]
+        newest = entries[-1][0] if entries else b""
+        if len(entries) >= KEPT or (last and (not entries or entries[0][0] != last)):  # some are no longer there
+            return newest, [(EVERYTHING, "")]
+        new = entries[1:] if last else entries
+        return newest, [(kind.decode(), what.decode()) for _, entry in new for kind, what in entry.items()]
+
+
+def newest_of(reply: Any) -> bytes:
+    """What XREVRANGE with COUNT 1 replied; also an error, if the stream is damaged."""
+    if isinstance(reply, DamagedDataError):
+        return UNKNOWN
+    if isinstance(reply, Exception):
+        raise reply
+    newest: bytes = reply[0][0] if reply else b""
+    return newest
+
+
+# --- buckets ---
 
 
 class Buckets:
@@ -160,8 +225,6 @@ class Buckets:
         self.healed = 0
         """How often something lost was recreated."""
         self.undelivered = Undelivered()
-        self.waiting: Callable[[], Iterable[Event]] = tuple
-        """What this process still has to deliver; the store's outbox, if there is one."""
         self._keys = [keys_of(settings.key_prefix, bucket) for bucket in self.all]
         self.changes = Changes(redis, self.keys)
         self.everywhere = Everywhere(redis, settings.key_prefix, settings.buckets)
@@ -187,13 +250,13 @@ class Buckets:
         """The keys of the guild's bucket."""
         return self._keys[self.bucket(guild_id)]
 
-    def withdrawn(self) -> Withdrawn:
-        """What must not be shown although Redis may still hold it; to be asked for before Redis is read."""
-        return Withdrawn(self.waiting(), self.undelivered.people())
-
     def moment(self) -> list[str]:
         """The time of a decision, and how long its refused window is kept: nothing reaches further back."""
         return [repr(self.clock()), repr(self.settings.longest_s)]
+
+    async def of(self, guild_id: int) -> Bucket:
+        """The guild's bucket, ready."""
+        return await self.ready(bucket_of(guild_id, len(self.all)))
 
     async def ready(self, bucket: int) -> Bucket:
         """The bucket, created before its first use; on a cluster again when another node serves it, because an index
@@ -214,7 +277,7 @@ class Buckets:
         return await self.where("EXISTS", "meta")
 
     async def is_used(self, bucket: int) -> bool:
-        return bool(await answered(self.redis.exists(self.keys(bucket).one("meta"))))
+        return bool(await self.redis.exists(self.keys(bucket).one("meta")))
 
     async def where(self, name: str, *keys: str, partly: bool = False) -> list[int]:
         """Buckets where a command about one of these keys replies something else than 0. `partly` leaves out those of
@@ -235,7 +298,7 @@ class Buckets:
         """What an attempt returns; if it fails because the bucket's index was lost, that is recreated first."""
         try:
             return await attempt()
-        except redis_errors.ResponseError as error:
+        except CommandRefusedError as error:
             if "CMVERSION" in str(error):
                 await self.renew(bucket)
             elif index_lost(error):
@@ -271,10 +334,9 @@ class Buckets:
         """The same in many buckets, in one round trip per node."""
         replies = await run_in_all(self.redis, name, map(self.keys, buckets), arguments)
         for at, reply in enumerate(replies):
-            if isinstance(reply, redis_errors.ResponseError) and index_lost(reply):
+            if isinstance(reply, CommandRefusedError) and index_lost(reply):
                 replies[at] = await self.run(name, buckets[at], arguments)
             elif isinstance(reply, Exception):
-                check_damage(reply)
                 raise reply
         return replies
 
@@ -291,7 +353,7 @@ class Buckets:
 
     async def renew(self, bucket: int) -> None:
         """For a vector field whose version this process does not know: a reindex ran, or everything was lost."""
-        model = await answered(self.redis.hmget(self.keys(bucket).one("meta"), ["model", "dims"]))
+        model = await self.redis.hmget(self.keys(bucket).one("meta"), ["model", "dims"])
         if any(model) and model != [self.identity.encode(), b"%d" % self.dims]:
             raise IndexMismatchError(REBUILT)
         await self.heal(bucket)
@@ -308,7 +370,7 @@ class Buckets:
         """Whether the index has read all documents; False for a while after it was recreated."""
         try:
             return await self._completeness.of(bucket, self.keys(bucket))
-        except redis_errors.ResponseError as error:
+        except CommandRefusedError as error:
             if not index_lost(error):
                 raise
         await self.heal(bucket)
@@ -334,12 +396,12 @@ class Buckets:
                 meta, is_new = await self._write_meta(bucket)
                 version, owner = int(meta["version"]), self._owner(bucket)
                 await self._create_missing(bucket, version, as_built(self.settings, meta))
-            except (RedisUnavailableError, *UNREACHABLE) as error:
-                self._failures += 1
-                if isinstance(error, RedisUnavailableError):
-                    raise
-                raise unavailable(error) from error
-            self._ready[bucket] = Bucket(bucket, self.keys(bucket), version, vector_field(version))
+            except RedisUnavailableError as error:
+                self._failures += not isinstance(error, CommandRefusedError)
+                raise
+            keys = self.keys(bucket)
+            names = vector_field(version), keys.one("optout"), keys.one("changes")
+            self._ready[bucket] = Bucket(bucket, keys, version, *names)
             if isinstance(self.redis, Cluster) and not is_new and self._served_by.get(bucket) != owner:
                 self._arrived.add(bucket)
             self._served_by[bucket] = owner
@@ -353,14 +415,14 @@ class Buckets:
             "model": self.identity,
             "dims": self.dims,
         }
-        meta: Any = await answered(self.redis.hgetall(key))
+        meta: Any = await self.redis.hgetall(key)
         is_new = b"version" not in meta
         if is_new:  # a full Redis rejects even a write that would change nothing
             async with self.redis.pipeline(transaction=True) as pipe:
                 for name, value in {**mine, "version": 1}.items():
                     pipe.hsetnx(key, name, value)
                 pipe.hgetall(key)
-                meta = (await answered(pipe.execute()))[-1]
+                meta = (await pipe.execute())[-1]
         found = {name.decode(): value.decode() for name, value in meta.items()}
         check_meta(found, {name: str(value) for name, value in mine.items()})
         wanted = shape(as_built(self.settings, found))
@@ -372,7 +434,7 @@ class Buckets:
         try:
             await self._create_index(bucket, version, settings)
             await self._create_group(bucket)
-        except (RedisUnavailableError, redis_errors.ResponseError) as error:
+        except RedisUnavailableError as error:
             if not is_full(error):
                 raise
             # A full Redis rejects this even where everything exists. Whatever is really missing is healed when missed.
@@ -384,15 +446,15 @@ class Buckets:
         try:
             created = False
             with already_there():
-                await answered(command(self.redis, *create_command(schema)))
+                await command(self.redis, *create_command(schema))
                 created = True
-                await answered(self.redis.hset(keys.one("meta"), "made", secrets.token_hex(8)))
+                await self.redis.hset(keys.one("meta"), "made", secrets.token_hex(8))
             with already_there():
-                await answered(command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name))
+                await command(self.redis, "FT.ALIASADD", keys.one("idx"), schema.index.name)
             # An interrupted reindex may have left another index serving.
             if created and await serving(self.redis, keys.one("idx")) == schema.index.name:
-                await answered(self.redis.hset(keys.one("meta"), mapping=noted(settings)))
-        except redis_errors.ResponseError as error:
+                await self.redis.hset(keys.one("meta"), mapping=noted(settings))
+        except CommandRefusedError as error:
             if "unknown command" not in str(error).lower():
                 raise
             raise RedisUnsuitableError(
@@ -404,7 +466,7 @@ class Buckets:
         # From the beginning: acknowledged entries are deleted, so whatever is on the stream still waits.
         with already_there():
             key = self.keys(bucket).one("ingest")
-            await answered(self.redis.xgroup_create(key, GROUP, id="0", mkstream=True))
+            await self.redis.xgroup_create(key, GROUP, id="0", mkstream=True)
 
 
 @contextlib.contextmanager
@@ -412,7 +474,7 @@ def already_there() -> Iterator[None]:
     """Two processes may create the same thing at once; the second one gets an error that does not matter."""
     try:
         yield
-    except redis_errors.ResponseError as error:
+    except CommandRefusedError as error:
         text = str(error).lower()
         if "already exists" not in text and "busygroup" not in text:
             raise

@@ -1,4 +1,4 @@
-"""Channel state: what a channel's memory holds and whether it listens. In: a channel. Out: its status and its people.
+"""What a channel's memory holds, who is known there, and whether it listens.
 
 Pausing and `fit` go to Redis directly and raise RedisUnavailableError when it cannot be reached. Limits come from the
 policy that the caller passes, or from the default one.
@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from channelmem.policy.policy import Limits, Policy
-from channelmem.store.buckets import Buckets
-from channelmem.store.changes import newest_of
+from channelmem.store.buckets import Buckets, newest_of
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, pack_limits, parse_person
 from channelmem.store.keys import guild_and_channel, room
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import checked, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import ChannelStatus, Window
 
@@ -47,9 +46,9 @@ class ChannelState:
         found: list[tuple[int, int]] = []
         for bucket in [self._buckets.bucket(guild_id)] if guild_id else await self._buckets.used():
             keys = self._buckets.keys(bucket)
-            guilds: Any = [guild_id] if guild_id else await answered(self._buckets.redis.smembers(keys.one("guilds")))
+            guilds: Any = [guild_id] if guild_id else await self._buckets.redis.smembers(keys.one("guilds"))
             for guild in guilds:
-                names: Any = await answered(self._buckets.redis.smembers(keys.of("guild", int(guild))))
+                names: Any = await self._buckets.redis.smembers(keys.of("guild", int(guild)))
                 found += map(guild_and_channel, names)
         return found
 
@@ -81,7 +80,7 @@ class ChannelState:
                 pipe.zrangebyscore(order, since, "+inf", start=0, num=1, withscores=True)
                 pipe.zrevrange(order, 0, 0, withscores=True)
                 pipe.scard(keys.of("wait", name))
-            paused, *replies = await answered(pipe.execute())
+            paused, *replies = await pipe.execute()
         counts = zip(replies[::4], replies[1::4], replies[2::4], replies[3::4], strict=True)
         return [
             ChannelStatus(
@@ -98,11 +97,12 @@ class ChannelState:
     async def roster(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> list[RosterEntry]:
         """People known in the channel, the latest speaker first; leaves out those whose messages have all expired."""
         keys = self._buckets.guild_keys(guild_id)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.xrevrange(keys.one("changes"), count=1)  # first: what is removed right after is seen as new
-            pipe.hgetall(keys.of("people", room(guild_id, channel_id)))
-            pipe.smembers(keys.one("optout"))
-            changes, people, out = await answered(pipe.execute())
+        pipe = self._buckets.redis.pipeline(transaction=False)
+        pipe.xrevrange(keys.one("changes"), count=1)  # first: what is removed right after is seen as new
+        pipe.hgetall(keys.of("people", room(guild_id, channel_id)))
+        pipe.smembers(keys.one("optout"))
+        changes, *replies = await pipe.execute(raise_on_error=False)
+        people, out = checked(replies)
         self._buckets.changes.saw(self._buckets.bucket(guild_id), newest_of(changes))
         hidden = {int(one.rpartition(b":")[2]) for one in out if b":" not in one or one.startswith(b"%d:" % guild_id)}
         seen = [parse_person(author, packed) for author, packed in people.items()]
@@ -115,7 +115,7 @@ class ChannelState:
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
         """The id of the newest stored message: back-fill starts there."""
         order = self._buckets.guild_keys(guild_id).of("chan", room(guild_id, channel_id))
-        newest: Any = await answered(self._buckets.redis.zrevrange(order, 0, 0))
+        newest: Any = await self._buckets.redis.zrevrange(order, 0, 0)
         return int(newest[0]) if newest else None
 
     async def _decide(self, kind: str, guild_id: int, channel_id: int) -> None:

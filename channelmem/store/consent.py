@@ -1,4 +1,4 @@
-"""Consent: what people decide about their own messages. In: an author, everywhere or in one guild. Out: their messages.
+"""What people decide about their own messages, everywhere or in one guild: opt out, opt in, forget me, export.
 
 An opt-out takes effect with its acknowledgement: nothing new is stored, nothing old is shown. "Forget me" opts out
 first, then the sweeper removes everything in the background; the job is a key, so it survives the process. All of it
@@ -13,16 +13,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
-from redis.exceptions import ResponseError
-
-from channelmem.errors import DecisionDelayedError, RedisUnavailableError
+from channelmem.errors import CommandRefusedError, DecisionDelayedError, RedisUnavailableError
 from channelmem.policy.policy import Policy
 from channelmem.store.buckets import Buckets
 from channelmem.store.decisions import Decisions, person
 from channelmem.store.documents import from_row
 from channelmem.store.index import FIELDS
 from channelmem.store.outbox import Result, Value, Withdrawn
-from channelmem.store.redis import answered, is_full, is_unwritable, reads
+from channelmem.store.redis import is_full, is_unwritable, pipelined, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message
 
@@ -92,7 +90,7 @@ class Consent:
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
         names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
-        return any(await answered(self._buckets.redis.smismember(keys.one("optout"), names)))
+        return any(await self._buckets.redis.smismember(keys.one("optout"), names))
 
     async def export(
         self, author_id: int, policy_of: Callable[[int, int], Policy] | None = None
@@ -134,7 +132,7 @@ class Consent:
         while cursor != NO_MORE:
             try:
                 cursor, *page = await self._buckets.run("authored", bucket, [author_id, EXPORT_PAGE, cursor])
-            except ResponseError as error:
+            except CommandRefusedError as error:
                 if "cursor" not in str(error).lower():
                     raise
                 return None
@@ -144,12 +142,12 @@ class Consent:
     @reads
     async def _load(self, bucket: int, names: list[list[bytes]]) -> list[tuple[Message, int]]:
         """Messages, and how many newer ones their channels hold."""
-        keys, gone = self._buckets.keys(bucket), Withdrawn(self._buckets.waiting(), frozenset())
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for place, message_id in names:
-                pipe.zrevrank(keys.of("chan", place.decode()), message_id)
-                pipe.hmget(f"{keys.one('msg')}{place.decode()}:{message_id.decode()}", FIELDS)
-            replies: list[Any] = await answered(pipe.execute())
+        keys, gone = self._buckets.keys(bucket), Withdrawn(self._buckets.undelivered.waiting(), frozenset())
+        asked: list[tuple[Any, ...]] = []
+        for channel, id_ in names:
+            asked.append(("ZREVRANK", keys.of("chan", channel.decode()), id_))
+            asked.append(("HMGET", keys.of("msg", f"{channel.decode()}:{id_.decode()}"), *FIELDS))
+        replies = await pipelined(self._buckets.redis, asked)
         found = [
             (from_row([*name, fields]), newer)
             for name, newer, fields in zip(names, replies[::2], replies[1::2], strict=True)

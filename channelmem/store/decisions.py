@@ -1,9 +1,8 @@
-"""A copy of people's decisions on disk, for when Redis is unreachable. In: everything recorded. Out: the same later on,
-even after a restart.
+"""What people decided (opt-outs, pauses, clears), as Redis knows it, or a copy on disk while Redis is unreachable.
 
-One small file in the data directory, for its owner's eyes only. It names nobody: ids are replaced by HMACs with a
-random secret of this machine, because a plain hash of an id can be reversed by trying all ids. A copy that is damaged,
-too large to be complete, or made with another secret counts as no copy.
+The copy names nobody: ids are replaced by HMACs with a random secret of this machine, because a plain hash of an id can
+be reversed by trying all ids. A copy that is damaged, too large to be complete, or made with another secret counts as
+no copy.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets
-from channelmem.store.changes import newest_of
-from channelmem.store.documents import place_of, replace_file
+from channelmem.store.buckets import Buckets, newest_of
+from channelmem.store.documents import LocalCopy, place_of, replace_file
 from channelmem.store.keys import room
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import checked, pipelined, reads
 from channelmem.types import Message, Window
 
 KEY_FILE: Final = "decisions.key"
@@ -92,33 +90,23 @@ class DecisionsCopy:
 
     def _keep(self, known: Recorded) -> bool:
         self._known, self._loaded = known, True
-        try:
-            self._write(known)
-        except OSError as error:
-            log.warning("Can't keep a local copy of opt-outs in %s: %s", self._folder, error.strerror or error)
-            return False
-        return True
+        windows = {key: [[one.start, one.end] for one in some] for key, some in known.windows.items()}
+        stored = {"version": VERSION, "check": self._key("check"), "windows": windows, "hidden": sorted(known.hidden)}
+        return self._file().write(json.dumps(stored).encode())
 
     def _forget(self) -> bool:
         self._known, self._loaded = None, True
-        try:
-            self._path().unlink(missing_ok=True)
-        except OSError as error:
-            log.warning("Can't remove the local copy of opt-outs in %s: %s", self._folder, error.strerror or error)
-            return False
-        return True
+        return self._file().remove()
 
     def _key(self, name: str) -> str:
         return hmac.new(self._secret, name.encode(), "sha256").hexdigest()[:32]
 
-    def _path(self) -> Path:
-        return self._folder / f"decisions-{self._key(self._place)[:12]}.json"
-
-    # --- files ---
+    def _file(self) -> LocalCopy:
+        return LocalCopy(self._folder / f"decisions-{self._key(self._place)[:12]}.json", "opt-outs")
 
     def _load(self) -> Recorded | None:
         if not self._loaded and self._load_secret():
-            self._known, self._loaded = self._read(), True
+            self._known, self._loaded = self._file().read(self._parsed), True
         return self._known
 
     def _load_secret(self) -> bool:
@@ -130,23 +118,11 @@ class DecisionsCopy:
                 log.warning("Can't keep a local copy of opt-outs in %s: %s", self._folder, error.strerror or error)
         return bool(self._secret)
 
-    def _read(self) -> Recorded | None:
-        try:
-            stored = json.loads(self._path().read_bytes())
-            if stored["version"] != VERSION or stored["check"] != self._key("check"):
-                return None
-            windows = {key: tuple(Window(*ends) for ends in some) for key, some in stored["windows"].items()}
-            return Recorded(set(stored["hidden"]), windows)
-        except FileNotFoundError:
+    def _parsed(self, stored: Any) -> Recorded | None:
+        if stored["version"] != VERSION or stored["check"] != self._key("check"):
             return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("The local copy of opt-outs is unusable: %s", type(error).__name__)
-            return None
-
-    def _write(self, known: Recorded) -> None:
-        windows = {key: [[one.start, one.end] for one in some] for key, some in known.windows.items()}
-        stored: dict[str, Any] = {"version": VERSION, "check": self._key("check"), "windows": windows}
-        replace_file(self._path(), json.dumps({**stored, "hidden": sorted(known.hidden)}).encode())
+        windows = {key: tuple(Window(*ends) for ends in some) for key, some in stored["windows"].items()}
+        return Recorded(set(stored["hidden"]), windows)
 
 
 def _secret(path: Path) -> bytes:
@@ -227,11 +203,12 @@ class Decisions:
     @reads
     async def _read(self, guild_id: int, place: str, people: list[str], channels: Sequence[str]) -> Recorded:
         keys = self._buckets.guild_keys(guild_id)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.smismember(keys.one("optout"), people)
-            pipe.hmget(keys.one("policy"), [f"{place}:{kind}" for kind in STATES])
-            pipe.hmget(keys.one("refused"), [place, *people, *channels])
-            out, state, refused = await answered(pipe.execute())
+        asked = [
+            ("SMISMEMBER", keys.one("optout"), *people),
+            ("HMGET", keys.one("policy"), *(f"{place}:{kind}" for kind in STATES)),
+            ("HMGET", keys.one("refused"), place, *people, *channels),
+        ]
+        out, state, refused = await pipelined(self._buckets.redis, asked)
         hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
         recorded = Recorded(hidden, {place: _windows(*state)})
         for name, windows in zip((place, *people, *channels), refused, strict=True):
@@ -282,14 +259,16 @@ class Decisions:
 
     @reads
     async def _read_all(self) -> Recorded:
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for bucket in self._buckets.all:
-                pipe.smembers(self._buckets.keys(bucket).one("optout"))
-                pipe.hgetall(self._buckets.keys(bucket).one("policy"))
-                pipe.hgetall(self._buckets.keys(bucket).one("refused"))
-                pipe.xrevrange(self._buckets.keys(bucket).one("changes"), count=1)
-            replies: list[Any] = await answered(pipe.execute())
-        self._buckets.changes.saw_all(map(newest_of, replies[3::4]))
+        pipe = self._buckets.redis.pipeline(transaction=False)
+        for bucket in self._buckets.all:
+            keys = self._buckets.keys(bucket)
+            pipe.smembers(keys.one("optout"))
+            pipe.hgetall(keys.one("policy"))
+            pipe.hgetall(keys.one("refused"))
+            pipe.xrevrange(keys.one("changes"), count=1)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+        self._buckets.changes.saw_all(list(map(newest_of, replies[3::4])))
+        checked(replies[::4] + replies[1::4] + replies[2::4])
         recorded = Recorded({name.decode() for out in replies[::4] for name in out})
         for state in replies[1::4]:
             for place in {name.decode().partition(":")[0] for name in state}:

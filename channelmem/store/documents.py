@@ -1,18 +1,18 @@
-"""Small files next to the embedded server's data. In: a path and bytes. Out: a file for its owner only, whole or not at
-all."""
+"""How messages, attachments and people are packed for Redis and read again, and small files of this machine."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from channelmem.policy.policy import Limits
@@ -20,6 +20,10 @@ from channelmem.redis_urls import is_cluster
 from channelmem.settings import Settings
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.types import Attachment, Message, Origin, Person
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 def place_of(settings: Settings) -> str:
@@ -45,6 +49,43 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError:
         Path(fresh).unlink(missing_ok=True)
         raise
+
+
+class LocalCopy(NamedTuple):
+    """A small file in the data directory, for its owner's eyes only. A disk that fails is a warning: there is no copy
+    then."""
+
+    path: Path
+    what: str
+
+    def read(self, parsed: Callable[[Any], T | None]) -> T | None:
+        try:
+            return parsed(json.loads(self.path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("The local copy of %s is unusable: %s", self.what, type(error).__name__)
+            return None
+
+    def write(self, data: bytes) -> bool:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self.path, data)
+        except OSError as error:
+            return self._warn("keep a", error)
+        return True
+
+    def remove(self) -> bool:
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            return self._warn("remove the", error)
+        return True
+
+    def _warn(self, doing: str, error: OSError) -> bool:
+        why = error.strerror or error
+        log.warning("Can't %s local copy of %s in %s: %s", doing, self.what, self.path.parent, why)
+        return False
 
 
 # --- attachments ---
@@ -212,13 +253,9 @@ def to_revision(message: Message) -> str:
     return revision + to_mark(message) if message.attachments else revision
 
 
-def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: Sequence[Any]) -> Message:
-    """Reads raw fields in the order of schema.FIELDS."""
-    return _message(guild_id, channel_id, message_id, tuple(fields))
-
-
 @lru_cache(maxsize=READ_BEFORE)
-def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
+def to_message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[Any, ...]) -> Message:
+    """Reads raw fields in the order of index.FIELDS."""
     author_id, text, ts, flag, about = fields
     revision, author, reply_to, mentions, parents = about.split(b"\x1f", 4)
     attachments: tuple[Attachment, ...] = ()
@@ -247,12 +284,13 @@ def _message(guild_id: int, channel_id: int, message_id: bytes, fields: tuple[An
 
 def forget_read() -> None:
     """Empties the cache: removed messages must not stay in memory."""
-    _message.cache_clear()
+    to_message.cache_clear()
 
 
 def from_row(row: Sequence[Any]) -> Message:
     """Reads a row of the reading scripts: room, id, fields."""
-    return to_message(*guild_and_channel(row[0]), row[1], row[2])
+    place, id_, fields = row
+    return to_message(*guild_and_channel(place), id_, tuple(fields))
 
 
 class StoredMessage(NamedTuple):

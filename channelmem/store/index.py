@@ -1,10 +1,14 @@
-"""Schema: what the index knows about a message. In: settings, dimensions, the version of the vector field. Out: one
-redisvl schema, the names of its fields, and the FT.CREATE command that builds the index. `check_meta` says whether what
-another process built is of use to this one.
+"""The search index of a bucket: what it knows about a message (a redisvl schema), how it is made, whether what another
+process built is of use to this one, and whether it has read all documents.
+
+An index reads existing documents in the background after it was made: by a process that missed it, or by a server that
+starts. FT.INFO knows how far it is, but blocks a large Redis for long. It is therefore asked rarely while an index
+reads, and never again for the same making of it.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from redis.asyncio import Redis
@@ -12,8 +16,9 @@ from redisvl.schema import IndexSchema  # type: ignore[import-untyped]
 
 from channelmem.errors import IndexMismatchError
 from channelmem.settings import Settings
+from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import MOVING, Keys
-from channelmem.store.redis import answered
+from channelmem.store.redis import command, pipelined
 
 SCHEMA_VERSION = 1
 LAYOUT = "2"
@@ -87,7 +92,8 @@ def make_schema(settings: Settings, keys: Keys, *, dims: int, version: int) -> I
 
 
 def create_command(schema: IndexSchema, name: str | None = None) -> list[Any]:
-    """FT.CREATE for the schema, under its own or another name.
+    """FT.CREATE for the schema, under its own or another name. redisvl makes the fields; its `create` has neither
+    NOOFFSETS nor NOFIELDS, and counts a vector's INDEXMISSING among the parameters of its algorithm.
 
     NOOFFSETS saves 120 bytes per message: no query asks for phrases. NOFIELDS saves 26: there is one text field. A
     sortable time would cost 54: only the newest messages of many channels are sorted by it, and index_search.py keeps
@@ -136,16 +142,16 @@ async def fitted(redis: Redis, settings: Settings, keys: Keys) -> Settings:
     """Unchanged if the settings name an algorithm."""
     if settings.index_algorithm != "auto":
         return settings
-    built: Any = await answered(redis.hget(keys.one("meta"), "shape"))
+    built: Any = await redis.hget(keys.one("meta"), "shape")
     return chosen(settings, messages=await _stored(redis, keys), built=(built or b"").decode())
 
 
 async def rooms_of(redis: Redis, keys: Keys) -> list[bytes]:
     """All rooms of a bucket that hold messages."""
     found: list[Any] = []
-    guilds: Any = await answered(redis.smembers(keys.one("guilds")))
+    guilds: Any = await redis.smembers(keys.one("guilds"))
     for guild in guilds:
-        rooms: Any = await answered(redis.smembers(keys.of("guild", int(guild))))
+        rooms: Any = await redis.smembers(keys.of("guild", int(guild)))
         found += rooms
     return found
 
@@ -154,8 +160,68 @@ async def _stored(redis: Redis, keys: Keys) -> int:
     """Messages of a bucket. FT.INFO would say it, too, but blocks a large Redis for long."""
     rooms, messages = await rooms_of(redis, keys), 0
     for at in range(0, len(rooms), COUNTED):
-        async with redis.pipeline(transaction=False) as pipe:
-            for room in rooms[at : at + COUNTED]:
-                pipe.zcard(keys.of("chan", room.decode()))
-            messages += sum(await answered(pipe.execute()))
+        page = rooms[at : at + COUNTED]
+        messages += sum(await pipelined(redis, [("ZCARD", keys.of("chan", room.decode())) for room in page]))
     return messages
+
+
+# --- what it has read ---
+
+
+LOOK_SHARE = 20
+"""FT.INFO takes at most a twentieth of Redis' time while an index is awaited."""
+
+Making = tuple[str, bytes | None]
+"""The run of the server, and what the process that made the index noted."""
+
+
+def index_lost(error: Exception) -> bool:
+    """RediSearch words this in several ways."""
+    text = str(error).lower()
+    return "no such index" in text or "unknown index name" in text
+
+
+async def indexed(redis: Redis, name: str) -> float:
+    """The share of the existing documents that an index has read; 1 for all of them."""
+    facts = await _facts(redis, name)
+    return min(float(facts[b"percent_indexed"]), 0.99) if int(facts[b"indexing"]) else 1.0
+
+
+async def serving(redis: Redis, alias: str) -> str:
+    """The name of the index behind an alias."""
+    name: bytes = (await _facts(redis, alias))[b"index_name"]
+    return name.decode()
+
+
+async def _facts(redis: Redis, name: str) -> dict[bytes, Any]:
+    info = await command(redis, "FT.INFO", name)
+    return dict(zip(info[::2], info[1::2], strict=False))
+
+
+class Completeness:
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._complete: dict[int, Making] = {}
+        """By bucket: which making of its index is known to have read everything."""
+        self._next_look_s: dict[int, float] = {}
+
+    async def of(self, bucket: int, keys: Keys) -> bool:
+        making = await self._making(keys)
+        if self._complete.get(bucket) == making:
+            return True
+        started = time.monotonic()
+        if started < self._next_look_s.get(bucket, 0.0):
+            return False
+        complete = await indexed(self._redis, keys.one("idx")) == 1
+        self._next_look_s[bucket] = started + (time.monotonic() - started) * LOOK_SHARE
+        if complete:
+            self._complete[bucket] = making
+        return complete
+
+    async def _making(self, keys: Keys) -> Making:
+        node = self._redis
+        if isinstance(node, Cluster):
+            ((node, _),) = await node.owned([keys.base]) or ((node, []),)
+        server: Any = await node.info("server")
+        made: Any = await self._redis.hget(keys.one("meta"), "made")
+        return server["run_id"], made

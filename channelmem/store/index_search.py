@@ -1,4 +1,4 @@
-"""Index search: what is asked of the search index. In: a Query. Out: hits with their neighbours, or newest messages.
+"""What is asked of the search index: the nearest messages, those with certain words, or the newest of many channels.
 
 Three round trips to one bucket: `scope.lua` says what may be looked at, a pipeline of FT.SEARCH finds candidates with
 their fields, `shown.lua` says which of them may be shown and reads what lies beside the best. Only that last word
@@ -7,6 +7,10 @@ counts: whatever was removed or hidden while the index was searched stays out.
 A search that takes too long is cut off by Redis, which then returns what it has, without a word. No search can be cut
 off before its time is over, so a reply that came earlier is complete; any other is asked for again, more narrowly, and
 says that it was cut short.
+
+redisvl keeps the schema (index.py); the searches are written here by hand. Its HybridQuery is one FT.HYBRID, which
+Redis Stack lacks. Its other queries are run by `AsyncSearchIndex`, which makes a document and a dictionary of each of
+hundreds of rows, decoded, where `shown.lua` needs ids and authors as bytes and most rows are never shown.
 """
 
 from __future__ import annotations
@@ -16,13 +20,13 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
-from redis.exceptions import ResponseError
 
 from channelmem.durations import DAY_S, HOUR_S
-from channelmem.errors import SearchCutShortError
+from channelmem.errors import CommandRefusedError, SearchCutShortError
 from channelmem.policy.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
 from channelmem.store.documents import StoredMessage, from_row, pack_limits, to_stored, whole
@@ -61,8 +65,8 @@ class SearchScope:
 
 
 @dataclass(slots=True)
-class Found:
-    """A candidate, as the searches found it."""
+class Candidate:
+    """A message, as the searches found it."""
 
     channel: bytes
     id: bytes
@@ -78,7 +82,7 @@ class Found:
 
     @property
     def row(self) -> tuple[bytes, bytes, tuple[Any, ...]]:
-        """As the reading scripts return one: its fields are those of schema.FIELDS."""
+        """As the reading scripts return one: its fields are those of index.FIELDS."""
         return self.channel, self.id, (self.author, self.text, self.ts, self.flag, self.about)
 
 
@@ -86,8 +90,8 @@ class Found:
 class Searched:
     """The candidates of one pass, and whether any of its lists has more of them."""
 
-    found: list[Found] = field(default_factory=list)
-    full: list[list[Found]] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    full: list[list[Candidate]] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     hidden: int = 0
     cut_short: bool = False
@@ -101,16 +105,16 @@ class IndexSearch:
 
     async def newest(self, query: Query) -> list[Message]:
         """Newest first."""
-        withdrawn = self._buckets.withdrawn()
+        withdrawn = self._buckets.undelivered.withdrawn()
         scope = await self._scope(query, late=False)
         if not scope.filter:
             return []
         plain = replace(query, vector=None, words=(), counts=False, beside=0)
         for narrowed in _latest_first(query, scope, self._buckets.clock()):
-            searched, rows, _ = await self._searched(plain, narrowed, newest=True)
+            searched, candidates, _ = await self._searched(plain, narrowed, newest=True)
             if searched.cut_short:
                 raise SearchCutShortError("The search for the newest messages took too long.")
-            messages = shown([one.row for one in rows], withdrawn)
+            messages = shown([candidate.row for candidate in candidates], withdrawn)
             if len(messages) >= query.limit:
                 break
         return messages[: query.limit]
@@ -119,7 +123,7 @@ class IndexSearch:
         """By vector, by words, or both."""
         matches = await self.matches(query)
         now = self._buckets.clock()
-        hits = [_hit(query, one, now) for one in matches.found]
+        hits = [_hit(query, match, now) for match in matches.found]
         hits.sort(key=lambda hit: (-(hit.similarity or -2.0), -(hit.text_score or 0.0)))
         return SearchResult(
             tuple(hits),
@@ -141,16 +145,14 @@ class IndexSearch:
         return replace(await self._matches(less), total=result.total, oldest_ts=result.oldest_ts, cut_short=True)
 
     async def _matches(self, query: Query) -> Matches:
-        withdrawn = self._buckets.withdrawn()
+        withdrawn = self._buckets.undelivered.withdrawn()
         scope = await self._scope(query, late=query.vector is not None)
         if not scope.filter:
             return Matches(oldest_ts=scope.oldest_ts)
-        searched, found, near = await self._searched(query, scope)
-        matches = [_match(one) for one in found]
-        if withdrawn:
-            matches = [one for one in matches if not withdrawn.hides(one.message)]
+        searched, candidates, near = await self._searched(query, scope)
+        matches = map(_match, candidates)
         return Matches(
-            matches,
+            [match for match in matches if not withdrawn.hides(match.message)],
             _visible(scope.late, withdrawn),
             max(0, scope.total - searched.hidden),
             scope.oldest_ts,
@@ -170,16 +172,16 @@ class IndexSearch:
 
     async def _searched(
         self, query: Query, scope: SearchScope, *, newest: bool = False
-    ) -> tuple[Searched, list[Found], list[Any]]:
+    ) -> tuple[Searched, list[Candidate], list[Any]]:
         """What may be shown, and rows beside it. Asks for more while leftovers (removed, not yet unlinked) take
         places."""
         wanted = query.limit
         while True:
             searched = await self._search(query, scope, wanted, newest=newest)
-            near = await self._show(query, searched.found)
-            enough = all(sum(one.ts is not None for one in some) >= query.limit for some in searched.full)
+            near = await self._show(query, searched.candidates)
+            enough = all(len(_shown(candidates)) >= query.limit for candidates in searched.full)
             if enough or wanted >= MOST or searched.cut_short:
-                return searched, [one for one in searched.found if one.ts is not None], near
+                return searched, _shown(searched.candidates), near
             wanted = min(MOST, wanted * 4)
 
     async def _search(self, query: Query, scope: SearchScope, wanted: int, *, newest: bool) -> Searched:
@@ -209,10 +211,10 @@ class IndexSearch:
         skip = len(bucket.keys.one("msg"))
         parsed = [_parsed(reply, skip, step) for reply, step in zip(replies, steps, strict=False)]
         known = _fused(parsed)
-        searched.found = sorted(known.values(), key=lambda one: -one.fused)
-        for some, reply, step in zip(parsed, replies, steps, strict=False):
+        searched.candidates = sorted(known.values(), key=lambda candidate: -candidate.fused)
+        for candidates, reply, step in zip(parsed, replies, steps, strict=False):
             if len(reply) > wanted * step:
-                searched.full.append([known[one.channel, one.id] for one in some])
+                searched.full.append([known[candidate.channel, candidate.id] for candidate in candidates])
         return searched
 
     async def _replies(
@@ -226,22 +228,23 @@ class IndexSearch:
         started = time.monotonic()
         try:
             replies = await self._buckets.search(number, commands)
-        except ResponseError as error:
+        except CommandRefusedError as error:
             if TIMED_OUT not in str(error).lower():
                 raise
             return None, True
         return replies, (time.monotonic() - started) * 1000 >= self.limit_ms
 
-    async def _show(self, query: Query, found: Sequence[Found]) -> list[Any]:
+    async def _show(self, query: Query, candidates: Sequence[Candidate]) -> list[Any]:
         """Notes which of them may be shown; returns rows beside the best."""
-        if not found:
+        if not candidates:
             return []
-        number = {channel: at for at, channel in enumerate(dict.fromkeys(one.channel for one in found), start=1)}
-        names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in found])
+        channels = dict.fromkeys(candidate.channel for candidate in candidates)
+        number = {channel: at for at, channel in enumerate(channels, start=1)}
+        names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in candidates])
         place = head(self._buckets, query.guild_id, query.source, query.limits)
         times, near = await self._run("shown", query, [*place, query.radius, query.beside, names, *number])
-        for one, ts in zip(found, times, strict=True):
-            one.ts = ts
+        for candidate, ts in zip(candidates, times, strict=True):
+            candidate.ts = ts
         rows: list[Any] = near
         return rows
 
@@ -267,8 +270,7 @@ def rooms(query: Query) -> list[str]:
 
 def shown(rows: Iterable[Any], withdrawn: Withdrawn) -> list[Message]:
     """Rows of which Redis has left out what it knows to be hidden."""
-    messages = list(map(from_row, rows))
-    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+    return [message for message in map(from_row, rows) if not withdrawn.hides(message)]
 
 
 def _latest_first(query: Query, scope: SearchScope, now: float) -> Iterator[SearchScope]:
@@ -282,40 +284,46 @@ def _latest_first(query: Query, scope: SearchScope, now: float) -> Iterator[Sear
 
 def _visible(rows: Iterable[Any], withdrawn: Withdrawn) -> list[StoredMessage]:
     """The same for ranking."""
-    messages = list(map(to_stored, rows))
-    return [message for message in messages if not withdrawn.hides(message)] if withdrawn else messages
+    return [message for message in map(to_stored, rows) if not withdrawn.hides(message)]
 
 
-def _parsed(reply: list[Any], skip: int, step: int) -> list[Found]:
+def _shown(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.ts is not None]
+
+
+def _parsed(reply: list[Any], skip: int, step: int) -> list[Candidate]:
     """The candidates of a reply, best first. A row is a key, a score if there are three values, and fields."""
-    found: list[Found] = []
-    for at in range(1, len(reply), step):
-        flat = reply[at + step - 1]
-        if not flat or flat[-2] != b"about":
+    candidates: list[Candidate] = []
+    scores: Iterable[bytes | None] = reply[2::step] if step == 3 else repeat(None)
+    for key, score, fields in zip(reply[1::step], scores, reply[step::step], strict=False):
+        if not fields or fields[-2] != b"about":
             continue  # it expired during the search
-        channel, _, id_ = reply[at][skip:].partition(b":")
-        near = 2 if flat[0] == b"d" else 0  # where the document's own fields begin; only the flag may be missing
-        flag = flat[near + 5] if flat[near + 4] == b"flag" else None
-        one = Found(channel, id_, flat[near + 1], flat[near + 3], flag, flat[-1])
-        if near:
-            one.distance = float(flat[1])
-        if step == 3:
-            one.text_score = float(reply[at + 1])
-        found.append(one)
-    if found and found[0].distance is not None:
-        found.sort(key=lambda one: one.distance or 0.0)
-    return found
+        *distance, author, text, flag, about = _values(fields)
+        channel, _, id_ = key[skip:].partition(b":")
+        near, best = (float(distance[0]) if distance else None), (None if score is None else float(score))
+        candidates.append(Candidate(channel, id_, author, text, flag, about, near, best))
+    if candidates and candidates[0].distance is not None:
+        candidates.sort(key=lambda candidate: candidate.distance or 0.0)
+    return candidates
 
 
-def _fused(lists: Sequence[Sequence[Found]]) -> dict[tuple[bytes, bytes], Found]:
+def _values(fields: list[Any]) -> list[Any]:
+    """Distance, if a vector was compared, author, text, flag and about; only the flag may be missing."""
+    values: list[Any] = fields[1::2]
+    if b"flag" not in fields[-4:-3]:
+        values.insert(-1, None)
+    return values
+
+
+def _fused(lists: Sequence[Sequence[Candidate]]) -> dict[tuple[bytes, bytes], Candidate]:
     """Each candidate once, scored by reciprocal rank fusion of the lists."""
-    known: dict[tuple[bytes, bytes], Found] = {}
-    for some in lists:
-        for place, one in enumerate(some):
-            kept = known.setdefault((one.channel, one.id), one)
-            kept.fused += 1.0 / (SMOOTH + place)
-            if kept is not one:
-                kept.text_score = one.text_score if kept.text_score is None else kept.text_score
+    known: dict[tuple[bytes, bytes], Candidate] = {}
+    for candidates in lists:
+        for rank, candidate in enumerate(candidates):
+            kept = known.setdefault((candidate.channel, candidate.id), candidate)
+            kept.fused += 1.0 / (SMOOTH + rank)
+            if kept.text_score is None:
+                kept.text_score = candidate.text_score
     return known
 
 
@@ -326,9 +334,9 @@ def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:
     return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
 
 
-def _match(found: Found) -> Match:
-    similarity = None if found.distance is None else 1.0 - found.distance
-    return Match(to_stored(found.row), similarity, found.text_score)
+def _match(candidate: Candidate) -> Match:
+    similarity = None if candidate.distance is None else 1.0 - candidate.distance
+    return Match(to_stored(candidate.row), similarity, candidate.text_score)
 
 
 def _hit(query: Query, match: Match, now: float) -> Hit:

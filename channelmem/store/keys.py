@@ -1,4 +1,4 @@
-"""Every Redis key, on one screen. In: a bucket, a channel, a message. Out: the key's name.
+"""Every Redis key, on one screen.
 
 All keys of a guild share the hash tag of its bucket, so they live in one slot. Ids are strings of 20 digits wherever
 Redis sorts or parses them: messages of the same moment then sort by id, and nothing beyond 2^53 is rounded. The Lua
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 KEYS = {
     # per message
-    "msg": "msg:",  # HASH   msg:<room>:<id>     one message (schema.py names its fields)
+    "msg": "msg:",  # HASH   msg:<room>:<id>     one message (index.py names its fields)
     "gone": "gone:",  # STRING gone:<room>:<id>    tombstone: 'inf', or the revision that emptied it; expires
     # per channel
     "chan": "chan:",  # ZSET   chan:<room>         id -> ts: the order; a message is visible while it is in here
@@ -26,10 +26,10 @@ KEYS = {
     # per author
     "quoting": "quoting:",  # ZSET   quoting:<author>    name of what was made of their words -> when that ends
     # per derived thing
-    "summary": "summary:",  # JSON   summary:<room>:<level>-<start>-<end>  one summary (summarising/documents.py)
+    "summary": "summary:",  # JSON   summary:<room>:<level>-<start>-<end>  one summary (summaries/pyramid.py)
     "made": "made:",  # HASH   made:<kind>/<room>:<id>  its text and sources; answers of the bot are messages instead
     # per attachment
-    "unread": "unread:",  # STRING unread:<room>:<key>:<reader>  why it could not be read; expires (descriptions.py)
+    "unread": "unread:",  # STRING unread:<room>:<key>:<reader>  why it could not be read; expires (derived.py)
     "reading": "reading:",  # STRING reading:<room>:<key>  whose claim it is to read it now; expires
     # per guild
     "guild": "guild:",  # SET    guild:<guild>          its rooms that hold messages
@@ -43,7 +43,7 @@ KEYS = {
     # per bucket
     "levels": "levels",  # HASH   place -> how often it changed; '*' -> how often anything did
     "threads": "threads",  # HASH   room of a thread -> room of its channel
-    "changes": "changes",  # STREAM the newest removals, decisions and settings that copies must follow (changes.py)
+    "changes": "changes",  # STREAM the newest removals, decisions and settings that copies must follow (buckets.py)
     "changed": "changed",  # PUB/SUB kinds of what is new in there
     "guilds": "guilds",  # SET    guild ids
     "epochs": "epochs",  # HASH   room -> epoch; raised by a clear, part of the channel tag of later documents
@@ -58,7 +58,7 @@ KEYS = {
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
     "access": "access",  # HASH   token id -> JSON: name, digest, scopes, guilds, until when (bucket 0 only)
-    "rebuilding": "rebuilding",  # STRING whose turn it is to rebuild the index; expires (rebuilding.py)
+    "rebuilding": "rebuilding",  # STRING whose turn it is to rebuild the index; expires (repair.py)
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex
     "idx": "idx",  # ALIAS  for the index idx:<version>
 }
@@ -91,11 +91,6 @@ class Keys:
 
     def index(self, version: int) -> str:
         return f"{self.base}idx:{version}"
-
-
-def bucket_of(guild_id: int, count: int) -> int:
-    """The low 22 bits of a snowflake are worker and sequence numbers; the time above them spreads evenly."""
-    return (guild_id >> 22) % count
 
 
 def keys_of(prefix: str, bucket: int) -> Keys:

@@ -1,4 +1,5 @@
-"""A copy of the settings on disk, for a start while Redis is unreachable. In: documents and threads. Out: the same.
+"""What is set for guilds, channels and characters, kept current in this process, with a copy on disk for a start while
+Redis is unreachable.
 
 A channel that is off must stay off then: its past would be fetched from the platform otherwise. The file holds ids of
 servers and channels and what is set there, for its owner's eyes only; who changed it stays in Redis.
@@ -18,48 +19,37 @@ from redis.exceptions import RedisError
 from channelmem.errors import RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.documents import place_of, replace_file
+from channelmem.store.documents import LocalCopy, place_of
 from channelmem.store.keys import room
-from channelmem.store.redis import answered, command, reads, run_script
+from channelmem.store.redis import command, reads
+from channelmem.store.scripts import run_script
 
 VERSION: Final = 1
 WITHOUT: Final = "changes"
+
+Document = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
 
 class LevelsCopy:
-    """Never raises for a file: without one there is simply no copy."""
-
     def __init__(self, settings: Settings) -> None:
         place = hashlib.sha256(place_of(settings).encode()).hexdigest()[:12]
-        self._path = settings.data_dir / f"levels-{place}.json"
+        self._file = LocalCopy(settings.data_dir / f"levels-{place}.json", "settings")
         self._written = b""
 
     def write(self, documents: Mapping[str, Mapping[str, Any]], threads: Mapping[str, str]) -> None:
         kept = {place: {k: v for k, v in one.items() if k != WITHOUT} for place, one in documents.items()}
         data = json.dumps({"version": VERSION, "documents": kept, "threads": threads}).encode()
-        if data == self._written:
-            return
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._path, data)
-        except OSError as error:
-            log.warning("Can't keep a local copy of settings in %s: %s", self._path.parent, error.strerror or error)
-        else:
+        if data != self._written and self._file.write(data):
             self._written = data
 
-    def read(self) -> tuple[dict[str, Mapping[str, Any]], dict[str, str]] | None:
-        try:
-            stored = json.loads(self._path.read_bytes())
-            if stored["version"] != VERSION:
-                return None
-            return dict(stored["documents"]), dict(stored["threads"])
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("The local copy of settings is unusable: %s", type(error).__name__)
-            return None
+    def read(self) -> tuple[dict[str, Document], dict[str, str]] | None:
+        return self._file.read(_copied)
+
+
+def _copied(stored: Any) -> tuple[dict[str, Document], dict[str, str]] | None:
+    return (dict(stored["documents"]), dict(stored["threads"])) if stored["version"] == VERSION else None
 
 
 # --- levels ---
@@ -69,8 +59,6 @@ COMPARE_S = 2.0
 """How long a lost announcement may go unnoticed."""
 RETRY_S = 0.5
 CHUNK = 1_000
-
-Document = Mapping[str, Any]
 
 
 class Levels:
@@ -143,7 +131,7 @@ class Levels:
     async def read(self, guild_id: int, place: str) -> Document:
         """One document as Redis holds it now; empty if nothing is set there."""
         key = self._buckets.guild_keys(guild_id).of("settings", place)
-        return _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
+        return _document(await command(self._buckets.redis, "JSON.GET", key))
 
     async def load(self) -> None:
         """Reads everything; the copy on disk if Redis can't be reached and nothing is known yet."""
@@ -167,7 +155,7 @@ class Levels:
         counts = await self._count()  # before the documents: what changes meanwhile is read again
         for bucket in [bucket for bucket, count in enumerate(counts) if count]:  # in the others nothing was ever set
             documents |= await self._documents(bucket)
-            found: Any = await answered(self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads")))
+            found: Any = await self._buckets.redis.hgetall(self._buckets.keys(bucket).one("threads"))
             threads |= {thread.decode(): parent.decode() for thread, parent in found.items()}
         if reloads != self._reloads:
             return False
@@ -181,13 +169,13 @@ class Levels:
 
     async def _documents(self, bucket: int) -> dict[str, Document]:
         keys = self._buckets.keys(bucket)
-        names: Any = await answered(self._buckets.redis.hkeys(keys.one("levels")))
+        names: Any = await self._buckets.redis.hkeys(keys.one("levels"))
         places = [place for name in names if not (place := name.decode()).startswith(("*", "thread:"))]
         documents: dict[str, Document] = {}
         for at in range(0, len(places), CHUNK):
             some = places[at : at + CHUNK]
             wanted = (keys.of("settings", place) for place in some)
-            found = await answered(command(self._buckets.redis, "JSON.MGET", *wanted, "."))
+            found = await command(self._buckets.redis, "JSON.MGET", *wanted, ".")
             documents |= {place: made for place, one in zip(some, found, strict=True) if (made := _document(one))}
         return documents
 
@@ -202,12 +190,12 @@ class Levels:
         keys = self._buckets.keys(bucket)
         thread = place.removeprefix("thread:")
         if thread != place:
-            parent: Any = await answered(self._buckets.redis.hget(keys.one("threads"), thread))
+            parent: Any = await self._buckets.redis.hget(keys.one("threads"), thread)
             if parent:
                 self.threads[thread] = parent.decode()
         else:
             key = keys.of("settings", place)
-            self.documents[place] = _document(await answered(command(self._buckets.redis, "JSON.GET", key)))
+            self.documents[place] = _document(await command(self._buckets.redis, "JSON.GET", key))
 
     async def _count(self) -> list[int]:
         counts = await self._buckets.everywhere.ask("HGET", "levels", "*")
@@ -236,7 +224,7 @@ class Levels:
             while True:
                 message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
                 if message is None:
-                    await self._compare()
+                    await self.refresh()
                 elif message["channel"] in buckets:
                     await self._buckets.changes.heard(buckets[message["channel"]], message["data"].decode())
 
@@ -252,9 +240,6 @@ class Levels:
 
     async def refresh(self) -> None:
         """Knows what is set now; may raise RedisUnavailableError."""
-        await self._compare()
-
-    async def _compare(self) -> None:
         if await self._count() != self._counts:
             await self._load()
 

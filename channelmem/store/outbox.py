@@ -1,5 +1,5 @@
-"""Outbox: the ordered way to Redis. In: events (add, empty, delete, clear, leave, optout). Out: one future per event,
-with the script's number, or the outcome QUEUED or DROPPED.
+"""The ordered way of changes to Redis, and what must not be shown while they wait. Each event has a future, which gets
+the script's number, or the outcome QUEUED or DROPPED.
 
 Each bucket has a lane with one batch in flight, so events of a channel are applied in order, and events that come
 together are sent together. While Redis is unreachable, events stay in their lane. A bound holds over all lanes: the
@@ -19,13 +19,18 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, S
 from dataclasses import dataclass, field
 from itertools import count
 
-from redis import exceptions as redis_errors
-
-from channelmem.errors import ChannelmemError, ConfigError, DamagedDataError, RedisUnavailableError, RejectedError
-from channelmem.store.circuit import cancel_all
+from channelmem.errors import (
+    ChannelmemError,
+    CommandRefusedError,
+    ConfigError,
+    DamagedDataError,
+    RedisUnavailableError,
+    RejectedError,
+)
 from channelmem.store.documents import SEPARATOR, AnyMessage
 from channelmem.store.keys import padded, room
-from channelmem.store.redis import UNREACHABLE, is_full, is_temporary
+from channelmem.store.redis import is_full
+from channelmem.tasks import cancel_all
 from channelmem.types import Outcome
 
 log = logging.getLogger(__name__)
@@ -150,7 +155,10 @@ class Outbox:
     async def _deliver(self, lane: Lane) -> bool:
         try:
             results = await self._send(lane.bucket, lane.flight)
-        except DamagedDataError as error:  # waiting would not repair it, and hold up everything behind
+        except (
+            CommandRefusedError,
+            DamagedDataError,
+        ) as error:  # waiting would not help it, and hold up everything behind
             self._rejected(lane, error)
             return True
         except RedisUnavailableError as error:
@@ -160,9 +168,6 @@ class Outbox:
             self._refused(lane, error)
             return True
         except Exception as error:  # noqa: BLE001  (whatever it is, it must not hold up this lane for good)
-            if is_temporary(error) or isinstance(error, UNREACHABLE):
-                await self._unreachable(lane, error)
-                return False
             self._rejected(lane, error)
             return True
         self._go_online(lane)
@@ -210,7 +215,7 @@ class Outbox:
         if self._is_split(lane):
             return
         # What others raise may quote the words of the event.
-        why = error if isinstance(error, (RejectedError, redis_errors.ResponseError)) else type(error).__name__
+        why = error if isinstance(error, (RejectedError, CommandRefusedError)) else type(error).__name__
         log.error("%s permanently rejected a %s event; dropping it: %s", self._target, lane.flight[0].kind, why)
         self._drop(lane.flight.pop())
 
@@ -315,20 +320,24 @@ def _resolve(done: asyncio.Future[Result], result: Result) -> None:
         done.set_result(result)
 
 
-# --- undelivered ---
+# --- what Redis does not know yet ---
 
 
 class Undelivered:
+    """Opt-outs that Redis could not write yet, and what else this process still has to tell it."""
+
     def __init__(self) -> None:
         self._left: dict[tuple[int | None, int], set[int]] = {}
         """By guild (None: everywhere) and author, the buckets that do not know yet."""
+        self.waiting: Callable[[], Iterable[Event]] = tuple
+        """The store's outbox, if there is one."""
 
     def __len__(self) -> int:
         return len(self._left)
 
-    def people(self) -> frozenset[tuple[int | None, int]]:
-        """Guild (None: everywhere) and author."""
-        return frozenset(self._left)
+    def withdrawn(self) -> Withdrawn:
+        """What must not be shown although Redis may still hold it; to be asked for before Redis is read."""
+        return Withdrawn(self.waiting(), frozenset(self._left))
 
     def names(self) -> set[str]:
         """As the set of opt-outs names them."""
@@ -352,9 +361,6 @@ class Undelivered:
         return any(author == author_id for _, author in self._left)
 
 
-# --- withdrawn ---
-
-
 ABOUT = 7
 """The value of an `add` that begins with the revision."""
 
@@ -369,9 +375,8 @@ class Withdrawn:
         """Where something was withdrawn: an answer of the bot may quote it, and only Redis knows which."""
         for event in waiting:
             self._note(event)
-
-    def __bool__(self) -> bool:
-        return bool(self._guilds or self._people)
+        self.anything = bool(self._guilds or self._people)
+        """Whether it hides anything at all: mostly not."""
 
     def _note(self, event: Event) -> None:
         if event.kind in {"delete", "empty", "add"}:
@@ -382,7 +387,7 @@ class Withdrawn:
         elif event.kind == "clear":
             place, at = str(event.values[1]), float(event.values[2])
             self._floors[place] = max(at, self._floors.get(place, at))
-        else:  # nobody asks in a guild that was left, and undelivered.py knows who opted out
+        else:  # nobody asks in a guild that was left, and Undelivered knows who opted out
             return
         self._guilds.add(int(event.values[0]))
 
@@ -396,6 +401,8 @@ class Withdrawn:
         return any((None, one) in self._people or (guild_id, one) in self._people for one in author_ids)
 
     def hides(self, message: AnyMessage) -> bool:
+        if not self.anything:
+            return False
         place = room(message.guild_id, message.channel_id)
         return (
             (message.own and message.guild_id in self._guilds)

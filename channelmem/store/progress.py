@@ -1,4 +1,5 @@
-"""Bookmarks of back-fill. In: the gaps in what was fetched of a channel's past. Out: those that are still open."""
+"""Small notes per guild: what back-fill must still fetch, how far a load has come, names of channels, and what language
+models cost."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from channelmem.ids import ChannelId
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import clean
 from channelmem.store.keys import guild_and_channel, room
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import pipelined, reads
 from channelmem.types import Gap, Load
 
 
@@ -26,14 +27,14 @@ class Bookmarks:
 
     async def note(self, guild_id: int, gap: Gap) -> None:
         value = f"{gap.newest_id or ''} {gap.oldest_id}"
-        await answered(self._buckets.redis.hset(self._key(guild_id), str(gap.channel_id), value))
+        await self._buckets.redis.hset(self._key(guild_id), str(gap.channel_id), value)
 
     async def close(self, guild_id: int, channel_id: int) -> None:
-        await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
+        await self._buckets.redis.hdel(self._key(guild_id), str(channel_id))
 
     @reads
     async def open(self, guild_id: int) -> list[Gap]:
-        rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
+        rows: Any = await self._buckets.redis.hgetall(self._key(guild_id))
         return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
 
     def _key(self, guild_id: int) -> str:
@@ -55,7 +56,7 @@ class Loads:
     async def begin(self, guild_id: int, load: Load) -> bool:
         """False if one is in progress already, which goes on."""
         row = (self._key(guild_id), str(load.channel_id), _packed(load))
-        return bool(await answered(self._buckets.redis.hsetnx(*row)))
+        return bool(await self._buckets.redis.hsetnx(*row))
 
     async def advance(self, guild_id: int, load: Load) -> bool:
         """Notes progress; False if there is nothing to go on with: the channel was cleared meanwhile."""
@@ -63,11 +64,11 @@ class Loads:
         return bool(await self._buckets.run("advance", self._buckets.bucket(guild_id), arguments))
 
     async def end(self, guild_id: int, channel_id: int) -> None:
-        await answered(self._buckets.redis.hdel(self._key(guild_id), str(channel_id)))
+        await self._buckets.redis.hdel(self._key(guild_id), str(channel_id))
 
     @reads
     async def open(self, guild_id: int) -> list[Load]:
-        rows: Any = await answered(self._buckets.redis.hgetall(self._key(guild_id)))
+        rows: Any = await self._buckets.redis.hgetall(self._key(guild_id))
         return [Load(int(channel), *map(int, row.split())) for channel, row in sorted(rows.items())]
 
     def _key(self, guild_id: int) -> str:
@@ -111,19 +112,17 @@ class NameStore:
         if not named:
             return
         key = self._buckets.guild_keys(guild_id).of("names", guild_id)
-        async with self._buckets.redis.pipeline(transaction=True) as pipe:
-            pipe.hset(key, mapping=named)
-            pipe.expire(key, round(LIFETIME_S))
-            await answered(pipe.execute())
+        pipe = self._buckets.redis.pipeline(transaction=True)
+        pipe.hset(key, mapping=named)
+        pipe.expire(key, round(LIFETIME_S))
+        await pipe.execute()
 
     @reads
     async def of(self, guild_ids: Iterable[int]) -> dict[int, GuildNames]:
         """What is known of each of these guilds."""
         guilds = list(dict.fromkeys(guild_ids))
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for guild_id in guilds:
-                pipe.hgetall(self._buckets.guild_keys(guild_id).of("names", guild_id))
-            replies: list[dict[bytes, bytes]] = await answered(pipe.execute()) if guilds else []
+        keys = (self._buckets.guild_keys(guild_id).of("names", guild_id) for guild_id in guilds)
+        replies = await pipelined(self._buckets.redis, [("HGETALL", key) for key in keys])
         return {guild_id: _read(reply) for guild_id, reply in zip(guilds, replies, strict=True)}
 
 
@@ -159,12 +158,12 @@ class Spending:
     @reads
     async def total(self, day: int) -> int:
         """Spent or set aside on that day."""
-        return int(await answered(self._buckets.redis.hget(self._page(day), TOTAL.decode())) or 0)
+        return int(await self._buckets.redis.hget(self._page(day), TOTAL.decode()) or 0)
 
     @reads
     async def by_channel(self, day: int) -> dict[ChannelId, int]:
         """The same, by channel."""
-        rows: Any = await answered(self._buckets.redis.hgetall(self._page(day)))
+        rows: Any = await self._buckets.redis.hgetall(self._page(day))
         return {ChannelId(*guild_and_channel(name)): int(micros) for name, micros in rows.items() if name != TOTAL}
 
     async def usd_today(self) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Words for the full-text index. In: a word as people write it. Out: what RediSearch made of it when it indexed it."""
+"""What a search looks for, and what it returns."""
 
 from __future__ import annotations
 

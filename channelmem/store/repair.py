@@ -1,4 +1,4 @@
-"""Heal: puts messages without a vector back on the ingest stream. In: a bucket. Out: whether that is complete.
+"""Puts messages without a vector back on the ingest stream; whose turn it is to rebuild an index.
 
 Needed after the stream was lost (buckets.py recreates its consumer group), because no worker would hear of them. A
 recreated index needs no help: it reads the existing documents by itself, vectors included.
@@ -13,13 +13,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import Keys
-from channelmem.store.redis import answered, run_script
+from channelmem.store.scripts import run_script
+from channelmem.tasks import cancel_all
 
 PAGE = 200
 NO_MORE = b"0"
@@ -35,7 +34,7 @@ async def repair(buckets: Buckets, bucket: int) -> bool:
     while cursor not in (None, NO_MORE):
         try:
             cursor = await buckets.run("requeue", bucket, [VERSION, PAGE, cursor])
-        except ResponseError as error:
+        except CommandRefusedError as error:
             if "cursor" not in str(error).lower():
                 raise
             return False
@@ -68,7 +67,7 @@ async def turn(redis: Redis, keys: Keys, *, wait: bool) -> AsyncIterator[bool]:
 
 async def _taken(redis: Redis, keys: Keys, token: str, *, wait: bool) -> bool:
     told = False
-    while not await answered(redis.set(keys.one("rebuilding"), token, nx=True, px=round(TURN_S * 1000))):
+    while not await redis.set(keys.one("rebuilding"), token, nx=True, px=round(TURN_S * 1000)):
         if not wait:
             return False
         if not told:
@@ -85,5 +84,5 @@ async def _hold(redis: Redis, keys: Keys, token: str) -> None:
 
 
 async def _change(redis: Redis, keys: Keys, token: str, for_s: float) -> None:
-    with suppress(RedisUnavailableError, ResponseError):  # then it expires
+    with suppress(RedisUnavailableError):  # then it expires
         await run_script(redis, "turn", keys, [token, round(for_s * 1000)])

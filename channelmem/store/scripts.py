@@ -1,60 +1,71 @@
-"""The Lua scripts. In: a script's name. Out: its source, and the hash by which Redis knows it.
+"""The Lua scripts: how each is put together, and how it is run.
 
 A script starts with `base` (KEYS[1], which routes it to the bucket's node), the key names, and from `lua/lib` what all
-need (`common`, `derived`) and what it builds on. Its ARGV is exactly what the caller passes; the scripts that apply a
-channel's limits are given them, with the time, by their callers.
+need (`common`, `derived`) and what its first line names. Its ARGV is exactly what the caller passes; the scripts that
+apply a channel's limits are given them, with the time, by their callers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
+from typing import Any
 
-from channelmem.store.keys import lua_names
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
 
-LIBRARIES = {
-    "apply": ("rules", "attachments", "refused", "decisions", "sources"),
-    "make": ("rules", "sources"),
-    "summaries": ("rules",),
-    "outline": ("rules",),
-    "summarise": ("rules", "refused", "sources"),
-    "decide": ("refused", "decisions"),
-    "settings": ("refused", "announcements"),
-    "boundary": ("announcements",),
-    "thread": ("announcements",),
-    "enrich": ("rules", "attachments", "enrichment"),
-    "attach": ("attachments",),
-    "described": ("rules", "attachments", "enrichment", "descriptions"),
-    "describe": ("rules", "attachments", "sources", "enrichment", "descriptions"),
-    "unread": ("descriptions",),
-    "archive": ("rules",),
-    "view": ("rules", "visible"),
-    "scope": ("rules", "visible"),
-    "shown": ("rules", "visible"),
-    "around": ("rules", "visible"),
-    "authored": ("jobs",),
-    "drain": ("timer",),
-    "forget": ("jobs", "timer"),
-    "forgotten": ("jobs", "refused"),
-    "opt_in": ("jobs", "refused"),
-    "returning": ("jobs",),
-}
-"""What scripts build on beyond `common` and `derived`."""
+from channelmem.store.keys import Keys, lua_names
+from channelmem.store.redis import command, pipelined
+
 ALONE = {"each"}
 """Scripts of no bucket, which build on nothing."""
 
 
 @cache
 def source(name: str) -> str:
-    lua = resources.files("channelmem.store") / "lua"
-    if name in ALONE:
-        return (lua / f"{name}.lua").read_text("utf-8")
-    names = ["common", "derived", *LIBRARIES.get(name, ())]
-    parts = [(lua / "lib" / f"{part}.lua").read_text("utf-8") for part in names]
-    return "\n".join(["local base = KEYS[1]", lua_names(), *parts, (lua / f"{name}.lua").read_text("utf-8")])
+    script = _read(f"{name}.lua")
+    return script if name in ALONE else assembled(script)
+
+
+def assembled(script: str) -> str:
+    """A script with what it builds on: what all need, and what its first line names."""
+    uses = re.match(r"-- Uses (.*)\.\n", script)
+    parts = [_read(f"lib/{name}.lua") for name in ("common", "derived", *(uses[1].split(", ") if uses else ()))]
+    return "\n".join(["local base = KEYS[1]", lua_names(), *parts, script])
+
+
+def _read(path: str) -> str:
+    return (resources.files("channelmem.store") / "lua" / path).read_text("utf-8")
 
 
 @cache
 def digest(name: str) -> str:
     return hashlib.sha1(source(name).encode(), usedforsecurity=False).hexdigest()
+
+
+async def run_script(redis: Redis, name: str, keys: Keys, arguments: Sequence[Any] = ()) -> Any:
+    """One round trip; a second one only after Redis lost its script cache (a restart)."""
+    return await evaluated(redis, name, 1, keys.base, *arguments)
+
+
+async def evaluated(redis: Redis, name: str, *call: Any) -> Any:
+    """The same for any number of keys, which comes first in the call."""
+    try:
+        return await command(redis, "EVALSHA", digest(name), *call)
+    except NoScriptError:
+        return await command(redis, "EVAL", source(name), *call)
+
+
+async def run_in_all(redis: Redis, name: str, buckets: Iterable[Keys], arguments: Sequence[Any]) -> list[Any]:
+    """The same script in many buckets, in one round trip; replies may be errors that waiting would not cure."""
+    calls = [(1, keys.base, *arguments) for keys in buckets]
+    replies = await pipelined(redis, [("EVALSHA", digest(name), *call) for call in calls], raise_first=False)
+    unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+    if unknown:
+        again = await pipelined(redis, [("EVAL", source(name), *calls[at]) for at in unknown], raise_first=False)
+        for at, reply in zip(unknown, again, strict=True):
+            replies[at] = reply
+    return replies

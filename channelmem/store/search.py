@@ -1,31 +1,30 @@
-"""How messages are stored, for people who look at a memory: their state, their vectors, and what a channel costs.
-
-In: messages that a search returned, so that nothing hidden is shown here. Out: facts about their documents.
+"""Messages as questions read them: the newest of a few channels at once, whole, or what the index finds. For people who
+look at a memory: how messages are stored, and what a channel costs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from redis.exceptions import ResponseError
 
 from channelmem.durations import HOUR_S, MINUTE_S
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
-from channelmem.store.buckets import Bucket, Buckets
-from channelmem.store.changes import newest_of
+from channelmem.store.buckets import Bucket, Buckets, newest_of
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.documents import to_message
 from channelmem.store.index import FIELDS
 from channelmem.store.index_search import IndexSearch, head, narrowing, rooms, shown
-from channelmem.store.keys import padded, room
+from channelmem.store.keys import Keys, padded, room
 from channelmem.store.query import Match, Matches, Query, SearchResult
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import UNREADABLE, checked, damaged, pipelined, reads
 from channelmem.types import Activity, Hit, Message, Source, Stored, Window
 
 HOURS: Final = 24
@@ -34,6 +33,8 @@ SAMPLED: Final = 20
 
 
 class Contents:
+    """Facts about messages that a search returned, so that nothing hidden is shown here."""
+
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
 
@@ -42,13 +43,10 @@ class Contents:
         """In the same order; all of one guild."""
         if not messages:
             return []
-        bucket = await self._buckets.ready(self._buckets.bucket(messages[0].guild_id))
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for one in messages:
-                key = bucket.keys.message(one.guild_id, one.channel_id, one.id)
-                pipe.hexists(key, bucket.vector_field)
-                pipe.pttl(key)
-            replies: list[Any] = await answered(pipe.execute())
+        bucket = await self._buckets.of(messages[0].guild_id)
+        keys = [bucket.keys.message(message.guild_id, message.channel_id, message.id) for message in messages]
+        asked = (part for key in keys for part in (("HEXISTS", key, bucket.vector_field), ("PTTL", key)))
+        replies = await pipelined(self._buckets.redis, asked)
         return [
             Stored(message, bool(embedded), max(0, ttl_ms) / 1000)
             for message, embedded, ttl_ms in zip(messages, replies[::2], replies[1::2], strict=True)
@@ -59,27 +57,24 @@ class Contents:
         """The messages that have a vector, and one row for each."""
         if not messages:
             return [], np.empty((0, self._buckets.dims), np.float32)
-        bucket = await self._buckets.ready(self._buckets.bucket(messages[0].guild_id))
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for one in messages:
-                pipe.hget(bucket.keys.message(one.guild_id, one.channel_id, one.id), bucket.vector_field)
-            blobs: list[bytes | None] = await answered(pipe.execute())
+        bucket = await self._buckets.of(messages[0].guild_id)
+        keys = (bucket.keys.message(message.guild_id, message.channel_id, message.id) for message in messages)
+        blobs = await pipelined(self._buckets.redis, [("HGET", key, bucket.vector_field) for key in keys])
         width = self._buckets.dims * np.dtype(np.float16).itemsize
-        known = [(one, blob) for one, blob in zip(messages, blobs, strict=True) if blob and len(blob) == width]
+        known = [(message, blob) for message, blob in zip(messages, blobs, strict=True) if blob and len(blob) == width]
         packed = np.frombuffer(b"".join(blob for _, blob in known), np.float16)
-        return [one for one, _ in known], packed.astype(np.float32).reshape(len(known), self._buckets.dims)
+        return [message for message, _ in known], packed.astype(np.float32).reshape(len(known), self._buckets.dims)
 
     @reads
     async def activity(self, guild_id: int, channel_ids: Sequence[int]) -> list[Activity]:
         """How much was said in each of these channels, in one round trip."""
         keys, now = self._buckets.guild_keys(guild_id), self._buckets.clock()
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            for channel_id in channel_ids:
-                order = keys.of("chan", room(guild_id, channel_id))
-                pipe.zcount(order, now - MINUTE_S, "+inf")
-                for hour in range(HOURS, 0, -1):
-                    pipe.zcount(order, now - hour * HOUR_S, f"({now - (hour - 1) * HOUR_S!r}" if hour > 1 else "+inf")
-            counts: list[int] = await answered(pipe.execute()) if channel_ids else []
+        spans = [(now - MINUTE_S, "+inf")]
+        spans += [(now - hour * HOUR_S, f"({now - (hour - 1) * HOUR_S!r}") for hour in range(HOURS, 1, -1)]
+        spans += [(now - HOUR_S, "+inf")]
+        orders = (keys.of("chan", room(guild_id, channel_id)) for channel_id in channel_ids)
+        asked = [("ZCOUNT", order, *span) for order in orders for span in spans]
+        counts: list[int] = await pipelined(self._buckets.redis, asked)
         per_channel = HOURS + 1
         return [
             Activity(counts[at], tuple(counts[at + 1 : at + per_channel])) for at in range(0, len(counts), per_channel)
@@ -90,18 +85,13 @@ class Contents:
         """What a channel's messages take in Redis, without the index; estimated from some of them."""
         keys, place = self._buckets.guild_keys(guild_id), room(guild_id, channel_id)
         order = keys.of("chan", place)
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.zcard(order)
-            pipe.zrandmember(order, SAMPLED)
-            count, some = await answered(pipe.execute())
-        async with self._buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.memory_usage(order)
-            for one in some:
-                pipe.memory_usage(keys.message(guild_id, channel_id, int(one)))
-            order_bytes, *sizes = [int(size or 0) for size in await answered(pipe.execute())]
+        redis = self._buckets.redis
+        count, some = await pipelined(redis, [("ZCARD", order), ("ZRANDMEMBER", order, SAMPLED)])
+        measured = (order, *(keys.message(guild_id, channel_id, int(id_)) for id_ in some))
+        order_bytes, *sizes = await pipelined(redis, [("MEMORY", "USAGE", key) for key in measured])
         known = [size for size in sizes if size]
         each = sum(known) / len(known) if known else 0.0
-        return order_bytes + round(each * int(count))
+        return int(order_bytes or 0) + round(each * int(count))
 
 
 # --- search ---
@@ -114,9 +104,8 @@ VIEW_MESSAGES = 400
 WALK_CHANNELS = 8
 """The most channels whose archive is walked in order; beyond them, the index is queried."""
 
-StoredRow = tuple[int, float, bytes, list[Any]]
-"""Channel, time, id, and what SORT returned for a message: id, the fields of schema.FIELDS, the vector if requested.
-Sorting puts them in channel order, oldest first; no id occurs twice in a channel."""
+Row = tuple[Message, bytes | None]
+"""A message of a view, and its vector if that was requested and is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +123,7 @@ class BufferView:
 class _Visible(NamedTuple):
     """The part of a view that a query may see, and the extent of the whole."""
 
-    rows: list[StoredRow]
+    rows: list[Row]
     total: int
     oldest_ts: float | None
 
@@ -152,12 +141,9 @@ class Search:
     async def newest(self, query: Query) -> list[Message]:
         """Newest first; no vector is involved."""
         if self._is_small(query):
-            rows = (await self._visible_rows(query, vectors=False)).rows
-            rows.sort(key=lambda row: row[1:3], reverse=True)
-            newest = rows[: query.limit]
-            messages = [to_message(query.guild_id, channel, id_, row[1:]) for channel, _, id_, row in newest]
+            messages = [message for message, _ in (await self._visible_rows(query, vectors=False)).rows]
         elif 0 < len(query.channel_ids) <= WALK_CHANNELS and not query.author_ids:
-            withdrawn = self._buckets.withdrawn()
+            withdrawn = self._buckets.undelivered.withdrawn()
             messages = shown(await self._walk(query), withdrawn)
         else:
             messages = await self._index.newest(query)
@@ -176,17 +162,20 @@ class Search:
         """The same for ranking, from the index alone."""
         return await self._index.matches(query)
 
-    @reads
     async def view(self, query: Query) -> BufferView | None:
         """The whole buffer view, in one round trip and without the index; None if it is too large for that."""
         if not self._is_small(query):
             return None
-        rows, total, oldest_ts = await self._visible_rows(query, vectors=True)
-        if not any(row[-1] for _, _, _, row in rows):
+        try:
+            rows, total, oldest_ts = await self._visible_rows(query, vectors=True)
+        except UNREADABLE as error:  # as `reads` does, but a question takes this way: one call less
+            raise damaged(f"{type(error).__name__} in a view") from error
+        if not any(vector for _, vector in rows):
             await self._check_version(query.guild_id)
-        rows.sort()
-        messages = [to_message(query.guild_id, channel, id_, row[1:-1]) for channel, _, id_, row in rows]
-        return BufferView(messages, self._vectors([row[-1] for _, _, _, row in rows]), total, oldest_ts)
+        rows.sort(key=_in_channel_order)
+        return BufferView(
+            [message for message, _ in rows], self._vectors([vector for _, vector in rows]), total, oldest_ts
+        )
 
     @reads
     async def around(
@@ -205,7 +194,7 @@ class Search:
             return []
         place = (room(guild_id, channel_id), radius)
         arguments = [*head(self._buckets, guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
-        withdrawn = self._buckets.withdrawn()
+        withdrawn = self._buckets.undelivered.withdrawn()
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
         messages = shown(rows, withdrawn)
         messages.sort(key=lambda message: (message.ts, message.id))
@@ -241,24 +230,23 @@ class Search:
 
     async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
         """The newest messages of each channel. SORT reads order and documents at half the cost of a script."""
-        withdrawn = self._buckets.withdrawn()
-        bucket = await self._buckets.ready(self._buckets.bucket(query.guild_id))
+        withdrawn = self._buckets.undelivered.withdrawn()
+        bucket = await self._buckets.of(query.guild_id)
         limits = query.limits or self._default
         names = (*FIELDS, bucket.vector_field) if vectors else FIELDS
         replies, opted_out = await self._newest_rows(bucket, query, names, limits.max_messages)
-        oldest, size = self._buckets.clock() - limits.buffer_s, len(names) + 1
+        oldest = self._buckets.clock() - limits.buffer_s
         rows = [
-            (channel, ts, row[0], row)
+            (message, vector)
             for channel, flat in zip(query.channel_ids, replies, strict=True)
-            for row in (flat[at : at + size] for at in range(0, len(flat), size))
-            if row[5] and (ts := float(row[3])) >= oldest
+            for message, vector in _parsed(query.guild_id, channel, flat, len(names) + 1, oldest)
         ]
-        if withdrawn:  # before anything is counted
-            rows = [one for one in rows if not withdrawn.hides(_stored(query, one))]
+        if withdrawn.anything:  # before anything is counted
+            rows = [(message, vector) for message, vector in rows if not withdrawn.hides(message)]
         return await self._visible(query, rows, hidden=opted_out > 0)
 
     async def _newest_rows(
-        self, bucket: Bucket, query: Query, names: Sequence[str], count: int
+        self, bucket: Bucket, query: Query, names: tuple[str, ...], count: int
     ) -> tuple[list[Any], int]:
         """Per channel a flat list of id and fields of its newest messages, and how many people opted out."""
         if not self._sorts:
@@ -268,12 +256,13 @@ class Search:
             return replies, opted_out
         pipe = self._buckets.redis.pipeline(transaction=False)
         for channel in query.channel_ids:
-            pipe.execute_command(*_sort(*bucket.keys.channel(query.guild_id, channel), names, count))
-        pipe.scard(bucket.keys.one("optout"))  # last, so that it sees an opt-out that came while the messages were read
-        pipe.xrevrange(bucket.keys.one("changes"), count=1)
+            pipe.execute_command(*_sort(bucket.keys.base, query.guild_id, channel, names, count))
+        pipe.scard(bucket.optout)  # last, so that it sees an opt-out that came while the messages were read
+        pipe.xrevrange(bucket.changes, count=1)
+        *replies, opted_out, changes = await pipe.execute(raise_on_error=False)
         try:
-            *replies, opted_out, changes = await answered(pipe.execute())
-        except ResponseError as error:
+            checked([*replies, opted_out])
+        except CommandRefusedError as error:
             if "denied" not in str(error):
                 raise
             self._sorts = False  # an ACL user with key patterns
@@ -283,32 +272,32 @@ class Search:
 
     async def _check_version(self, guild_id: int) -> None:
         """Without any vector, either the channel is new or a reindex has replaced the model."""
-        bucket = await self._buckets.ready(self._buckets.bucket(guild_id))
-        version = await answered(self._buckets.redis.hget(bucket.keys.one("meta"), "version"))
+        bucket = await self._buckets.of(guild_id)
+        version = await self._buckets.redis.hget(bucket.keys.one("meta"), "version")
         if version is None or int(version) != bucket.version:
             await self._buckets.renew(bucket.number)
 
-    async def _visible(self, query: Query, rows: list[StoredRow], *, hidden: bool) -> _Visible:
+    async def _visible(self, query: Query, rows: list[Row], *, hidden: bool) -> _Visible:
         """The part of a view that may be shown: nothing by people who opted out, and only what the query wants."""
         if hidden and rows:
             # Before anything is counted: "I have the last 6 messages" must not reveal that five of them are hidden.
-            out = await self._opted_out(query.guild_id, list({row[1] for _, _, _, row in rows}))
-            rows = [one for one in rows if one[3][1] not in out]
-        total, oldest_ts = len(rows), min((ts for _, ts, _, _ in rows), default=None)
+            out = await self._opted_out(query.guild_id, list({message.author_id for message, _ in rows}))
+            rows = [(message, vector) for message, vector in rows if message.author_id not in out]
+        total, oldest_ts = len(rows), min((message.ts for message, _ in rows), default=None)
         if not query.flagged:
-            rows = [one for one in rows if not one[3][4]]
+            rows = [(message, vector) for message, vector in rows if not (message.own or message.addressed)]
         if query.author_ids:
-            by = {b"%d" % author for author in query.author_ids}
-            rows = [one for one in rows if one[3][1] in by]
+            rows = [(message, vector) for message, vector in rows if message.author_id in query.author_ids]
         if query.window != Window():
-            rows = [one for one in rows if query.window.contains(one[1])]
+            rows = [(message, vector) for message, vector in rows if query.window.contains(message.ts)]
         return _Visible(rows, total, oldest_ts)
 
-    async def _opted_out(self, guild_id: int, authors: list[bytes]) -> set[bytes]:
-        key = self._buckets.guild_keys(guild_id).one("optout")
-        names = [*authors, *[b"%d:%b" % (guild_id, author) for author in authors]]
-        flags: Any = await answered(self._buckets.redis.smismember(key, names))
-        return {name.rpartition(b":")[2] for name, flag in zip(names, flags, strict=True) if flag}
+    async def _opted_out(self, guild_id: int, authors: list[int]) -> set[int]:
+        names = [*authors, *[f"{guild_id}:{author}" for author in authors]]
+        key, count = self._buckets.guild_keys(guild_id).one("optout"), len(authors)
+        flags: Any = await self._buckets.redis.smismember(key, names)
+        flagged = zip(authors, flags[:count], flags[count:], strict=True)
+        return {author for author, everywhere, here in flagged if everywhere or here}
 
     async def _walk(self, query: Query) -> Any:
         """The archive of a few channels, newest first, without the index."""
@@ -325,14 +314,26 @@ class Search:
         return rows
 
 
-def _sort(order: str, messages: str, names: Sequence[str], count: int) -> list[str | int]:
+@lru_cache(maxsize=4_096)
+def _sort(base: str, guild_id: int, channel_id: int, names: tuple[str, ...], count: int) -> list[str | int]:
+    order, messages = Keys(base).channel(guild_id, channel_id)
     wanted = [part for name in names for part in ("GET", f"{messages}*->{name}")]
     return ["SORT_RO", order, "BY", "nosort", "LIMIT", 0, count, "GET", "#", *wanted, "DESC"]
 
 
-def _stored(query: Query, row: StoredRow) -> Message:
-    channel, _, id_, fields = row
-    return to_message(query.guild_id, channel, id_, fields[1 : 1 + len(FIELDS)])
+def _parsed(guild_id: int, channel_id: int, flat: Sequence[Any], size: int, oldest: float) -> Iterator[Row]:
+    """What SORT returned of a channel: id, the fields of index.FIELDS and perhaps a vector of each message."""
+    ids, authors, texts, times, flags, abouts, *rest = (flat[at::size] for at in range(size))
+    fields = zip(authors, texts, times, flags, abouts, strict=True)
+    vectors: Iterable[bytes | None] = rest[0] if rest else repeat(None)
+    for id_, about, ts, known, vector in zip(ids, abouts, times, fields, vectors, strict=False):
+        if about and float(ts) >= oldest:  # else it expired a moment ago
+            yield to_message(guild_id, channel_id, id_, known), vector
+
+
+def _in_channel_order(row: Row) -> tuple[int, float, int]:
+    message, _ = row
+    return message.channel_id, message.ts, message.id
 
 
 # --- newest ---

@@ -1,4 +1,4 @@
-"""Store: everything that changes messages. In: messages with their policies, deletions. Out: outcomes and counts.
+"""Everything that changes messages: store, edit, delete, clear, enrich.
 
 Changes go through the outbox in order, coalesced into one round trip per batch (`apply.lua`); a batch stores, orders,
 prunes, marks as pending and sets expiry in one atomic step. `consent` holds what people decide about their messages,
@@ -12,12 +12,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
@@ -25,12 +22,12 @@ from channelmem.store.channel_state import ChannelState
 from channelmem.store.consent import Consent
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived, Descriptions
-from channelmem.store.documents import change_of, late, pack_limits, to_revision, to_values
+from channelmem.store.documents import change_of, late, pack_limits, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
 from channelmem.store.progress import Loads, Spending
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import pipelined, reads
 from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
@@ -53,7 +50,7 @@ class Store:
     def __init__(self, buckets: Buckets) -> None:
         self.buckets = buckets
         self._outbox = Outbox(self._send, buckets.settings.queue_size, same=change_of)
-        buckets.waiting = self._outbox.waiting
+        buckets.undelivered.waiting = self._outbox.waiting
         self._pace_s = buckets.settings.summary_pace_s
         self._sweeper = Sweeper(buckets)
         self.decisions, self.derived, self.levels = Decisions(buckets), Derived(buckets), Levels(buckets)
@@ -228,15 +225,6 @@ class Store:
 
     # --- vectors ---
 
-    async def commit(self, vectors: Sequence[tuple[Message, NDArray[np.float32]]]) -> int:
-        """Adds vectors without a worker and its stream, as tests do; returns how many were still wanted."""
-        rows: dict[int, list[tuple[str, str, str, bytes]]] = {}
-        for message, vector in vectors:
-            name = f"{room(message.guild_id, message.channel_id)}:{padded(message.id)}"
-            row = ("", name, to_revision(message), vector.astype(np.float16).tobytes())
-            rows.setdefault(self.buckets.bucket(message.guild_id), []).append(row)
-        return sum([await self.commit_rows(bucket, batch) for bucket, batch in rows.items()])
-
     async def commit_rows(self, bucket: int, rows: Sequence[tuple[str, str, str, bytes]]) -> int:
         """Takes rows of (stream entry or '', '<channel>:<id>', revision, vector); a vector is FLOAT16, or GIVEN_UP, or
         b'' to only acknowledge. Returns how many vectors were written."""
@@ -252,11 +240,9 @@ class Store:
 
     async def lag_s(self) -> float:
         """How long the oldest of them has waited, by the clock of Redis."""
-        async with self.buckets.redis.pipeline(transaction=False) as pipe:
-            pipe.time()
-            for bucket in await self.buckets.where("XLEN", "ingest"):
-                pipe.xrange(self.buckets.keys(bucket).one("ingest"), count=1)
-            (seconds, micros), *streams = await answered(pipe.execute())
+        keys = [self.buckets.keys(bucket).one("ingest") for bucket in await self.buckets.where("XLEN", "ingest")]
+        asked = [("TIME",), *(("XRANGE", key, "-", "+", "COUNT", 1) for key in keys)]
+        (seconds, micros), *streams = await pipelined(self.buckets.redis, asked)
         # The first half of a stream entry's id is the millisecond in which it was added.
         waiting = [int(entries[0][0].partition(b"-")[0]) / 1000 for entries in streams if entries]
         return max(0.0, seconds + micros / 1e6 - min(waiting)) if waiting else 0.0
@@ -277,7 +263,7 @@ async def _created(creation: Awaitable[object]) -> None:
     """If Redis rejects a bucket, the events that wait for it are not at fault: they must stay queued."""
     try:
         await creation
-    except ResponseError as error:
+    except CommandRefusedError as error:
         raise RedisUnavailableError(f"Redis rejects the creation of a bucket: {error}") from error
 
 

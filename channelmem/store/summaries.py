@@ -1,9 +1,8 @@
-"""Summaries in Redis: JSON documents, their order, and who is updating them. In: documents with their sources. Out: the
-same while all of it stands.
+"""Summaries in Redis: JSON documents, their order, and who is updating them.
 
 One kind of derived data (derived.py): a summary is committed only while its sources stand, and goes with the first of
 them that is deleted, edited, cleared, or by somebody who opts out; every level above it goes in the same step. It
-outlives messages that expire. What this process could not tell Redis yet is hidden here (withdrawn.py).
+outlives messages that expire. What this process could not tell Redis yet is hidden here (outbox.py).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from channelmem.store.buckets import Buckets
 from channelmem.store.documents import pack_limits, pack_origins
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.store.outbox import Withdrawn
-from channelmem.store.redis import answered, reads
+from channelmem.store.redis import reads
 from channelmem.types import Message, Origin
 
 LOCK_MS = 60_000
@@ -68,7 +67,7 @@ class SummaryStore:
 
     def withdrawn(self) -> Withdrawn:
         """What Redis could not hear of yet; to be asked for before it is read."""
-        return self._buckets.withdrawn()
+        return self._buckets.undelivered.withdrawn()
 
     async def buckets(self) -> list[int]:
         """Those where something may be due, as far as their nodes answer."""
@@ -97,7 +96,7 @@ class SummaryStore:
     async def ids(self, guild_id: int, channel_id: int, policy: Policy) -> list[str]:
         key = self._buckets.guild_keys(guild_id).of("summaries", room(guild_id, channel_id))
         oldest = self.now() - policy.limits.summary_s
-        found: Any = await answered(self._buckets.redis.zrangebyscore(key, oldest, "+inf"))
+        found: Any = await self._buckets.redis.zrangebyscore(key, oldest, "+inf")
         return [one.decode() for one in found]
 
     @reads

@@ -1,4 +1,4 @@
-"""Sweep: removes in the background what is already invisible. In: drain keys and forget jobs. Out: unlinked documents.
+"""Removes in the background what is already invisible: leftovers of channels, and messages of people to be forgotten.
 
 The work is recorded in Redis, so any process can resume it. Unlinking an indexed document blocks Redis for up to a
 millisecond; hence short steps, bounded by time, with pauses in between.
@@ -10,12 +10,9 @@ import asyncio
 import logging
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.buckets import Buckets
-from channelmem.store.circuit import cancel_all
-from channelmem.store.redis import UNREACHABLE, answered
+from channelmem.tasks import cancel_all
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +56,7 @@ class Sweeper:
             try:
                 for bucket in await self._buckets.where("EXISTS", "drains", "forgetting"):
                     await self._sweep(bucket)
-            except (RedisUnavailableError, ResponseError, *UNREACHABLE) as error:
+            except RedisUnavailableError as error:
                 if self._stopping:
                     return
                 log.warning("Background removal paused, retrying in %g s: %s", RETRY_S, error)
@@ -68,7 +65,7 @@ class Sweeper:
 
     async def _jobs(self, bucket: int) -> list[bytes]:
         key = self._buckets.keys(bucket).one("forgetting")
-        members: Any = await answered(self._buckets.redis.smembers(key))
+        members: Any = await self._buckets.redis.smembers(key)
         return list(members)
 
     async def _sweep(self, bucket: int) -> None:
@@ -111,9 +108,9 @@ class Sweeper:
     async def _unlist(self, bucket: int, job: bytes) -> None:
         """Takes the author out of the rosters. Nothing of theirs is stored until the job is finished."""
         keys, guild = self._buckets.keys(bucket), job.partition(b":")[0]
-        guilds: Any = [guild] if guild != b"*" else await answered(self._buckets.redis.smembers(keys.one("guilds")))
+        guilds: Any = [guild] if guild != b"*" else await self._buckets.redis.smembers(keys.one("guilds"))
         for one in guilds:
-            rooms: Any = list(await answered(self._buckets.redis.smembers(keys.of("guild", one.decode()))))
+            rooms: Any = list(await self._buckets.redis.smembers(keys.of("guild", one.decode())))
             for at in range(0, len(rooms), PAGE):
                 await self._buckets.visit("unlist", bucket, [job, *rooms[at : at + PAGE]])
                 await asyncio.sleep(PAUSE_S)

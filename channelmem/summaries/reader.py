@@ -58,7 +58,7 @@ class SummaryReader:
 
 def _shown(summaries: Iterable[Summary], guild_id: int, channel_id: int, withdrawn: Withdrawn) -> tuple[Summary, ...]:
     found = tuple(summaries)
-    if not withdrawn:
+    if not withdrawn.anything:
         return found
     messages, floor = withdrawn.hidden_in(guild_id, channel_id)
     hit = {one.id for one in affected_by(found, messages)}

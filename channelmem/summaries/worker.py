@@ -18,9 +18,9 @@ from cachetools import LRUCache
 
 from channelmem.errors import ChannelmemError, RedisUnavailableError, SummariesBusyError
 from channelmem.policy.policy import Policy
-from channelmem.store.circuit import cancel_all
 from channelmem.store.summaries import LOCK_MS, SummaryStore
 from channelmem.summaries.update import BUSY, Held, Updated, Updater
+from channelmem.tasks import cancel_all
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What any module may use.
 GROUND = {
     "types", "ids", "errors", "settings", "secrets", "display", "commands", "durations", "policy", "extras", "access",
-    "media.kinds", "redis_urls",
+    "media.kinds", "redis_urls", "tasks",
 }  # fmt: skip
 # Modules that stand elsewhere than the rest of their package.
 APART = {"context.builder", "policy.policies", "media.media", "media.kinds", "summaries.summaries"}

@@ -14,6 +14,7 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message, open_store
 from numpy.typing import NDArray
 from redis.asyncio import Redis
+from stored import commit
 from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import IndexMismatchError
@@ -22,11 +23,11 @@ from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store import index as schema
 from channelmem.store.buckets import Buckets
-from channelmem.store.circuit import cancel_all
 from channelmem.store.redis import command
 from channelmem.store.repair import turn
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Source
 
 
@@ -133,7 +134,7 @@ async def test_a_process_with_the_old_model_is_told_so_after_the_switch(
     with pytest.raises(IndexMismatchError, match="rebuilt"):
         await search.nearest(Query(GUILD, (CHANNEL,), vector=fake_embedder.vector("turtles")))
     with pytest.raises(IndexMismatchError, match="rebuilt"):
-        await store.commit([(message(1), fake_embedder.vector("x"))])
+        await commit(store, [(message(1), fake_embedder.vector("x"))])
 
 
 async def test_messages_stored_during_the_reindex_are_embedded_by_the_new_model(

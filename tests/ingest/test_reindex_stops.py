@@ -22,11 +22,11 @@ from channelmem.ingest import reindex as reindex_module
 from channelmem.ingest.reindex import Done, reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.index import shape
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Source
 
 MESSAGES = 12

@@ -13,6 +13,7 @@ from conftest import CHANNEL, GUILD, Clock, FakeEmbedder, message
 from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from redis.asyncio import Redis
+from stored import commit
 from waiting import LIMIT_S, until
 
 from channelmem.embedding.embed import Embedder, LaneEmbedder
@@ -23,10 +24,10 @@ from channelmem.ingest.worker import EMBEDDING, Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Question, Source
 
 BUFFER = Query(GUILD, (CHANNEL,), limit=100)
@@ -195,8 +196,8 @@ async def test_what_was_embedded_without_a_worker_is_not_embedded_again(
     store: Store, fake_embedder: FakeEmbedder, search: Search
 ) -> None:
     await store.add([message(1), message(2)])
-    assert await store.commit([(message(1), fake_embedder.vector(message(1).content))]) == 1
-    assert await store.commit([(message(1), fake_embedder.vector(message(1).content))]) == 0
+    assert await commit(store, [(message(1), fake_embedder.vector(message(1).content))]) == 1
+    assert await commit(store, [(message(1), fake_embedder.vector(message(1).content))]) == 0
     task = asyncio.create_task(Worker(store, fake_embedder).run())
     assert await store.flush(LIMIT_S)
     await cancel_all([task])

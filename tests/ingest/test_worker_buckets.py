@@ -13,9 +13,9 @@ from waiting import LIMIT_S, until
 from channelmem.embedding.embed import Group
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 
 BUCKETS = 8
 BATCH = 16

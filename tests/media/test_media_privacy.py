@@ -17,7 +17,7 @@ from waiting import until, until_true
 
 from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
-from channelmem.store.circuit import CircuitPool
+from channelmem.store.redis import CircuitPool
 from channelmem.types import Message, Past, Person, Question
 
 pytestmark = pytest.mark.process  # files are decoded in a process of their own

@@ -26,15 +26,16 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from stored import commit
 from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP, room
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, Message, Outcome, Source
 
 T = TypeVar("T")
@@ -220,7 +221,7 @@ class Histories(RuleBasedStateMachine):
         one = data.draw(st.sampled_from(sorted(self.model.messages.values(), key=lambda one: one.id)))
         if late:
             one = replace(one, content="something else", revision=one.revision + 0.5)
-        self.run(self.store.commit([(one, self.embedder.vector(one.searchable))]))
+        self.run(commit(self.store, [(one, self.embedder.vector(one.searchable))]))
 
     @rule()
     def a_worker_embeds_everything(self) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message, open_store
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 from waiting import LIMIT_S, until, until_true
 
-from channelmem.errors import RedisLoadingError, RedisUnavailableError
+from channelmem.errors import CommandRefusedError, RedisLoadingError, RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
@@ -23,11 +22,11 @@ from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import LOADING, Recall
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import Bucket
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP, room
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Kind, Mode, Outcome, Question, Route, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=1000, source=Source.ARCHIVE)
@@ -283,7 +282,7 @@ async def test_while_redis_refuses_to_make_an_index_everything_waits(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(bucket: int) -> Bucket:
-        raise ResponseError("Could not create the index")
+        raise CommandRefusedError("Could not create the index")
 
     with monkeypatch.context() as broken:
         broken.setattr(setup.store.buckets, "ready", refuse)

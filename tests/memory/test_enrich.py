@@ -12,7 +12,7 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_settings, message
 from numpy.typing import NDArray
 from redis.asyncio import Redis
-from stored import ARCHIVE, BUFFER, contents, documents, mentions_of
+from stored import ARCHIVE, BUFFER, commit, contents, documents, mentions_of
 from waiting import LIMIT_S
 
 from channelmem.embedding.embed import Embedder
@@ -20,9 +20,9 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.search import Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, Message, Outcome, Person, Question
 
 CAT, DOG = Attachment(2**63 + 7, name="a.png"), Attachment(8, name="b.png")
@@ -168,14 +168,14 @@ async def test_an_embedded_message_waits_for_a_vector_of_the_new_text(
     store: Store, search: Search, fake_embedder: FakeEmbedder
 ) -> None:
     await store.add([SAID])
-    assert await store.commit([(SAID, fake_embedder.vector(SAID.content))]) == 1
+    assert await commit(store, [(SAID, fake_embedder.vector(SAID.content))]) == 1
     await enrich(store)
     enriched = await the_message(search)
     for query in (BUFFER, ARCHIVE):
         found = await search.nearest(replace(query, vector=fake_embedder.vector("cat")))
         assert found.pending == (enriched,)
-    assert await store.commit([(SAID, fake_embedder.vector(SAID.content))]) == 0
-    assert await store.commit([(enriched, fake_embedder.vector(enriched.searchable))]) == 1
+    assert await commit(store, [(SAID, fake_embedder.vector(SAID.content))]) == 0
+    assert await commit(store, [(enriched, fake_embedder.vector(enriched.searchable))]) == 1
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -17,11 +17,11 @@ from channelmem.errors import IndexMismatchError
 from channelmem.ingest.reindex import reindex
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
 from channelmem.store.keys import GROUP
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Outcome, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), source=Source.ARCHIVE)

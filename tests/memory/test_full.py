@@ -17,11 +17,11 @@ from channelmem.ingest import worker as worker_module
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store import outbox
-from channelmem.store.circuit import cancel_all
 from channelmem.store.progress import Bookmarks
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 from channelmem.types import Gap, Outcome, Question, Source
 
 ARCHIVE = Query(GUILD, (CHANNEL,), limit=100, source=Source.ARCHIVE)

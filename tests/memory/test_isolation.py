@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from conftest import Clock, FakeEmbedder, message, open_store
 from redis.asyncio import Redis
+from stored import commit
 
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
@@ -40,7 +41,7 @@ async def several(
         for channel in channels(guild):
             messages = talk(guild, channel)
             await store.add(messages)
-            await store.commit([(one, fake_embedder.vector(one.content)) for one in messages[:-1]])
+            await commit(store, [(one, fake_embedder.vector(one.content)) for one in messages[:-1]])
     return store
 
 

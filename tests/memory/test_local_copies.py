@@ -14,7 +14,7 @@ from waiting import LIMIT_S, until_true
 
 from channelmem import ContextRequest, Memory, Person, Settings
 from channelmem.policy.cascade import Place
-from channelmem.store import changes, decisions
+from channelmem.store import buckets, decisions
 from channelmem.store.levels import Levels
 from channelmem.store.redis import command, connect
 
@@ -121,7 +121,7 @@ async def test_a_process_that_missed_too_many_changes_lets_go_of_everything(
     settings: Settings, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with processes(settings, clock, tmp_path) as (talk, other):
-        monkeypatch.setattr(changes, "KEPT", 3)
+        monkeypatch.setattr(buckets, "KEPT", 3)
         for number in range(3):
             await other.delete(GUILD, CHANNEL, [number + 1])
         await talk.ask(MARK, "what did ann say about snails?")

@@ -82,7 +82,7 @@ async def test_what_is_delivered_while_redis_is_read_stays_hidden(
 
     async def delivering(query: Query) -> list[Any]:
         rows: list[Any] = await walk(query)
-        monkeypatch.setattr(memory._store.buckets, "waiting", tuple)
+        monkeypatch.setattr(memory._store.buckets.undelivered, "waiting", tuple)
         return rows
 
     async with disk_full(own_server):

@@ -21,7 +21,7 @@ from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import GRACE_S, SETTINGS, Boundary, Combine, Level, Place, Setting
 from channelmem.policy.policies import Policies
 from channelmem.policy.values import AUTO, OFF, Auto, Number
-from channelmem.store.changes import Changes
+from channelmem.store.buckets import Changes
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store
 from channelmem.types import MEMORY_OFF, Past

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from waiting import LIMIT_S, until_true
 
-from channelmem.store.circuit import cancel_all
+from channelmem.tasks import cancel_all
 
 
 class Stubborn:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, message, open_store
 from redis.asyncio import Redis
-from stored import ARCHIVE, documents, ids
+from stored import ARCHIVE, BUFFER, documents, ids
 
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
+from channelmem.store.buckets import EVERYTHING
 from channelmem.store.keys import room
 from channelmem.store.search import Search
 from channelmem.store.store import Store
@@ -143,3 +144,38 @@ async def test_a_channel_has_the_archive_that_its_policy_says(store: Store) -> N
     off = without_archive(store)
     assert not (await store.channels.status(GUILD, CHANNEL, off)).archive
     assert (await store.channels.status(GUILD, CHANNEL)).archive
+
+
+READS: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "a view": lambda store: Search(store.buckets).view(BUFFER),
+    "the archive": lambda store: Search(store.buckets).newest(ARCHIVE),
+    "the index": lambda store: Search(store.buckets).nearest(replace(ARCHIVE, words=("turtles",))),
+    "people": lambda store: store.channels.roster(GUILD, CHANNEL),
+    "a look": lambda store: store.buckets.changes.look(0),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_a_read_beside_a_damaged_list_of_changes_lets_go_of_copies_once(store: Store, read: str) -> None:
+    told: list[str] = []
+    changes, key = store.buckets.changes, store.buckets.keys(0).one("changes")
+    changes.on_removal = lambda kind, _what: told.append(kind)
+    await store.add([message(number) for number in range(3)])
+    await READS[read](store)
+    assert not await changes.catch_up(0)
+    await store.buckets.redis.set(key, "junk")
+    await READS[read](store)
+    assert await changes.catch_up(0)
+    assert told == [EVERYTHING]
+    await READS[read](store)
+    assert not await changes.catch_up(0), "nothing new"
+    await store.delete(GUILD, CHANNEL, [1])  # which makes the list anew
+    await READS[read](store)
+    assert await changes.catch_up(0)
+    assert told == [EVERYTHING] * 2
+
+
+async def test_the_copy_of_decisions_is_kept_beside_a_damaged_list_of_changes(store: Store) -> None:
+    await store.buckets.redis.set(store.buckets.keys(0).one("changes"), "junk")
+    await store.consent.opt_out(7)
+    assert await store.decisions.hidden(GUILD, [7]) == {7}

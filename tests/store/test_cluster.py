@@ -17,7 +17,7 @@ from channelmem.ops.doctor import Health, check_settings_and_server
 from channelmem.server import check
 from channelmem.server.check import ServerInfo, check_server
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
+from channelmem.tasks import cancel_all
 from channelmem.types import Outcome
 from scripts import cluster as cluster_script
 from scripts.cluster import Cluster

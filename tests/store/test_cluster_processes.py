@@ -32,7 +32,7 @@ from waiting import until
 from channelmem.access import new_token
 from channelmem.ops.inspect import open_access
 from channelmem.settings import Settings
-from channelmem.store.keys import bucket_of
+from channelmem.store.buckets import bucket_of
 from channelmem.store.levels import COMPARE_S
 from scripts.cluster import Cluster
 

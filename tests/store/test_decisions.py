@@ -142,8 +142,8 @@ async def test_a_copy_made_with_another_secret_is_no_copy(
     (settings.data_dir / KEY_FILE).write_bytes(left)
     copy = DecisionsCopy(settings)
     copy._load_secret()
-    copy_file(settings).rename(settings.data_dir / copy._path().name)
-    assert copy._path().name != name
+    copy_file(settings).rename(settings.data_dir / copy._file().path.name)
+    assert copy._file().path.name != name
     with pytest.raises(RedisUnavailableError):
         await shown(away(settings, clock))
 

@@ -15,13 +15,13 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message, open_sto
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from making import OTHER, make_other, other_text
 from redis.asyncio import Redis
 from stored import ARCHIVE, BUFFER, documents
 from waiting import until
 
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.derived import Made
 from channelmem.store.redis import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
@@ -29,8 +29,8 @@ from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
 from channelmem.types import Message, Origin, Outcome
 
 ANSWER, SUMMARY = "answer", "summary"
-KINDS = [ANSWER, SUMMARY, *Made]
-ENDING = [ANSWER, *Made]
+KINDS = [ANSWER, SUMMARY, OTHER]
+ENDING = [ANSWER, OTHER]
 """Kinds that expire with their sources."""
 BOT = 99
 CHANNELS = (CHANNEL, CHANNEL + 1)
@@ -46,7 +46,7 @@ async def make(store: Store, kind: str, number: int, origins: Sequence[Origin], 
     policy = store.buckets.policy
     if kind == SUMMARY:
         return await summarise(store, number, origins, text)
-    return await store.derived.make(Made(kind), GUILD, CHANNEL, number, text, origins, policy)
+    return await make_other(store, GUILD, CHANNEL, number, text, origins, policy)
 
 
 async def summarise(store: Store, number: int, origins: Sequence[Origin], text: str) -> bool:
@@ -79,7 +79,7 @@ async def is_shown(store: Store, kind: str, number: int) -> bool:
     if kind == SUMMARY:
         return await is_summarised(store, number)
     if kind != ANSWER:
-        return await store.derived.text(Made(kind), GUILD, CHANNEL, number) is not None
+        return await other_text(store, GUILD, CHANNEL, number) is not None
     search, vector = Search(store.buckets), FakeEmbedder().vector("quote")
     found: list[Message] = await search.get(GUILD, CHANNEL, [number])
     for query in (replace(BUFFER, flagged=True), replace(ARCHIVE, flagged=True)):

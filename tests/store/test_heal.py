@@ -12,9 +12,9 @@ from test_worker import PickyEmbedder
 from waiting import LIMIT_S, until_true
 
 from channelmem.ingest.worker import Worker
-from channelmem.store.circuit import cancel_all
 from channelmem.store.redis import command, connect
 from channelmem.store.store import Store
+from channelmem.tasks import cancel_all
 
 pytestmark = pytest.mark.process
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import NOW, Clock, FakeEmbedder, make_settings, message, open_store
+from making import make_other, other_text
 from redis.asyncio import Redis
 from typer.testing import CliRunner
 from waiting import LIMIT_S, until
@@ -20,15 +21,15 @@ from channelmem.errors import ChannelmemError, ConfigError, IndexMismatchError
 from channelmem.ids import ChannelId
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.circuit import cancel_all
+from channelmem.store.buckets import bucket_of
 from channelmem.store.cluster.rebucket import NAME, RULES, MoveRule, Rebucket, _parse, guild_in, others_there
-from channelmem.store.derived import Made
-from channelmem.store.keys import KEYS, bucket_of, room
+from channelmem.store.keys import KEYS, room
 from channelmem.store.progress import Bookmarks, NameStore
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
+from channelmem.tasks import cancel_all
 from channelmem.types import Gap, Load, Origin, Outcome, Source
 
 GUILDS = [number << 22 for number in range(12)]
@@ -58,7 +59,7 @@ async def fill(store: Store) -> None:
         said = [message(n, f"turtles {n} of {guild}", guild_id=guild, author_id=author) for n, author in _talk()]
         await store.add(said)
         await store.add([message(9, "later", guild_id=guild, channel_id=DELETED, author_id=5)])
-        await store.derived.make(Made.DESCRIPTION, guild, said[0].channel_id, 1, "slow", [_origin(said[0])], policy)
+        await make_other(store, guild, said[0].channel_id, 1, "slow", [_origin(said[0])], policy)
         await store.levels.change(f"channel:{guild}c1", guild, f"{guild}c1", 1, [("context_messages", "9")])
         await store.levels.learn_threads(guild, {f"{guild}c70": f"{guild}c1"})
     task = asyncio.create_task(Worker(store, FakeEmbedder()).run())
@@ -142,7 +143,7 @@ async def seen(store: Store) -> Seen:
         vector = embedder.vector(f"turtles 5 of {guild}")
         found = await search.nearest(Query(guild, (channel,), vector=vector, source=Source.ARCHIVE))
         nearest.append([hit.message.content for hit in found.hits if hit.similarity is not None])
-        made.append(await store.derived.text(Made.DESCRIPTION, guild, channel, 1))
+        made.append(await other_text(store, guild, channel, 1))
         known = await store.known(guild, channel, 100)
         names.append(dict(sorted(known.items())))
         for author, where in ((OUT, channel), (BACK, channel), (5, QUIET), (5, DELETED)):

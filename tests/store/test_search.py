@@ -23,6 +23,7 @@ from conftest import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from stored import commit
 from waiting import LIMIT_S
 
 from channelmem.ingest.worker import Worker
@@ -114,7 +115,7 @@ async def test_a_large_guild_finds_its_newest_without_sorting_all(
 
     async def counted(query: Query, scope: SearchScope, wanted: int, *, newest: bool) -> Searched:
         found = await before(query, scope, wanted, newest=newest)
-        sorted_at_once.append(len(found.found))
+        sorted_at_once.append(len(found.candidates))
         return found
 
     monkeypatch.setattr(search._index, "_search", counted)
@@ -196,7 +197,7 @@ async def test_pending_messages_are_named_with_their_text(
     near = replace(query, vector=fake_embedder.vector("turtles"))
     assert (await search.nearest(near)).pending == (late,)
     assert (await search.nearest(replace(near, author_ids=(6,)))).pending == ()
-    await talk.commit([(late, fake_embedder.vector(late.content))])
+    await commit(talk, [(late, fake_embedder.vector(late.content))])
     assert (await search.nearest(near)).pending == ()
     fake_embedder.gate.set()
 
@@ -238,7 +239,7 @@ async def many(store: Store, fake_embedder: FakeEmbedder, count: int = 3_000) ->
             for number in range(first, first + 500)
         ]
         await store.add(talk)
-        await store.commit([(one, fake_embedder.vector("turtles")) for one in talk])
+        await commit(store, [(one, fake_embedder.vector("turtles")) for one in talk])
 
 
 async def test_a_search_that_is_cut_off_says_so(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
@@ -309,7 +310,7 @@ async def test_messages_that_outlived_a_shortened_lifetime_take_no_places(
     old = [message(number, "turtles", ts=NOW - 5_000 + number) for number in range(1, 21)]
     young = [message(number, "turtles and cats", ts=NOW - 50 + number) for number in range(21, 24)]
     await store.add([*old, *young])
-    await store.commit([(one, fake_embedder.vector(one.content)) for one in (*old, *young)])
+    await commit(store, [(one, fake_embedder.vector(one.content)) for one in (*old, *young)])
     limits = Policy.of_settings(store.buckets.settings).limits
     short = limits._replace(buffer_s=300.0, archive_s=600.0)
     near = replace(ARCHIVE, vector=fake_embedder.vector("turtles"), limit=3, limits=short)
@@ -465,7 +466,7 @@ async def test_other_index_settings_search_alike(
 ) -> None:
     store = await open_store(redis, settings.model_copy(update=changes), clock)
     await store.add(TALK)
-    await store.commit([(one, fake_embedder.vector(one.content)) for one in TALK])
+    await commit(store, [(one, fake_embedder.vector(one.content)) for one in TALK])
     vector = fake_embedder.vector("what about bicycles")
     for query in (BUFFER, ARCHIVE):
         found = await Search(store.buckets).nearest(replace(query, vector=vector))
@@ -493,7 +494,7 @@ async def test_a_user_whose_key_pattern_forbids_sort_sees_the_same_views(
     narrow = connect(own_server.url.replace(":own@", "narrow:pass@"), settings)
     store = await open_store(narrow, settings, clock)
     await store.add(TALK)
-    await store.commit([(one, fake_embedder.vector(one.content)) for one in TALK])
+    await commit(store, [(one, fake_embedder.vector(one.content)) for one in TALK])
     search = Search(store.buckets)
     near = replace(BUFFER, vector=fake_embedder.vector("what about bicycles"))
     for _ in range(2):

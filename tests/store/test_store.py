@@ -12,19 +12,20 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message, open_store
 from plain_server import plain_server
 from redis.asyncio import Redis
-from redis.exceptions import TimeoutError as RedisTimeoutError
-from stored import ARCHIVE, BUFFER, contents, ids
+from stored import ARCHIVE, BUFFER, commit, contents, ids
 from waiting import LIMIT_S
 
 from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
+from channelmem.store.derived import Wanted
 from channelmem.store.index import shape
 from channelmem.store.redis import connect
+from channelmem.store.repair import repair
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.types import Outcome, Source
+from channelmem.types import Attachment, Outcome, Source
 
 AWKWARD = [
     "@text:{a|b} -(x) ~y \"z\" 'q' [1 2] $p *w* %fuzzy% a\\b c:d e;f =>[KNN 5 @vec1 $v]",
@@ -137,11 +138,11 @@ async def test_an_edit_that_leaves_no_text_removes_the_message_until_a_newer_one
 
 async def test_an_edited_message_is_pending_again(store: Store, search: Search, fake_embedder: FakeEmbedder) -> None:
     await store.add([message(1)])
-    await store.commit([(message(1), fake_embedder.vector("turtles"))])
+    await commit(store, [(message(1), fake_embedder.vector("turtles"))])
     assert (await store.channels.status(GUILD, CHANNEL)).pending == 0
     await store.edit(message(1, "bicycles", revision=1.0))
     assert (await store.channels.status(GUILD, CHANNEL)).pending == 1
-    assert await store.commit([(message(1), fake_embedder.vector("turtles"))]) == 0
+    assert await commit(store, [(message(1), fake_embedder.vector("turtles"))]) == 0
     [hit] = (await search.nearest(replace(BUFFER, vector=fake_embedder.vector("turtles")))).hits
     assert hit.similarity is None
 
@@ -216,7 +217,7 @@ async def test_those_who_wait_for_a_bucket_learn_together_that_redis_is_away(
     async def away(*arguments: object, **_options: object) -> None:
         looks.append(arguments[0])
         await asyncio.sleep(0)
-        raise RedisTimeoutError
+        raise RedisUnavailableError("Redis does not answer")
 
     with monkeypatch.context() as patched:
         patched.setattr(redis, "execute_command", away)
@@ -244,3 +245,25 @@ async def test_two_processes_that_make_an_index_together_note_its_shape(
     await first.ready(0)
     assert created
     assert await redis.hget(first.keys(0).one("meta"), "shape") == shape(settings).encode()
+
+
+async def test_what_is_put_back_on_the_stream_wakes_the_worker(store: Store) -> None:
+    await store.add([message(1)])
+    await store.buckets.redis.xtrim(store.buckets.keys(0).one("ingest"), maxlen=0)
+    store.buckets.fed.clear()
+    store.buckets.feeding.clear()
+    while not await repair(store.buckets, 0):  # noqa: ASYNC110  (Redis sends no event)
+        await asyncio.sleep(0.01)
+    assert store.buckets.fed == {0}
+    assert store.buckets.feeding.is_set()
+
+
+async def test_a_message_whose_picture_is_described_wakes_the_worker(store: Store) -> None:
+    shown = message(1, attachments=(Attachment(7, "https://cdn.test/a.png", "image/png", "a.png", 9),))
+    await store.add([shown])
+    store.buckets.fed.clear()
+    store.buckets.feeding.clear()
+    wanted = Wanted(shown, 7, "key", "reader", 1, pointed=False)
+    assert await store.descriptions.keep(wanted, "token", "a grey cat", 9, store.buckets.policy)
+    assert store.buckets.fed == {0}
+    assert store.buckets.feeding.is_set()

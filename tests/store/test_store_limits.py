@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import CHANNEL, GUILD, NOW, FakeEmbedder, message
 from redis.asyncio import Redis
-from stored import ARCHIVE, BUFFER, documents, ids
+from stored import ARCHIVE, BUFFER, commit, documents, ids
 
 from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
@@ -103,7 +103,7 @@ async def hour(store: Store, fake_embedder: FakeEmbedder) -> list[Message]:
     """Seven messages, ten minutes apart, the last one of this moment."""
     talk = [message(number, "turtles", ts=NOW - 3600 + number * 600) for number in range(7)]
     await store.add(talk)
-    await store.commit([(one, fake_embedder.vector(one.content)) for one in talk])
+    await commit(store, [(one, fake_embedder.vector(one.content)) for one in talk])
     return talk
 
 

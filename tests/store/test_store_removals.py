@@ -9,14 +9,13 @@ from dataclasses import replace
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, count_commands, message
 from redis.asyncio import Redis
-from stored import ARCHIVE, BUFFER, documents, ids
+from stored import ARCHIVE, BUFFER, commit, documents, ids
 from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store import buckets as completeness
-from channelmem.store import sweep
+from channelmem.store import index, sweep
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import room
 from channelmem.store.outbox import Event
@@ -35,7 +34,7 @@ async def test_a_deleted_message_does_not_come_back(
     assert await ids(search) == [2]
     assert await store.edit(message(1, "a late edit", revision=NOW)) is Outcome.IGNORED
     assert await store.add([message(1)]) == [Outcome.IGNORED]
-    assert await store.commit([(message(1), fake_embedder.vector("late"))]) == 0
+    assert await commit(store, [(message(1), fake_embedder.vector("late"))]) == 0
     assert await ids(search) == [2]
     assert await documents(redis, settings) == 1
 
@@ -127,7 +126,7 @@ async def test_an_index_that_is_busy_is_asked_rarely(
         return 0.5
 
     sent: list[str] = []
-    monkeypatch.setattr(completeness, "indexed", half)
+    monkeypatch.setattr(index, "indexed", half)
     for _ in range(5):
         assert not await store.buckets.indexed(0)
     assert sent == ["FT.INFO"]

@@ -1,4 +1,4 @@
-"""The same of all buckets. In: a key that each may have, and a command. Out: the replies, in one round trip per node.
+"""Asks all buckets for the same, in one round trip per node.
 
 A cluster has hundreds of buckets, most of them quiet or never used. Asking all of them costs little (each.lua), and the
 rest of the work is then done only where there is some.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.keys import KEYS, keys_of
-from channelmem.store.redis import answered, command
-from channelmem.store.scripts import digest, source
+from channelmem.store.scripts import evaluated
 
 
 class Everywhere:
@@ -48,7 +46,7 @@ class Everywhere:
         if not isinstance(self._redis, Cluster):
             self._nodes = self._nodes or [(self._redis, " ".join(map(str, range(self._count))))]
         elif not self._nodes or self._seen != self._redis.changes:
-            owned = await answered(self._redis.owned([keys_of(self._prefix, one).base for one in range(self._count)]))
+            owned = await self._redis.owned([keys_of(self._prefix, one).base for one in range(self._count)])
             self._seen = self._redis.changes
             self._nodes = [(client, " ".join(map(str, buckets))) for client, buckets in owned]
         return self._nodes
@@ -56,9 +54,7 @@ class Everywhere:
     async def _ask(self, node: Redis, name: str, key: str, buckets: str, arguments: tuple[str, ...]) -> Any:
         call = (0, name, self._prefix, KEYS[key], buckets, *arguments)
         try:
-            return await answered(command(node, "EVALSHA", digest("each"), *call))
-        except redis_errors.NoScriptError:
-            return await answered(command(node, "EVAL", source("each"), *call))
+            return await evaluated(node, "each", *call)
         except RedisUnavailableError:
             if isinstance(self._redis, Cluster):
                 self._redis.look_soon()

@@ -1,9 +1,8 @@
-"""Cluster: one client for all nodes of a Redis Cluster. In: any command of ours. Out: the reply of the node that holds
-its key.
+"""One client for all nodes of a Redis Cluster: each command goes to the node that holds its key.
 
 All keys carry the hash tag of their bucket, so a command's node is known from the first key among its arguments. Each
-node has a client of its own, with the same pool as a single Redis (`circuit.py`): a silent node does not delay the
-others. A command is never repeated after an error, except where a node only says that the key lives elsewhere (MOVED).
+node has a client of its own, as a single Redis has (`redis.py`): a silent node does not delay the others, and errors
+are ours. A command is never repeated after an error, except where a node says that the key lives elsewhere (MOVED).
 
 While a slot is being moved key by key, part of a bucket is here and part of it there. Scripts must not run on half of a
 bucket: they would not see who opted out. Their only declared key never exists, so Redis answers them with ASK until the
@@ -26,8 +25,9 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
+from channelmem.errors import RedisUnavailableError
 from channelmem.redis_urls import node_url, node_urls
-from channelmem.store.circuit import CircuitPool, cancel_all
+from channelmem.tasks import cancel_all
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ REDIRECTS = 5
 """How often a command follows its key, each time with a node that says where it is."""
 LOOK_S = 0.25
 """Between two looks at who serves what, while something is wrong."""
-_GONE = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
-_MOVING = "MOVED again and again: the cluster is being changed"
+_GONE = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.ClusterDownError, OSError)
+_MOVING = "The cluster is being changed: keys moved again and again"
 
 _KEY = re.compile(r"[\w.-]+:\{(\d+)\}:", re.ASCII)  # as keys.py writes it; before any text that people wrote
 _RAW_KEY = re.compile(_KEY.pattern.encode())
@@ -53,9 +53,9 @@ class Node(NamedTuple):
 class Cluster(Redis):
     """Offers what a single Redis does. A command without a key goes to any master; `masters` has them all."""
 
-    def __init__(self, url: str, pool_of: Callable[[str], CircuitPool]) -> None:
-        self._url, self._pool_of = url, pool_of
-        self._seeds = [Redis.from_pool(pool_of(one)) for one in node_urls(url)]
+    def __init__(self, url: str, client_of: Callable[[str], Redis]) -> None:
+        self._url, self._client_of = url, client_of
+        self._seeds = [client_of(node) for node in node_urls(url)]
         super().__init__(connection_pool=self._seeds[0].connection_pool)
         self._nodes: dict[Node, Redis] = {}
         self._owners: list[Node | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
@@ -100,12 +100,9 @@ class Cluster(Redis):
             node = await self._serving(slot)
             try:
                 return await node.execute_command(*arguments, **options)  # type: ignore[no-untyped-call]
-            except redis_errors.MovedError as error:
-                self._note(error)
-            except (*_GONE, redis_errors.ClusterDownError):
-                self.look_soon()
-                raise
-        raise redis_errors.TryAgainError(_MOVING)
+            except RedisUnavailableError as error:
+                self._follow(error)
+        raise RedisUnavailableError(_MOVING)
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         return _ClusterPipeline(self, transaction, shard_hint)
@@ -136,20 +133,22 @@ class Cluster(Redis):
             for place, answer in zip(places, answers, strict=True):
                 replies[place] = answer
         for place, reply in enumerate(replies):
-            if isinstance(reply, redis_errors.MovedError):
-                replies[place] = await self._follow(reply, *stack[place])
+            if isinstance(reply, Exception) and (moved := _moved(reply)) is not None:
+                self._note(moved)
+                replies[place] = await self._sent_again(*stack[place])
         return replies
 
     # --- sending ---
 
     async def _send_to(self, node: Redis, stack: Sequence[Command], *, transaction: bool = False) -> list[Any]:
-        async with node.pipeline(transaction) as pipe:
-            pipe.command_stack.extend(stack)
-            try:
-                return list(await pipe.execute(raise_on_error=False))
-            except (*_GONE, redis_errors.ClusterDownError):
+        pipe = node.pipeline(transaction)
+        pipe.command_stack.extend(stack)
+        try:
+            return list(await pipe.execute(raise_on_error=False))
+        except RedisUnavailableError as error:
+            if isinstance(error.__cause__, _GONE):
                 self.look_soon()
-                raise
+            raise
 
     async def _send_together(self, stack: Sequence[Command]) -> list[Any]:
         slots = (_first_slot(arguments) for arguments, _ in stack)
@@ -157,17 +156,25 @@ class Cluster(Redis):
         for _ in range(REDIRECTS):
             try:
                 return await self._send_to(await self._serving(slot), stack, transaction=True)
-            except redis_errors.MovedError as error:
-                self._note(error)
-        raise redis_errors.TryAgainError(_MOVING)
+            except RedisUnavailableError as error:
+                self._follow(error)
+        raise RedisUnavailableError(_MOVING)
 
-    async def _follow(self, error: redis_errors.MovedError, arguments: tuple[Any, ...], options: Any) -> Any:
+    async def _sent_again(self, arguments: tuple[Any, ...], options: Any) -> Any:
         """The reply or error of a command that had been sent to the wrong node."""
-        self._note(error)
         try:
             return await self.execute_command(*arguments, **options)
-        except redis_errors.ResponseError as failed:
+        except (RedisUnavailableError, redis_errors.NoScriptError) as failed:
             return failed
+
+    def _follow(self, error: RedisUnavailableError) -> None:
+        """Returns if the node says where the key is; raises any other error."""
+        if (moved := _moved(error)) is not None:
+            self._note(moved)
+            return
+        if isinstance(error.__cause__, _GONE):
+            self.look_soon()
+        raise error
 
     # --- who serves what ---
 
@@ -178,12 +185,12 @@ class Cluster(Redis):
         node = self._owners[slot]
         if node is None:
             self.look_soon()
-            raise redis_errors.ClusterDownError("no node serves this slot")
+            raise RedisUnavailableError("No node of the cluster serves this slot")
         return self._client(node)
 
     def _client(self, node: Node) -> Redis:
         if node not in self._nodes:
-            self._nodes[node] = Redis.from_pool(self._pool_of(node_url(self._url, *node)))
+            self._nodes[node] = self._client_of(node_url(self._url, *node))
         return self._nodes[node]
 
     def _note(self, error: redis_errors.MovedError) -> None:
@@ -219,11 +226,11 @@ class Cluster(Redis):
         """From the first node that answers; raises the last error if none does."""
         known = list(self._nodes.values())
         random.shuffle(known)
-        last: Exception = redis_errors.ConnectionError("no node of the cluster answers")
+        last = RedisUnavailableError("No node of the cluster answers")
         for client in sorted((*known, *self._seeds), key=_is_silent):
             try:
                 reply = await client.execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
-            except (*_GONE, redis_errors.ResponseError) as error:
+            except RedisUnavailableError as error:
                 last = error
             else:
                 await self._take(reply, str(client.connection_pool.connection_kwargs.get("host", "")))
@@ -258,7 +265,9 @@ class _ClusterPipeline(Pipeline):
             return []
         replies = await self._cluster.send(stack, transaction=self.is_transaction)
         if raise_on_error:
-            self.raise_first_error(stack, replies)
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
         return replies
 
 
@@ -279,8 +288,13 @@ def _slot(tag: str | bytes) -> int:
 
 
 def _is_silent(client: Redis) -> bool:
-    pool = client.connection_pool
-    return isinstance(pool, CircuitPool) and pool.is_open
+    return bool(getattr(client.connection_pool, "is_open", False))
+
+
+def _moved(error: Exception) -> redis_errors.MovedError | None:
+    """What a node said of a key that lives elsewhere."""
+    cause = error.__cause__
+    return cause if isinstance(cause, redis_errors.MovedError) else None
 
 
 async def _all(sent: Sequence[Any]) -> list[Any]:

@@ -1,11 +1,11 @@
-"""Rebucket: spreads what is stored over another number of buckets. In: that number. Out: how many messages were moved.
+"""Spreads what is stored over another number of buckets.
 
 Nobody else may use the memory meanwhile. Indexes are dropped first and rebuilt at the end, because taking documents
 out of a graph one by one takes longer. Each key is written to its new bucket before it goes from the old one, and what
 is in its place is left alone, so an interrupted run can be repeated. Until it has finished, the first bucket's meta key
 says so, and no process opens this memory.
 
-Streams are not moved: a worker finds messages without a vector by itself (heal.py).
+Streams are not moved: a worker finds messages without a vector by itself (repair.py).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from redis import exceptions as redis_errors
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
-from channelmem.errors import ConfigError
+from channelmem.errors import CommandRefusedError, ConfigError, RedisUnavailableError
 from channelmem.settings import Settings
-from channelmem.store.buckets import Buckets
+from channelmem.store.buckets import Buckets, bucket_of
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.store.index import vector_field
-from channelmem.store.keys import KEYS, MOVING, Keys, bucket_of, keys_of
-from channelmem.store.redis import CLIENT, answered, command
+from channelmem.store.keys import KEYS, MOVING, Keys, keys_of
+from channelmem.store.redis import CLIENT, command, pipelined
 
 PAGE = 200
 COUNTER = b"*"  # in `levels`: how often anything in that bucket changed
@@ -84,11 +84,13 @@ def guild_in(name: str, text: str) -> int | None:
 
 async def others_there(redis: Redis) -> bool | None:
     """Whether another process of ours is connected; None if this user may not look."""
-    nodes = await answered(redis.masters()) if isinstance(redis, Cluster) else [redis]
+    nodes = await redis.masters() if isinstance(redis, Cluster) else [redis]
     try:
-        lists = [await answered(command(node, "CLIENT", "LIST")) for node in nodes]
-    except (redis_errors.ResponseError, redis_errors.NoPermissionError):
-        return None
+        lists = [await command(node, "CLIENT", "LIST") for node in nodes]
+    except RedisUnavailableError as error:
+        if isinstance(error.__cause__, ResponseError):
+            return None
+        raise
     lines = [line for reply in lists for line in _text(reply).splitlines()]
     return any(f"({CLIENT}" in line and NAME not in line for line in lines)
 
@@ -116,7 +118,7 @@ class Rebucket:
         await self._begin()
         for name in await command(self.redis, "FT._LIST"):
             if name.startswith(f"{self.settings.key_prefix}:{{".encode()):
-                with contextlib.suppress(redis_errors.ResponseError):  # of a slot that another node served once
+                with contextlib.suppress(CommandRefusedError):  # of a slot that another node served once
                     await command(self.redis, "FT.DROPINDEX", name)
         await self._move_all()
         await self._end()
@@ -275,17 +277,14 @@ class Rebucket:
         return keys_of(self.settings.key_prefix, bucket)
 
     async def _read_meta(self, bucket: int) -> dict[str, str]:
-        meta: Any = await answered(self.redis.hgetall(self._keys(bucket).one("meta")))
+        meta: Any = await self.redis.hgetall(self._keys(bucket).one("meta"))
         return {_text(name): _text(value) for name, value in meta.items()}
 
     async def _do(self, *arguments: Any) -> Any:
-        return await answered(command(self.redis, *arguments))
+        return await command(self.redis, *arguments)
 
     async def _all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        async with self.redis.pipeline(transaction=False) as pipe:
-            for one in commands:
-                pipe.execute_command(*one)
-            return list(await answered(pipe.execute()))
+        return await pipelined(self.redis, commands)
 
 
 def _parse(text: str) -> tuple[str, str]:

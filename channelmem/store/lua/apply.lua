@@ -1,3 +1,4 @@
+-- Uses rules, attachments, refused, decisions, sources.
 -- Applies a batch of events in order. ARGV: the time, tombstone ms, seconds per summary, seconds until a closed window is
 -- summarised, then per event: kind, count, values.
 -- Returns whether the meta key exists (if it is lost, so is everything else), whether there is something to drain now,

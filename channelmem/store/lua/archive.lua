@@ -1,3 +1,4 @@
+-- Uses rules.
 -- Brings what a channel holds in line with its policy. ARGV: the time, the limits of its policy, channel.
 -- With an archive, or while switching it off can be undone, the messages of the buffer live as long as the archive keeps
 -- them. Without one, messages outside the buffer are removed, and summaries; the rest lives as long as the buffer. What

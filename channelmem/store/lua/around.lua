@@ -1,3 +1,4 @@
+-- Uses rules, visible.
 -- Messages within some positions of others in their channel's order, each once.
 -- ARGV after lib/visible.lua's four: channel, positions on either side, number of known ids, these..., ids...
 -- Returns rows, except of known ids: reading documents is most of the work.

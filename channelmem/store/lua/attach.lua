@@ -1,3 +1,4 @@
+-- Uses attachments.
 -- Adds files to a stored message that the platform found later: the pictures of link previews. Not an edit: its text,
 -- revision and vector stay. ARGV: channel, id, how many files a message may have, the files as JSON. Returns 1 if
 -- the message has them now.

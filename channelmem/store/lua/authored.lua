@@ -1,3 +1,4 @@
+-- Uses jobs.
 -- Keys of an author's documents, a page at a time. ARGV: author, how many at most, cursor ('' for the first page).
 -- Returns the cursor of the next page (0: there is none), then key, ts, key, ts... What is being removed because the author
 -- wants to be forgotten is left out: nobody gets it back any more.

@@ -1,3 +1,4 @@
+-- Uses refused, decisions.
 -- What a person or a channel's manager decides, with the window in which nothing may be stored because of it.
 -- ARGV: the time, how long windows are kept (s), kind, name:
 --   out, forget       '<author>' or '<guild>:<author>' (opt_in.lua undoes it)

@@ -1,3 +1,4 @@
+-- Uses rules, attachments, sources, enrichment, descriptions.
 -- Keeps what was read of an attachment, and ends the claim. ARGV: the time, the limits of the channel's policy, guild,
 -- room, message, attachment, key, token, text, reader, rank, bytes, how long it is kept in ms. Returns 1 if it is kept,
 -- or was known from a better reader; 0 if its message is gone.

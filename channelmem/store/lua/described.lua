@@ -1,3 +1,4 @@
+-- Uses rules, attachments, enrichment, descriptions.
 -- Looks up what is known of attachments, and claims those that the caller may read now. ARGV: the time, guild, token, how
 -- long a claim lasts in ms, then per attachment: room, message, its time, its author, attachment, key, reader, the
 -- reader's rank, 1 if somebody refers to it. Returns per attachment { state, text, reader }:

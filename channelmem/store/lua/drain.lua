@@ -1,3 +1,4 @@
+-- Uses timer.
 -- Unlinks leftovers for a while. ARGV: milliseconds. Returns how many were taken; 0 means no work is left.
 -- An id that is back in the order (cleared, then stored again) is no longer a leftover.
 

@@ -1,3 +1,4 @@
+-- Uses rules, attachments, enrichment.
 -- Adds a description or transcript of an attachment to its message (lib/enrichment.lua). ARGV: the time, the limits of the
 -- channel's policy, guild, channel, id, attachment, text. Returns 1 if the message carries the text now, 0 if there is
 -- no such message or attachment to show.

@@ -1,3 +1,4 @@
+-- Uses jobs, timer.
 -- Removes messages of one author, a page at a time. ARGV: kind, '<guild or *>:<author>', then by kind:
 --   find   how many -> names of messages; nil if the job is finished, because what the author wrote since then must stay
 --   remove milliseconds, names... -> how many of these were removed before the time was over

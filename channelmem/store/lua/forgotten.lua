@@ -1,3 +1,4 @@
+-- Uses jobs, refused.
 -- Finishes a forget job: if the author wants that and nothing else of theirs is being removed, they are opted in again
 -- from now on. ARGV: the time, how long refused windows are kept (s), '<guild or *>:<author>'.
 -- Another process may have finished it already, and the author may be back by now.

@@ -1,3 +1,4 @@
+-- Uses jobs, refused.
 -- Undoes an opt-out. While messages of the author are still being removed it only notes the wish, which forgotten.lua
 -- fulfils: until then nothing tells new messages from old ones.
 -- ARGV: the time, how long refused windows are kept (s), author, how the opt-outs name the author.

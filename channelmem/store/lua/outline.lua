@@ -1,3 +1,4 @@
+-- Uses rules.
 -- What there is to summarise in a channel: a page of its messages. ARGV: the time, the limits of its policy, guild, channel,
 -- how many messages to skip, how many to look at. Returns how many it looked at, the ids of all summaries, and the times
 -- of the messages on the page that no summary of theirs has: stored since, edited, or their summary was removed.

@@ -1,3 +1,4 @@
+-- Uses jobs.
 -- How many messages are left to remove before an opt-in takes effect; -1 if none waits.
 -- ARGV: author, how the opt-outs name the author ('' for any name).
 

@@ -1,3 +1,4 @@
+-- Uses rules, visible.
 -- What a search of the index may look at, before it is searched. The searches themselves are no part of a script: their
 -- replies would pass through Lua, which takes several times as long as the search.
 -- ARGV after lib/visible.lua's four: version of the vector field, limit, window start, window end, 1 to include flagged

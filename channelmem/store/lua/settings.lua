@@ -1,3 +1,4 @@
+-- Uses refused, announcements.
 -- Changes what is set at a place. ARGV: the time, how long windows are kept (s), place, room ('' if it is no channel),
 -- who, then pairs of a setting and its JSON ('' clears it); a single '*' clears all. Returns triples: setting, old, new
 -- ('' where nothing is set), one for each setting that changed.

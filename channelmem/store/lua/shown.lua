@@ -1,3 +1,4 @@
+-- Uses rules, visible.
 -- Which of the messages that a search found may be shown, and what lies beside the best of them.
 -- ARGV after lib/visible.lua's four: positions on either side, number of best, the found messages, channels... A found message
 -- is <number of its channel>:<id>:<author>; all of them are one argument, because hundreds take longer to pass than to

@@ -1,3 +1,4 @@
+-- Uses rules.
 -- The summaries of a channel, or some of them. ARGV: the time, the limits of its policy, channel, then either 'from', the
 -- earliest start, or 'ids' and ids... Returns documents, the earliest start first.
 

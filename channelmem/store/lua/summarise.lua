@@ -1,3 +1,4 @@
+-- Uses rules, refused, sources.
 -- Commits what one update of a channel's summaries made, all of it or nothing. ARGV: the time, the limits of its policy,
 -- guild, channel, token of the lock, number of summaries to remove, these..., then per summary: id, start, sources,
 -- document. The sources of level 1 are messages, '<room>:<id>:<revision>', and behind those of messages that were never

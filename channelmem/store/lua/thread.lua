@@ -1,3 +1,4 @@
+-- Uses announcements.
 -- Notes to which channels threads belong, once and for all. ARGV: pairs of a thread's room and its channel's room. Returns
 -- the channels' rooms as they are noted now.
 

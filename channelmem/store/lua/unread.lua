@@ -1,3 +1,4 @@
+-- Uses descriptions.
 -- Notes why a reader failed on an attachment, and ends the claim. ARGV: room, key, token, reader, why, for how long in ms
 -- (0: only ends the claim).
 

@@ -1,3 +1,4 @@
+-- Uses rules, visible.
 -- Newest first, straight from the channels' order: no index, so it sees what was stored a moment ago.
 -- ARGV after lib/visible.lua's four: limit, window start, window end, 1 to include flagged messages, number of authors,
 -- authors..., channels... Returns { visible messages, oldest ts, rows, newest change } where a row is { channel, id, fields }.

@@ -21,7 +21,7 @@ local function edited(about)
   return string.match(about, '^[^\31~]*')
 end
 
--- What other processes must follow in the copies that they keep (changes.py): a person, room, guild, messages, settings.
+-- What other processes must follow in the copies that they keep (buckets.py): a person, room, guild, messages, settings.
 local function note_change(kind, what)
   local noted = redis.pcall('XADD', CHANGES, 'MAXLEN', 1000, '*', kind, what)
   if type(noted) == 'table' and noted.err and string.find(noted.err, 'WRONGTYPE') then -- a mere aid: made again
@@ -31,10 +31,11 @@ local function note_change(kind, what)
   redis.pcall('PUBLISH', CHANGED, kind) -- a user who may not publish must not be kept from removing
 end
 
--- Reads return it: whoever has followed another one last keeps old copies.
+-- Reads return it: whoever has followed another one last keeps old copies. '?' if the stream is damaged.
 local function newest_change()
-  local newest = redis.call('XREVRANGE', CHANGES, '+', '-', 'COUNT', 1)[1]
-  return newest and newest[1] or ''
+  local found = redis.pcall('XREVRANGE', CHANGES, '+', '-', 'COUNT', 1)
+  if found.err then return '?' end
+  return found[1] and found[1][1] or ''
 end
 
 local take_along -- removes what was made of messages that go (lib/derived.lua)

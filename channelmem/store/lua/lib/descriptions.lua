@@ -1,4 +1,4 @@
--- Shared by the scripts of descriptions.py. What is known of an attachment is something made (lib/derived.lua), called
+-- Shared by the scripts of derived.py. What is known of an attachment is something made (lib/derived.lua), called
 -- 'description/<room>:<key>'. UNREAD says why a reader failed on it, READING who is at it; both expire soon.
 
 local function description_of(channel, key) return 'description/' .. channel .. ':' .. key end

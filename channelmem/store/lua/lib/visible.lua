@@ -3,7 +3,7 @@
 
 local LIMITS = limits_of(ARGV[2])
 local GUILD_ID, BUFFER = ARGV[3], ARGV[4] == '1'
-local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- the same as in schema.py
+local FIELDS = { 'author', 'text', 'ts', 'flag', 'about' } -- the same as in index.py
 
 -- The oldest visible time of a channel in this view, and whether only its newest n messages count.
 local function bound()
