@@ -12,7 +12,7 @@ from loopback.bots import running, unhurried
 from loopback.interactions import Interaction
 from loopback.scene import Scene
 
-from bot import past as texts
+from bot import loads as texts
 from bot import summaries as cog
 from bot.client import Bot
 from bot.contexts.cog import MODERATORS_ONLY
