@@ -69,8 +69,7 @@ class Settings(BaseSettings):
         description="Directory for the embedded server's data and the local copy of opt-outs.",
     )
     cache_dir: Path = Field(
-        default_factory=lambda: platformdirs.user_cache_path("channelmem"),
-        description="Directory for exported models.",
+        default_factory=lambda: platformdirs.user_cache_path("channelmem"), description="Directory for exported models."
     )
     embedded_port: int = Field(
         0,
@@ -112,8 +111,7 @@ class Settings(BaseSettings):
     )
     embedding_precision: Literal["fp32", "int8"] = Field("fp32", description="fp32 or int8 (faster, less exact).")
     embedding_question_precision: Literal["auto", "fp32", "int8"] = Field(
-        "auto",
-        description="Precision for questions; auto is int8 where the processor is fast at it. Needs no reindex.",
+        "auto", description="Precision for questions; auto is int8 where the processor is fast at it. Needs no reindex."
     )
     embedding_threads: int = Field(
         0, ge=0, le=256, description="Parallel model runs, one core each; 0 picks one per core, up to 4."
@@ -222,8 +220,7 @@ class Settings(BaseSettings):
     backfill: bool = Field(True, description="Fetch missed messages on start, join and reconnect.")
     backfill_messages: int = Field(200, ge=0, le=10_000, description="Missed messages to fetch per channel, at most.")
     redact_answers: bool = Field(
-        True,
-        description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten.",
+        True, description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten."
     )
     join_notice: bool = Field(True, description="Post a short privacy notice after joining a guild.")
     cooldown_user_s: float = Field(

@@ -48,11 +48,9 @@ from channelmem.types import (
     Window,
 )
 
-QUESTIONS: Final = 500
-"""Whose messages are noted; the least recently used go first."""
+QUESTIONS: Final = 500  # whose messages are noted; the least recently used go first
 
-Place = tuple[int, int, int]
-"""Guild, channel and question."""
+Place = tuple[int, int, int]  # guild, channel and question
 
 
 class GivenMessages:
@@ -105,13 +103,11 @@ def _place(question: Question) -> Place:
 
 CHAIN = 20
 MOST_LOOKED = 100
-COARSE = 4
-"""Dropping a summary of this level or higher loses much of the past: worth a warning."""
+COARSE = 4  # dropping a summary of this level or higher loses much of the past: worth a warning
 
 log = logging.getLogger(__name__)
 
-BoundaryOf = Callable[[int, int], Boundary | None]
-"""Where a channel of a guild began anew."""
+BoundaryOf = Callable[[int, int], Boundary | None]  # where a channel of a guild began anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,8 +407,7 @@ def _named(name: str, scene: Scene) -> tuple[Person, ...]:
 # --- related ---
 
 
-MOST_CHARS: Final = 2_000
-"""Of all related channels together: the channel itself comes first."""
+MOST_CHARS: Final = 2_000  # of all related channels together: the channel itself comes first
 LEAST_CHARS: Final = 200
 
 _GAP: Final = "\n\n"

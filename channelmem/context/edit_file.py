@@ -15,10 +15,8 @@ from typing import Final
 from channelmem.display import cut, flatten, named, plain_name
 from channelmem.types import Message
 
-MOST: Final = 2_000
-"""Messages in one file; a model is given far fewer."""
-WORDS: Final = 500
-"""Characters of one message: enough to recognise it, and the file stays small."""
+MOST: Final = 2_000  # messages in one file; a model is given far fewer
+WORDS: Final = 500  # characters of one message: enough to recognise it, and the file stays small
 COMMENT: Final = "#"
 RULE: Final = "---"
 CHANGED: Final = (
@@ -51,8 +49,7 @@ class EditError(ValueError):
 class Sheet:
     """What a file was made of: ids and digests. People's words must not stay here while somebody edits."""
 
-    at: float
-    """When it was made: what is said later is not in it, and not left out either."""
+    at: float  # when it was made: what is said later is not in it, and not left out either
     lines: tuple[tuple[int, bytes], ...]
 
     @classmethod

@@ -227,8 +227,7 @@ def _summaries(count: int) -> str:
 
 
 MAX_AGE: Final = "max_age"
-MOST_KEPT: Final = 100
-"""As many as a language model is given."""
+MOST_KEPT: Final = 100  # as many as a language model is given
 SHEETS: Final = 200
 """Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
 
@@ -261,11 +260,9 @@ class Command:
     guild_id: int
     channel_id: int
     by: int
-    at: float
-    """By the clock that dates the channel's messages."""
+    at: float  # by the clock that dates the channel's messages
     character: str
-    thread_of: int = 0
-    """The channel of a thread, whose settings apply."""
+    thread_of: int = 0  # the channel of a thread, whose settings apply
 
     @property
     def place(self) -> Place:

@@ -30,8 +30,7 @@ from channelmem.extras import load
 from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
-Group = tuple[list[int], Vectors]
-"""The positions of some of the texts, and a vector for each."""
+Group = tuple[list[int], Vectors]  # the positions of some of the texts, and a vector for each
 A = TypeVar("A")
 R = TypeVar("R")
 

@@ -51,8 +51,7 @@ class ModelSource:
     """A sentence-transformers model on disk, recognised without loading it."""
 
     name: str
-    path: Path
-    """Its directory, or the archive of the packaged model (`as_directory` unpacks it)."""
+    path: Path  # its directory, or the archive of the packaged model (`as_directory` unpacks it)
     sha256: str
     pooling: str
 
@@ -73,8 +72,7 @@ class Manifest:
     pad_id: int
     question_prefix: str
     message_prefix: str
-    agreement: float
-    """The lowest cosine to the reference vectors when the export was verified."""
+    agreement: float  # the lowest cosine to the reference vectors when the export was verified
     onnx_sha256: str
     tokenizer_sha256: str
     versions: dict[str, str]

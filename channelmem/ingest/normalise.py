@@ -15,15 +15,11 @@ from channelmem.types import LAST_TS, Attachment, Message
 
 log = logging.getLogger(__name__)
 
-LAST_ID = 2**64 - 1
-"""Ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others."""
-ATTACHMENTS = 10
-"""Per message at most; Discord has the same limit."""
+LAST_ID = 2**64 - 1  # ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others.
+ATTACHMENTS = 10  # per message at most; Discord has the same limit
 URL_CHARS, NAME_CHARS, ALT_CHARS, TYPE_CHARS = 2_048, 256, 1_024, 128
-ENRICHMENT_CHARS = 2_000
-"""Of a description or transcript: two minutes of speech."""
-LARGEST = 2**40
-"""Bytes and seconds beyond this are mistakes."""
+ENRICHMENT_CHARS = 2_000  # of a description or transcript: two minutes of speech
+LARGEST = 2**40  # bytes and seconds beyond this are mistakes
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
 _JOINER = "\u200d"
 _INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width; str.strip keeps them

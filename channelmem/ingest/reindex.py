@@ -36,14 +36,12 @@ from channelmem.store.redis import answered, command, run_script
 from channelmem.store.repair import turn
 
 BATCH = 64
-MOST_FAILED = 9_000
-"""Together with a batch within the 10,000 rows that Redis Stack's image returns at most."""
+MOST_FAILED = 9_000  # together with a batch within the 10,000 rows that Redis Stack's image returns at most
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
 
-MessageRow = tuple[bytes, bytes, bytes]
-"""Name, revision and text of a message."""
+MessageRow = tuple[bytes, bytes, bytes]  # name, revision and text of a message
 
 ReindexProgress = Callable[[str, int, int], None]
 """Called with the step ('embed', 'build' or 'clean'), how much is done, and the total."""
@@ -54,8 +52,7 @@ class Done:
     """What a reindex did."""
 
     embedded: int = 0
-    given_up: int = 0
-    """Messages that the model failed on; they stay searchable by text and time only."""
+    given_up: int = 0  # messages that the model failed on; they stay searchable by text and time only
 
     def __add__(self, other: Done) -> Done:
         return Done(self.embedded + other.embedded, self.given_up + other.given_up)

@@ -24,16 +24,14 @@ from channelmem.store.keys import GROUP
 from channelmem.store.redis import answered, command
 
 BLOCK_S = 0.25
-LOOK_S = 0.1
-"""Between two looks at the streams of a cluster. What this process itself stores is read at once."""
+LOOK_S = 0.1  # between two looks at the streams of a cluster. What this process itself stores is read at once.
 HANDED_OVER_MS = 3_600_000
 DISMISS_S = 3600.0
 """A consumer that holds nothing and has been idle for this long is dead: a live one reads several times a second. On a
 cluster it may just have nothing to read, but then nothing is lost: its next read takes it into the group again."""
 
 Place = tuple[int, str]
-Pages = dict[int, list[Any]]
-"""Rows of stream entries by bucket."""
+Pages = dict[int, list[Any]]  # rows of stream entries by bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +189,7 @@ def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] 
 
 log = logging.getLogger(__name__)
 
-PLAIN_TEXT = "good morning"
-"""A model that fails on this as well is broken, and no text is to blame."""
+PLAIN_TEXT = "good morning"  # a model that fails on this as well is broken, and no text is to blame
 
 
 async def embed_alone(embedder: Embedder, name: str, text: str) -> NDArray[np.float32] | None:

@@ -39,16 +39,13 @@ log = logging.getLogger(__name__)
 BATCH = 256
 """Entries per batch at most: a lone message does not wait for others, and a backlog has enough texts of equal length to
 group (the model needs 5 % less time than with 64)."""
-EMBEDDING = 2
-"""Batches in the model at a time, so that none of its lanes idles during the last run of a batch."""
-CLAIM_IDLE_S = 20.0
-"""A worker holds three batches at most; even a slow machine has embedded them by then."""
+EMBEDDING = 2  # batches in the model at a time, so that none of its lanes idles during the last run of a batch
+CLAIM_IDLE_S = 20.0  # a worker holds three batches at most; even a slow machine has embedded them by then
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 DISMISS_EVERY_S = 600.0
 FIT_EVERY_S = 600.0
-CHECK_RETRY_S = 60.0
-"""After Redis refused to look for messages without a vector."""
+CHECK_RETRY_S = 60.0  # after Redis refused to look for messages without a vector
 T = TypeVar("T")
 
 
@@ -59,8 +56,7 @@ class WorkerCounts:
     embedded: int = 0
     claimed: int = 0
     errors: int = 0
-    given_up: int = 0
-    """Texts that the model failed on."""
+    given_up: int = 0  # texts that the model failed on
 
 
 Embedded = list[tuple[Entry, bytes]]
@@ -87,14 +83,12 @@ class Worker:
         self._stopping = asyncio.Event()
         self._loaded: asyncio.Queue[list[Entry] | None] = asyncio.Queue(1)
         self._embedded: asyncio.Queue[Embedded | None] = asyncio.Queue(2)
-        self._held: set[Place] = set()
-        """Entries between read and commit."""
+        self._held: set[Place] = set()  # entries between read and commit
         self._lost_some = True
         """Whether Redis may count entries as ours that we do not hold: at the start, and after an error."""
         self._opened = False
         self._lost_group = False
-        self._unchecked: set[int] = set()
-        """Buckets that may have messages without a vector that are not on the stream."""
+        self._unchecked: set[int] = set()  # buckets that may have messages without a vector that are not on the stream
         self._next_claim_s = self._next_dismissal_s = self._next_check_s = 0.0
 
     async def run(self) -> None:

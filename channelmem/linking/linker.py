@@ -28,8 +28,7 @@ from channelmem.linking.window import FEATURES, SPAN, Floats, LinkInput, Turn, T
 from channelmem.types import Message, Person
 
 PARENTS: Final = 3
-CHANNELS: Final = 2_000
-"""How many channels keep their linkers; the least recently heard one goes first."""
+CHANNELS: Final = 2_000  # how many channels keep their linkers; the least recently heard one goes first
 TOGETHER: Final = 8
 """How many messages are scored at once; with more, the numbers no longer fit in the faster CPU caches."""
 
@@ -92,8 +91,7 @@ def shipped() -> Networks:
 class Linker:
     """The last messages of one channel; says what a message among or after them probably answers."""
 
-    _fresh: Turn | None
-    """The message read last, which is mostly the one to be added next."""
+    _fresh: Turn | None  # the message read last, which is mostly the one to be added next
 
     def __init__(self, recent: Iterable[Message] = (), networks: Networks | None = None) -> None:
         self._networks = shipped() if networks is None else networks
@@ -215,10 +213,8 @@ class Linker:
         return self._fresh
 
 
-Place = tuple[int, int]
-"""Guild and channel."""
-Load = Callable[[int, int], Awaitable[Iterable[Message]]]
-"""The newest messages of a channel."""
+Place = tuple[int, int]  # guild and channel
+Load = Callable[[int, int], Awaitable[Iterable[Message]]]  # the newest messages of a channel
 
 
 @dataclass(slots=True)

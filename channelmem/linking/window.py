@@ -25,8 +25,7 @@ TEXT_FEATURES: Final = (
     "first here", "bot",
 )  # fmt: skip
 
-_STEM: Final = 6
-"""Words are compared by their first letters: a stemmer takes more time than the whole linker."""
+_STEM: Final = 6  # words are compared by their first letters: a stemmer takes more time than the whole linker
 _WORD = re.compile(r"[^\W_][\w'.+-]*[\w+]|[^\W_]")
 _UNKNOWN_ADDRESS = re.compile(r"\s*@?[^\s:,]{2,32}[:,](?:\s|$)")
 _MISSPELT_ADDRESS = re.compile(r"\W*([^\s:,]{4,32})(?:[:,>]|\s*$)")
@@ -62,12 +61,9 @@ class Turn:
 
     message: Message
     words: frozenset[str]
-    addressed: frozenset[int]
-    """People named at the beginning, mentioned by id, or explicitly replied to."""
-    named: frozenset[int]
-    """Everybody named anywhere in the text, including those addressed."""
-    row: tuple[float, ...]
-    """The values of TEXT_FEATURES."""
+    addressed: frozenset[int]  # people named at the beginning, mentioned by id, or explicitly replied to
+    named: frozenset[int]  # everybody named anywhere in the text, including those addressed
+    row: tuple[float, ...]  # the values of TEXT_FEATURES
 
 
 def read(message: Message, names: Mapping[str, int], replied: int | None, *, first_here: bool) -> Turn:
@@ -184,36 +180,30 @@ _SINCE: Final = FEATURES.index("mine since")
 _SETS: Final = FEATURES.index(SETS[0])
 _WORDS: Final = FEATURES.index(WORDS[0])
 _ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
-_COUNTED: Final = _SETS - _SINCE
-"""How many features count the members of a set that come later."""
+_COUNTED: Final = _SETS - _SINCE  # how many features count the members of a set that come later
 _UINT64: Final = np.dtype("<u8")
 _PASSED: Final = np.arange(1, SPAN + 1, dtype=_UINT64)
 """How many turns there are up to each candidate: a set shifted by that number of bits holds what came later."""
 
 Floats = NDArray[np.float32]
-Marks = int
-"""A set of candidates: bit 0 is the oldest one."""
+Marks = int  # a set of candidates: bit 0 is the oldest one
 
 
 class LinkInput(NamedTuple):
     """What a channel looks like at the moment a message arrives."""
 
     message: Message
-    turns: tuple[Turn, ...]
-    """The candidates, oldest first."""
-    alone: tuple[float, ...]
-    """TEXT_FEATURES and SITUATION of the message; the same for all alternatives."""
+    turns: tuple[Turn, ...]  # the candidates, oldest first
+    alone: tuple[float, ...]  # TEXT_FEATURES and SITUATION of the message; the same for all alternatives
     sets: list[Marks]
     """First three sets whose members after a candidate are counted, including the message itself: messages by its
     author, by the addressee, and by or to its author. Then SETS."""
     common: list[tuple[int, float, float, bool]]
     """For each candidate that shares words with the message: its place, then WORDS."""
-    ages_s: NDArray[np.float64]
-    """Per candidate: its age plus 1."""
+    ages_s: NDArray[np.float64]  # per candidate: its age plus 1
     later: NDArray[np.uint8]
     """Per candidate: how many messages its author has written from there on, including the candidate."""
-    texts: Floats
-    """TEXT_FEATURES of the candidates."""
+    texts: Floats  # TEXT_FEATURES of the candidates
 
 
 def tabulate(seen: Sequence[LinkInput]) -> Floats:
@@ -283,8 +273,7 @@ class TurnWindow:
     def __init__(self) -> None:
         self.turns: deque[Turn] = deque()
         self.names: dict[str, int] = {}
-        self._partners: dict[int, frozenset[int]] = {}
-        """Whom each person last addressed."""
+        self._partners: dict[int, frozenset[int]] = {}  # whom each person last addressed
         self._first = 0
         # Sets of slots: who wrote there, who is addressed or named there, which words occur there.
         self._by: Index = {}
@@ -296,8 +285,7 @@ class TurnWindow:
         self._newest: Marks = 0
         self._newest_open: Marks = 0
         self._times = np.zeros(2 * SPAN, np.float64)
-        self._later = bytearray(2 * SPAN)
-        """Per slot: how many messages the same author has written from there on."""
+        self._later = bytearray(2 * SPAN)  # per slot: how many messages the same author has written from there on
         self._later_by_slot = np.frombuffer(self._later, np.uint8)
         self._texts = np.zeros((len(TEXT_FEATURES), 2 * SPAN), np.float32)
 

@@ -51,8 +51,7 @@ from channelmem.settings import Settings
 from channelmem.tools import context_tool
 from channelmem.types import Answer, Kind, Origin, Question, Source
 
-FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)
-"""All that a call may raise."""
+FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)  # all that a call may raise
 
 REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
     ((ModelRequestTimeout, ModelTimeoutError), "the language model did not answer within {timeout_s:g} s"),
@@ -224,12 +223,7 @@ class LlmResponder:
 
     def _agent(self, character: Character) -> Agent[Given, str]:
         tools = [self._tool()] if self._settings.llm_tool else []
-        return Agent(
-            deps_type=Given,
-            name=character.name,
-            tools=tools,
-            model_settings=self._model_settings(character),
-        )
+        return Agent(deps_type=Given, name=character.name, tools=tools, model_settings=self._model_settings(character))
 
     def _tool(self) -> Tool[Given]:
         async def look(context: RunContext[Given], /, **arguments: object) -> str:

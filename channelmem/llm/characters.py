@@ -53,8 +53,7 @@ class _FrontMatter(BaseModel):
 class Character:
     name: str
     prompt: str
-    model: str | None = None
-    """Overrides CHANNELMEM_LLM_MODEL."""
+    model: str | None = None  # overrides CHANNELMEM_LLM_MODEL
     temperature: float | None = None
 
     @property

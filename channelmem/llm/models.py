@@ -38,8 +38,7 @@ OVERHEAD_TOKENS: Final = 1000
 PICTURE_TOKENS: Final = 6_000
 """The most that a picture of 1,024 by 1,024 costs at OpenAI or Anthropic is about half of this."""
 
-MAPPED_ONLY: Final = ("xai",)
-"""Providers whose own finish reason pydantic-ai does not keep."""
+MAPPED_ONLY: Final = ("xai",)  # providers whose own finish reason pydantic-ai does not keep
 
 MALFORMED: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
 """What pydantic-ai and the SDKs raise for valid JSON that lacks the expected fields."""

@@ -43,8 +43,7 @@ _FENCE: Final = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join((*BLOCKS, TOOL_RESULT, QU
 class Prompt:
     instructions: str
     message: str
-    given: str = ""
-    """What people wrote in it, the question excepted."""
+    given: str = ""  # what people wrote in it, the question excepted
 
 
 async def compose(

@@ -11,8 +11,7 @@ from typing import Final, Protocol
 
 from channelmem.types import Answer, Question
 
-MOST_CHARS: Final = 6_000
-"""Of an answer. Nobody reads more in a chat, and a model may write without end."""
+MOST_CHARS: Final = 6_000  # of an answer. Nobody reads more in a chat, and a model may write without end.
 CUT: Final = "… (The answer is cut here: it is too long.)"
 
 

@@ -22,8 +22,7 @@ UNKNOWN: Final = "what was spent today can't be checked while Redis is unreachab
 
 log = logging.getLogger(__name__)
 
-Place = tuple[int, int]
-"""Guild and channel that a call is made for."""
+Place = tuple[int, int]  # guild and channel that a call is made for
 
 
 class CapReachedError(Exception):

@@ -29,12 +29,10 @@ from channelmem.summaries.pyramid import ClosedWindow, Summary
 from channelmem.summaries.update import Extractive, Summariser
 
 SETTING: Final = "CHANNELMEM_SUMMARY_MODEL"
-MAX_TOKENS: Final = 200
-"""Of one summary; what is longer breaks off, and is kept up to its last sentence."""
+MAX_TOKENS: Final = 200  # of one summary; what is longer breaks off, and is kept up to its last sentence
 FIRST_REST_S: Final = 30.0
 LONGEST_REST_S: Final = 1_800.0
-FAR_BEYOND: Final = 10
-"""Times as long as a summary may be: what a model writes beyond is not even read."""
+FAR_BEYOND: Final = 10  # times as long as a summary may be: what a model writes beyond is not even read
 
 OnTokens = Callable[[str, int], None]
 

@@ -27,8 +27,7 @@ MINUTES_CHARS: Final = 450
 """Less than an extractive summary has: a model says it in fewer words, and what it writes costs five times what it
 reads."""
 MESSAGE_CHARS: Final = 500
-WINDOW_CHARS: Final = 20_000
-"""Of what people wrote, in one prompt: beyond it, long messages are cut."""
+WINDOW_CHARS: Final = 20_000  # of what people wrote, in one prompt: beyond it, long messages are cut
 
 _KEEP: Final = (
     "Note what was decided, planned, found out or left open, by whom, with names, dates and numbers as given."
@@ -95,8 +94,7 @@ TYPES: Final = {
     "mp3": ("voice.mp3", "audio/mpeg"),
 }
 """Name and type of what was decoded as this."""
-UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-"""The endpoint has not seen the recording."""
+UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the endpoint has not seen the recording
 REFUSED: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, HTTPStatus.UNPROCESSABLE_ENTITY)
 TOO_LARGE: Final = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 

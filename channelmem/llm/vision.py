@@ -38,8 +38,7 @@ ASKED: Final = "The picture:"
 OUTPUT_TOKENS: Final = 400
 REFUSED: Final = range(400, 500)
 RETRIED: Final = (408, 409, 429)
-SETUP: Final = (401, 402, 403, 404)
-"""A wrong key or name: no fault of the picture."""
+SETUP: Final = (401, 402, 403, 404)  # a wrong key or name: no fault of the picture
 
 
 def open_vision(

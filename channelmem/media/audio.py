@@ -20,8 +20,7 @@ from av.container import InputContainer
 from channelmem.media.kinds import lasting
 from channelmem.media.reader import Recording
 
-RATE_HZ: Final = 16_000
-"""What speech models take."""
+RATE_HZ: Final = 16_000  # what speech models take
 MAGIC: Final = ((0, b"OggS", "ogg"), (0, b"fLaC", "flac"), (4, b"ftyp", "mp4"), (0, b"\x1aE\xdf\xa3", "webm"),
                 (8, b"WAVE", "wav"), (0, b"ID3", "mp3"))  # fmt: skip
 """Offset, bytes and demuxer. An MP3 without a tag begins with a frame."""
@@ -32,11 +31,9 @@ CODECS: Final = frozenset(
 DECODERS: Final = ",".join(sorted({*CODECS, "libopus", "libvorbis", "mp3float"}))
 """The same by the names of what decodes them."""
 DEMUXERS: Final = "ogg,flac,mp4,matroska,webm,wav,mp3"
-RATES_HZ: Final = range(6_000, 192_001)
-"""At 1 Hz, a second of sound becomes hours of samples."""
+RATES_HZ: Final = range(6_000, 192_001)  # at 1 Hz, a second of sound becomes hours of samples
 MOST_CHANNELS: Final = 8
-LONGEST_FRAME: Final = 65_536
-"""Samples. FLAC has the longest."""
+LONGEST_FRAME: Final = 65_536  # samples. FLAC has the longest.
 NOT_AUDIO: Final = "it is not a recording, or a broken one"
 
 

@@ -28,8 +28,7 @@ if sys.platform != "win32":
 
 MEMORY: Final = 768 << 20
 """Bytes beyond what the imports take: a picture of 40 million pixels is held three times while it is encoded again."""
-FILES: Final = 0
-"""New ones: what is open stays open, and the number of one that is closed can't be taken again."""
+FILES: Final = 0  # new ones: what is open stays open, and the number of one that is closed can't be taken again
 
 
 def main() -> None:

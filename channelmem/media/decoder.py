@@ -24,19 +24,15 @@ from pydantic import BaseModel, Field
 from channelmem.media.kinds import UnreadableError, lasting, passing
 from channelmem.media.reader import LONGEST_SIDE, Picture, Recording
 
-PICTURE_CPU_S: Final = 10.0
-"""40 million pixels take 1.5 s."""
+PICTURE_CPU_S: Final = 10.0  # 40 million pixels take 1.5 s
 SOUND_CPU_S: Final = 10.0
-SOUND_SPEED: Final = 30.0
-"""Seconds of sound that are decoded in a second, at least."""
-PATIENCE: Final = 3.0
-"""How much longer than its processor time a file may take while other programs run."""
+SOUND_SPEED: Final = 30.0  # seconds of sound that are decoded in a second, at least
+PATIENCE: Final = 3.0  # how much longer than its processor time a file may take while other programs run
 ENDING_S: Final = 1.0
 END_S: Final = 5.0
 MOST_WAITING: Final = 16
 MOST_PICTURE: Final = 4_000_000
-MOST_PIXELS: Final = 3 * LONGEST_SIDE * LONGEST_SIDE
-"""Bytes."""
+MOST_PIXELS: Final = 3 * LONGEST_SIDE * LONGEST_SIDE  # bytes
 SOUND_BYTES_PER_S: Final = 32_000
 KEPT: Final = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "TZ", "VIRTUAL_ENV")
 """Of the environment. Keys and tokens are not among them."""

@@ -19,8 +19,7 @@ import httpx
 
 from channelmem.media.kinds import PLATFORM_HOSTS, UnreadableError, lasting, passing
 
-Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a host, for a port."""
+Resolve = Callable[[str, int], Awaitable[list[str]]]  # the addresses of a host, for a port
 
 MOST_ADDRESSES: Final = 4
 PORTS: Final = {"https": 443, "http": 80}
@@ -90,8 +89,7 @@ def _is_platform(url: httpx.URL) -> bool:
 # --- fetch ---
 
 
-TIMEOUT_S: Final = 20.0
-"""For a whole file, redirects included."""
+TIMEOUT_S: Final = 20.0  # for a whole file, redirects included
 CONNECT_S: Final = 5.0
 REDIRECTS: Final = 2
 GONE: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)

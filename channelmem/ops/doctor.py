@@ -34,8 +34,7 @@ MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review t
 CLOCK_DRIFT_S = 2.0
 DISK_FREE = 500 * 2**20
 MEMORY_FREE = 300 * 2**20
-RESULTS = 10_000
-"""The most that channelmem asks a search for at once; Redis Stack's image allows just that."""
+RESULTS = 10_000  # the most that channelmem asks a search for at once; Redis Stack's image allows just that
 FULL_SHARE = 0.9
 MESSAGE_BYTES = 2_900
 LOAD_MS = {"hnsw": 0.3, "flat": 0.06}

@@ -114,10 +114,7 @@ def _look(redis_url: str, *, timeout_s: float) -> tuple[dict[str, Any], list[Any
     try:
         check_redis_url(redis_url)
         with redis.Redis.from_url(
-            redis_url,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
+            redis_url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
         ) as client:
             # INFO lists the modules too and, unlike MODULE LIST, needs no admin rights.
             info = {**client.info("server"), **client.info("modules")}

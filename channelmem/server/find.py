@@ -16,8 +16,7 @@ from pathlib import Path
 from channelmem.errors import ServerError
 
 SOCKET = "redis.sock"
-LONGEST_SOCKET = 100
-"""Bytes of a socket's path: the kernel takes 107 on Linux and 103 on macOS."""
+LONGEST_SOCKET = 100  # bytes of a socket's path: the kernel takes 107 on Linux and 103 on macOS
 
 
 def refuse_foreign(folder: Path) -> None:

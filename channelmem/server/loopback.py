@@ -15,8 +15,7 @@ import redis
 from channelmem.errors import ServerError
 from channelmem.server.lease import Server
 
-TRIES = 3
-"""Another program may take a port between choosing and using it."""
+TRIES = 3  # another program may take a port between choosing and using it
 
 
 def port_url(server: Server) -> str:

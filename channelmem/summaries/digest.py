@@ -21,24 +21,18 @@ from channelmem.telling.recap import clock_time
 from channelmem.types import Message, Origin
 
 MOST_PARTS: Final = 5
-PART_CHARS: Final = 350
-"""A part needs about this much room for its times, its link and some words."""
-LEAST_SPLIT: Final = 8
-"""A part of fewer messages is not split."""
-PAUSE_S: Final = 4 * HOUR_S
-"""Parts with a longer pause between them are merged last."""
-LEAST_CHARS: Final = 80
-"""Of people's words in a part."""
+PART_CHARS: Final = 350  # a part needs about this much room for its times, its link and some words
+LEAST_SPLIT: Final = 8  # a part of fewer messages is not split
+PAUSE_S: Final = 4 * HOUR_S  # parts with a longer pause between them are merged last
+LEAST_CHARS: Final = 80  # of people's words in a part
 
-Link = Callable[[Origin], str]
-"""A link to a message; empty if there is none."""
+Link = Callable[[Origin], str]  # a link to a message; empty if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     summary: Summary
-    first: Origin | None
-    """The message it begins with."""
+    first: Origin | None  # the message it begins with
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,8 @@ _DAY_MINUTES: Final = round(DAY_S / MINUTE_S)
 class SmartSizes:
     """Half of a window where much is said, twice its size where little is."""
 
-    busy: int = 60
-    """A window with more messages than this is cut in two."""
-    quiet: int = 5
-    """Two windows with at most this many messages together are one."""
+    busy: int = 60  # a window with more messages than this is cut in two
+    quiet: int = 5  # two windows with at most this many messages together are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +36,7 @@ class ClosedWindow:
     """A stretch of time that is over, with its messages, oldest first; never empty."""
 
     start: float
-    end: float
-    """Excluded."""
+    end: float  # excluded
     messages: tuple[Message, ...]
 
 
@@ -100,8 +97,7 @@ def _halves(window: ClosedWindow, size_s: float, smart: SmartSizes) -> list[Clos
 # --- documents ---
 
 
-READ_BEFORE = 4_096
-"""Summaries kept parsed: the next question reads the same ones. Equal bytes are the same summary."""
+READ_BEFORE = 4_096  # summaries kept parsed: the next question reads the same ones. Equal bytes are the same summary.
 
 
 def to_document(summary: Summary) -> str:
@@ -160,8 +156,7 @@ def forget_read() -> None:
     _plain.cache_clear()
 
 
-_plain = lru_cache(maxsize=1_024)(plain_name)
-"""The same people are named in every summary of a channel."""
+_plain = lru_cache(maxsize=1_024)(plain_name)  # the same people are named in every summary of a channel
 
 
 def _pack(origins: Iterable[Origin]) -> list[dict[str, str]]:
@@ -186,8 +181,7 @@ def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> Line:
 # --- pyramid ---
 
 
-SILENCE_S: Final = HOUR_S
-"""Longer gaps are named."""
+SILENCE_S: Final = HOUR_S  # longer gaps are named
 _IN_DAYS_S: Final = 2 * DAY_S
 
 
@@ -213,11 +207,7 @@ class Shared:
     files: int = 0
 
     def __add__(self, other: Shared) -> Shared:
-        return Shared(
-            self.images + other.images,
-            self.voice_messages + other.voice_messages,
-            self.files + other.files,
-        )
+        return Shared(self.images + other.images, self.voice_messages + other.voice_messages, self.files + other.files)
 
     def __str__(self) -> str:
         """ "[3 images shared]"; empty if there is nothing."""
@@ -231,24 +221,18 @@ class Summary:
     """A stretch of a channel in few words, and what it came from."""
 
     level: int
-    start: float
-    """When its first message was sent."""
-    end: float
-    """When its last message was sent."""
+    start: float  # when its first message was sent
+    end: float  # when its last message was sent
     text: str
     """Without a header. In an extractive summary every line begins with a name, or is ours in square brackets."""
     message_count: int
-    authors: tuple[Person, ...]
-    """By first appearance, with the name they had last."""
+    authors: tuple[Person, ...]  # by first appearance, with the name they had last
     topics: tuple[str, ...]
     model: str
     created: float
-    origins: tuple[Origin, ...] = ()
-    """Level 1: the messages of its window."""
-    parts: tuple[str, ...] = ()
-    """Higher levels: the ids of the two summaries it came from, the older first."""
-    lines: tuple[Line, ...] = ()
-    """What an extractive summary keeps; empty where a language model wrote the text."""
+    origins: tuple[Origin, ...] = ()  # level 1: the messages of its window
+    parts: tuple[str, ...] = ()  # higher levels: the ids of the two summaries it came from, the older first
+    lines: tuple[Line, ...] = ()  # what an extractive summary keeps; empty where a language model wrote the text
     shared: Shared = Shared()
 
     @property
@@ -270,8 +254,7 @@ class Plan:
 
     outdated: tuple[Summary, ...] = ()
     """To be removed: their window has a message, or a revision of one, that they do not know; and all above them."""
-    missing: tuple[ClosedWindow, ...] = ()
-    """To be summarised, oldest first."""
+    missing: tuple[ClosedWindow, ...] = ()  # to be summarised, oldest first
 
 
 def roots(summaries: Iterable[Summary]) -> tuple[Summary, ...]:

@@ -92,11 +92,9 @@ class RawLine:
 class Piece:
     """A part of the context: one of the three."""
 
-    text: str = ""
-    """A summary with its header, or a line of silence."""
+    text: str = ""  # a summary with its header, or a line of silence
     summary: Summary | None = None
-    raw: int | None = None
-    """The position of a raw line among those passed in."""
+    raw: int | None = None  # the position of a raw line among those passed in
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +104,7 @@ class Cover:
     pieces: tuple[Piece, ...] = ()
     dropped: tuple[Summary, ...] = ()
     """Summaries left out, oldest first. From level 4 on, that is much of the past: worth a warning in the log."""
-    dropped_raw: tuple[int, ...] = ()
-    """Positions of raw lines left out."""
+    dropped_raw: tuple[int, ...] = ()  # positions of raw lines left out
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
@@ -279,16 +276,11 @@ class PastBlock:
 class Breakdown:
     """What a language model is given of a channel's past, in numbers."""
 
-    summaries: tuple[Summary, ...] = ()
-    """Shown, oldest first."""
-    raw: int = 0
-    """Recent messages shown as they were written."""
-    chars: int = 0
-    """Of the whole block."""
-    limit: int = 0
-    """How many characters it may have."""
-    dropped: tuple[Summary, ...] = ()
-    """Had no room, oldest first."""
+    summaries: tuple[Summary, ...] = ()  # shown, oldest first
+    raw: int = 0  # recent messages shown as they were written
+    chars: int = 0  # of the whole block
+    limit: int = 0  # how many characters it may have
+    dropped: tuple[Summary, ...] = ()  # had no room, oldest first
     dropped_raw: int = 0
 
     @property
@@ -299,13 +291,7 @@ class Breakdown:
 
 
 def past(
-    summaries: Collection[Summary],
-    raw: Collection[Message],
-    *,
-    start: float | None,
-    now: float,
-    tz: tzinfo,
-    limit: int,
+    summaries: Collection[Summary], raw: Collection[Message], *, start: float | None, now: float, tz: tzinfo, limit: int
 ) -> PastBlock:
     """As much of the past since `start` as fits; `raw` is what else is shown of the channel."""
     kept = _untold(_since(summaries, start), {one.id for one in raw})

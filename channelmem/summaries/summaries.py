@@ -24,8 +24,7 @@ from channelmem.summaries.worker import SummaryWorker
 from channelmem.text import stems
 from channelmem.types import Answer, Kind, Message, Question, Route, Window
 
-WAIT_S = 30.0
-"""How long a request waits for an update that is under way."""
+WAIT_S = 30.0  # how long a request waits for an update that is under way
 
 
 class Summaries:
@@ -93,8 +92,7 @@ class Summaries:
 # --- lookup ---
 
 
-LEAST: Final = 0.5
-"""Of the topic's words, the share that a line must have."""
+LEAST: Final = 0.5  # of the topic's words, the share that a line must have
 
 
 def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> list[tuple[Line, float]]:

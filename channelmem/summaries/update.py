@@ -31,8 +31,7 @@ from channelmem.summaries.pyramid import (
 )
 from channelmem.types import Message, Source, Window
 
-Place = tuple[int, int]
-"""Guild and channel."""
+Place = tuple[int, int]  # guild and channel
 
 
 class Summariser(Protocol):
@@ -61,13 +60,10 @@ class Extractive:
 # --- update ---
 
 
-BATCH_MESSAGES = 600
-"""Messages whose summaries are committed together: about 10 ms of Redis."""
+BATCH_MESSAGES = 600  # messages whose summaries are committed together: about 10 ms of Redis
 BATCH_SUMMARIES = 64
-READ = 2_000
-"""Messages read at once."""
-TRIES = 3
-"""How often an update is planned anew because people deleted or edited something meanwhile."""
+READ = 2_000  # messages read at once
+TRIES = 3  # how often an update is planned anew because people deleted or edited something meanwhile
 BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
 
 
@@ -84,8 +80,7 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Updated:
     made: int
-    due: float | None
-    """When to look again; None: not before its next message."""
+    due: float | None  # when to look again; None: not before its next message
 
 
 @dataclass(slots=True)

@@ -24,10 +24,8 @@ from channelmem.summaries.update import BUSY, Held, Updated, Updater
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 4
-"""Channels that one process updates at a time."""
-POLL_S = 5.0
-"""Between two looks for channels that are due."""
+TOGETHER = 4  # channels that one process updates at a time
+POLL_S = 5.0  # between two looks for channels that are due
 FIRST_RETRY_S = 30.0
 LAST_RETRY_S = 3600.0
 LOCK_POLL_S = 0.2
@@ -39,8 +37,7 @@ Work = Callable[[Held], Awaitable[Updated]]
 class SummaryWorker:
     def __init__(self, store: SummaryStore, updater: Updater, policy_of: PolicyOf) -> None:
         self._store, self._updater, self._policy_of = store, updater, policy_of
-        self._failures: LRUCache[tuple[int, int], int] = LRUCache(10_000)
-        """How often in a row a channel failed."""
+        self._failures: LRUCache[tuple[int, int], int] = LRUCache(10_000)  # how often in a row a channel failed
 
     # --- in the background ---
 

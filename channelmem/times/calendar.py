@@ -115,8 +115,7 @@ class Amount:
     most: float
     unit_s: float
     loose: bool
-    bare: bool
-    """No number was said: "hours ago", "the last hour"."""
+    bare: bool  # no number was said: "hours ago", "the last hour"
 
     @property
     def single(self) -> bool:

@@ -31,12 +31,10 @@ class Span(NamedTuple):
     start: float | None
     end: float | None
     clue: Clue = Clue.EXPLICIT
-    nominal: float | None = None
-    """The moment the words name, if the span is wider than that ("30 minutes ago")."""
+    nominal: float | None = None  # the moment the words name, if the span is wider than that ("30 minutes ago")
     day: date | None = None
     hours: tuple[float, float] | None = None
-    either_half: bool = False
-    """The hours may be those before or after noon."""
+    either_half: bool = False  # the hours may be those before or after noon
 
 
 @lru_cache(maxsize=64)

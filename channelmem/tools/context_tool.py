@@ -29,8 +29,7 @@ NO_CHANNEL: Final = "There is no channel to look at: this is a direct message."
 UNREACHABLE: Final = "The channel's memory is unreachable right now. Answer without it, and say so."
 MAX_MESSAGES: Final = 100
 MAX_NAME_CHARS: Final = 40
-MAX_PROBLEMS: Final = 5
-"""Every token the model reads costs money, so complaints do not quote its arguments at length."""
+MAX_PROBLEMS: Final = 5  # every token the model reads costs money, so complaints do not quote its arguments at length
 
 
 class Arguments(BaseModel):
