@@ -116,7 +116,8 @@ def to_document(summary: Summary) -> str:
         document["parts"] = summary.parts
     else:
         channel_ids = {one.channel_id for one in summary.origins}
-        document |= {"channel": str(*channel_ids), "messages": _pack(summary.origins)}
+        messages = [{"id": str(one.id), "revision": repr(one.revision)} for one in summary.origins]
+        document |= {"channel": str(*channel_ids), "messages": messages}
     if summary.lines:
         document["lines"] = [
             {"message": str(one.message_id), "author": str(one.author_id), "ts": repr(one.ts), "weight": one.weight}
@@ -143,7 +144,7 @@ def from_document(document: bytes) -> Summary:
         topics=tuple(read["topics"]),
         model=read["model"],
         created=float(read["created"]),
-        origins=_origins(channel_id, read.get("messages", ())),
+        origins=tuple(Origin(channel_id, int(one["id"]), float(one["revision"])) for one in read.get("messages", ())),
         parts=tuple(read.get("parts", ())),
         lines=tuple(_line(one, names) for one in read.get("lines", ())),
         shared=Shared(**read.get("shared", {})),
@@ -157,14 +158,6 @@ def forget_read() -> None:
 
 
 _plain = lru_cache(maxsize=1_024)(plain_name)  # the same people are named in every summary of a channel
-
-
-def _pack(origins: Iterable[Origin]) -> list[dict[str, str]]:
-    return [{"id": str(one.id), "revision": repr(one.revision)} for one in origins]
-
-
-def _origins(channel_id: int, read: Iterable[Mapping[str, Any]]) -> tuple[Origin, ...]:
-    return tuple(Origin(channel_id, int(one["id"]), float(one["revision"])) for one in read)
 
 
 def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> Line:
@@ -248,15 +241,6 @@ def from_id(name: str) -> Summary:
     return Summary(int(level), int(start) / 1000, int(end) / 1000, "", 0, (), (), "", 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a cascade has to do before it combines pairs."""
-
-    outdated: tuple[Summary, ...] = ()
-    """To be removed: their window has a message, or a revision of one, that they do not know; and all above them."""
-    missing: tuple[ClosedWindow, ...] = ()  # to be summarised, oldest first
-
-
 def roots(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
     """Those that no other one contains, oldest first; they never overlap."""
     tops: list[Summary] = []
@@ -283,19 +267,30 @@ def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
     return tuple(pair for pair in found if pair[0].level == lowest)
 
 
-def plan(summaries: Collection[Summary], windows: Sequence[ClosedWindow]) -> Plan:
-    """Which windows have no summary yet, and which summaries no longer fit: of such a window, or of more than one level
-    across it, because a window that had no messages when its neighbours were paired belongs between them."""
-    kept, outdated = list(summaries), dict[str, Summary]()
+def halves(summary: Summary, known: Mapping[str, Summary]) -> tuple[Summary, ...]:
+    """The two summaries it came from, if both are there."""
+    found = tuple(known[one] for one in summary.parts if one in known)
+    return found if len(found) == 2 else ()
+
+
+def reaching(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[Summary]:
+    """Those that reach into any of these windows; whatever is above such a one reaches there, too."""
+    return [one for one in summaries if any(one.start < window.end and one.end >= window.start for window in windows)]
+
+
+def missing(summaries: Collection[Summary], windows: Sequence[ClosedWindow]) -> tuple[ClosedWindow, ...]:
+    """Windows to be summarised, oldest first: they have a message, or a revision of one, that no summary knows. So do
+    those into which a summary of such a window reaches, because that one goes (the window size was changed, or a window
+    that was empty lies between two that were paired)."""
+    kept = list(summaries)
     while True:
         known = {origin for summary in kept for origin in summary.origins}
-        missing = [window for window in windows if any(one.origin not in known for one in window.messages)]
-        stale = [one for one in kept if any(_touches(one, window) for window in missing)]
-        if not stale:
-            return Plan(tuple(outdated.values()), tuple(missing))
-        outdated |= {one.id: one for one in with_all_above(kept, {one.id for one in stale})}
-        # A summary that reached into another window (the window size was changed) leaves that one without any.
-        kept = [one for one in kept if one.id not in outdated]
+        found = [window for window in windows if any(one.origin not in known for one in window.messages)]
+        outdated = {one.id for one in reaching(kept, found)}
+        if not outdated:
+            return tuple(found)
+        gone = {one.id for one in with_all_above(kept, outdated)}
+        kept = [one for one in kept if one.id not in gone]
 
 
 def affected_by(summaries: Collection[Summary], message_ids: Collection[int]) -> tuple[Summary, ...]:
@@ -350,13 +345,8 @@ def silence(gap_s: float) -> str:
     """ "[3.5 hours of silence]" for a gap of more than an hour, in days from two days on; else empty."""
     if gap_s <= SILENCE_S:
         return ""
-    return (
-        f"[{gap_s / DAY_S:.1f} days of silence]" if gap_s >= _IN_DAYS_S else f"[{gap_s / HOUR_S:.1f} hours of silence]"
-    )
-
-
-def _touches(summary: Summary, window: ClosedWindow) -> bool:
-    return summary.start < window.end and summary.end >= window.start
+    size, unit = (DAY_S, "days") if gap_s >= _IN_DAYS_S else (HOUR_S, "hours")
+    return f"[{gap_s / size:.1f} {unit} of silence]"
 
 
 def with_all_above(summaries: Iterable[Summary], ids: Collection[str]) -> list[Summary]:

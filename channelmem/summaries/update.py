@@ -24,8 +24,9 @@ from channelmem.summaries.pyramid import (
     closed_windows,
     from_document,
     from_id,
+    missing,
     pairs,
-    plan,
+    reaching,
     to_document,
     window_start,
 )
@@ -76,6 +77,10 @@ class Held:
     policy: Policy
     token: str
 
+    @property
+    def place(self) -> Place:
+        return self.guild_id, self.channel_id
+
 
 @dataclass(frozen=True, slots=True)
 class Updated:
@@ -116,7 +121,7 @@ class Updater:
     async def update(self, held: Held) -> Updated:
         made = tries = 0
         while True:
-            outline, now = await self._store.outline(held.guild_id, held.channel_id, held.policy), self._store.now()
+            outline, now = await self._store.outline(*held.place, held.policy), self._store.now()
             draft = await self._draft(held, outline, now)
             if not draft.rows:
                 return Updated(made, self._due(outline, now))
@@ -127,7 +132,7 @@ class Updater:
 
     async def rebuild(self, held: Held) -> Updated:
         """Forgets every summary that can be made again, and all pairs, then makes them."""
-        documents = await self._store.since(held.guild_id, held.channel_id, None, held.policy)
+        documents = await self._store.since(*held.place, None, held.policy)
         stored = {one.origin for one in await self._messages(held, Window())}
         again = [one for one in map(from_document, documents) if one.level > 1 or stored.issuperset(one.origins)]
         draft = _Draft()
@@ -140,7 +145,8 @@ class Updater:
         known = {one: from_id(one) for one in outline.ids}
         windows: list[ClosedWindow] = []
         for start, end in self._spans(outline, now):
-            windows += closed_windows(await self._within(held, start, end), now, self._minutes, self._smart)
+            within = [one for one in await self._messages(held, Window(start, end)) if one.ts < end]
+            windows += closed_windows(within, now, self._minutes, self._smart)
             if sum(len(one.messages) for one in windows) >= BATCH_MESSAGES:
                 break  # the rest is for the next commit
         return await self._drafted(held, known, windows)
@@ -159,10 +165,6 @@ class Updater:
     def _slots(self, summary: Summary) -> set[float]:
         first, last = summary.start // self._slot_s, summary.end // self._slot_s
         return {first + at for at in range(int(last - first) + 1)}
-
-    async def _within(self, held: Held, start: float, end: float) -> list[Message]:
-        found = await self._messages(held, Window(start, end))
-        return [one for one in found if one.ts < end]
 
     async def _messages(self, held: Held, window: Window) -> list[Message]:
         """What people said in a window, however much that is."""
@@ -188,14 +190,12 @@ class Updater:
 
     async def absorb(self, held: Held, messages: Sequence[Message], now: float) -> int:
         """Summarises messages that are too old to be stored, window by window."""
-        windows = [
-            one
-            for one in closed_windows(messages, now - held.policy.limits.archive_s, self._minutes, self._smart)
-            if one.messages[0].ts > now - held.policy.limits.summary_s
-        ]
+        limits = held.policy.limits
+        closed = closed_windows(messages, now - limits.archive_s, self._minutes, self._smart)
+        windows = [one for one in closed if one.messages[0].ts > now - limits.summary_s]
         made = 0
         while windows:
-            known = {one: from_id(one) for one in await self._store.ids(held.guild_id, held.channel_id, held.policy)}
+            known = {one: from_id(one) for one in await self._store.ids(*held.place, held.policy)}
             batch = list(takewhile(_batches(), windows))
             windows = windows[len(batch) :]
             draft = await self._drafted(held, known, batch, passing=True)
@@ -209,18 +209,19 @@ class Updater:
     async def _drafted(
         self, held: Held, known: dict[str, Summary], windows: Sequence[ClosedWindow], *, passing: bool = False
     ) -> _Draft:
-        known |= await self._read(held, _reaching(known.values(), windows))
-        missing = plan(list(known.values()), windows).missing
+        lowest = [one.id for one in reaching(known.values(), windows) if one.level == 1]
+        known |= await self._read(held, lowest)
+        todo = missing(known.values(), windows)
         if passing:  # what is stored no longer can't be read again: a window is replaced by one that has all of it
-            missing = tuple(one for one in missing if _has_all(one, known.values()))
-        batch = list(takewhile(_batches(), missing))
+            todo = tuple(one for one in todo if _has_all(one, known.values()))
+        batch = list(takewhile(_batches(), todo))
         draft = _Draft(known=known)
-        draft.drop(_outdated(known.values(), batch))
+        draft.drop(reaching(known.values(), batch))
         created = self._store.now()
         for window in batch:
             summary = await self._summariser.of_window(window, created=created)
             draft.add(summary, passing=window.messages if passing else ())
-        left = missing[len(batch) :]
+        left = todo[len(batch) :]
         await self._pair(held, draft, left[0].start if left else float("inf"), created)
         return draft
 
@@ -237,18 +238,15 @@ class Updater:
                 both = draft.known[older.id], draft.known[newer.id]
                 if not all(one.message_count for one in both):
                     raise SummariesBusyError(BUSY)
-                draft.add(
-                    await self._summariser.of_pair(*both, created=created, place=(held.guild_id, held.channel_id))
-                )
+                draft.add(await self._summariser.of_pair(*both, created=created, place=held.place))
 
     async def _read(self, held: Held, ids: Sequence[str]) -> dict[str, Summary]:
-        documents = await self._store.some(held.guild_id, held.channel_id, ids, held.policy)
+        documents = await self._store.some(*held.place, ids, held.policy)
         return {one.id: one for one in map(from_document, documents)}
 
     async def _commit(self, held: Held, draft: _Draft) -> bool:
         """False if a source went meanwhile."""
-        place = (held.guild_id, held.channel_id, held.token)
-        result = await self._store.commit(*place, draft.removed, draft.rows, held.policy)
+        result = await self._store.commit(*held.place, held.token, draft.removed, draft.rows, held.policy)
         if result is Committed.LOST:
             raise SummariesBusyError(BUSY)
         return result is Committed.DONE
@@ -273,21 +271,7 @@ def _batches() -> Callable[[ClosedWindow], bool]:
     return fits
 
 
-def _reaching(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[str]:
-    return [
-        one.id
-        for one in summaries
-        if one.level == 1 and any(one.start < window.end and one.end >= window.start for window in windows)
-    ]
-
-
-def _outdated(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[Summary]:
-    """What reaches into windows that are summarised now; whatever is above it reaches there, too."""
-    return [one for one in summaries if any(one.start < window.end and one.end >= window.start for window in windows)]
-
-
 def _has_all(window: ClosedWindow, summaries: Iterable[Summary]) -> bool:
     """Whether it has every message of the summaries that it would replace."""
     mine = {one.origin for one in window.messages}
-    reaching = [one for one in summaries if one.level == 1 and one.start < window.end and one.end >= window.start]
-    return all(mine.issuperset(one.origins) for one in reaching)
+    return all(mine.issuperset(one.origins) for one in reaching(summaries, [window]) if one.level == 1)

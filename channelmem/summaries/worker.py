@@ -90,9 +90,8 @@ class SummaryWorker:
         return await self._work(Held(guild_id, channel_id, self._policy_of(guild_id, channel_id), token), work)
 
     async def _work(self, held: Held, work: Work) -> Updated:
-        place, policy = (held.guild_id, held.channel_id), held.policy
-        done = Updated(0, None)
-        failed = self._failures.pop(place, 0) + 1
+        done, policy = Updated(0, None), held.policy
+        failed = self._failures.pop(held.place, 0) + 1
         due: float | None = self._store.now() + min(LAST_RETRY_S, FIRST_RETRY_S * 2 ** (failed - 1))
         try:
             if policy.enabled and policy.summaries and policy.limits.archive:
@@ -101,10 +100,10 @@ class SummaryWorker:
             failed, due = 0, done.due
         finally:
             if failed:
-                self._failures[place] = failed
+                self._failures[held.place] = failed
             # If that fails too, the lock expires, and the channel is due again.
             with contextlib.suppress(RedisUnavailableError):
-                await self._store.free(*place, held.token, due)
+                await self._store.free(*held.place, held.token, due)
         return done
 
     @asynccontextmanager
@@ -115,7 +114,7 @@ class SummaryWorker:
             while True:
                 await asyncio.sleep(LOCK_MS / 3000)
                 with contextlib.suppress(RedisUnavailableError):
-                    await self._store.keep(held.guild_id, held.channel_id, held.token)
+                    await self._store.keep(*held.place, held.token)
 
         task = asyncio.create_task(keep(), name="channelmem keeping a lock")
         try:
