@@ -444,6 +444,21 @@ class ContextRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """What a language model is given because of a question. Whoever asks keeps it until the answer is stored."""
+
+    text: str = ""
+    shown: frozenset[Origin] = frozenset()
+    """The answer goes with any of these. Ambient messages do not count: an answer mostly says nothing of them."""
+    given: frozenset[Origin] = frozenset()
+    """All of it, with ambient messages and summaries (`Summary.origin_in`)."""
+
+    def __add__(self, other: Context) -> Context:
+        text = "\n".join(one for one in (self.text, other.text) if one.strip())
+        return Context(text, self.shown | other.shown, self.given | other.given)
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
     """What the platform's own history returned for one answer; never stored."""
 

@@ -38,7 +38,7 @@ class Studio:
         """The answer, and what a language model would be given."""
         asked = question(text, id_, **changes)
         answer = await self.memory.ask(asked)
-        return answer, await self.memory.context(asked, answer)
+        return answer, (await self.memory.context(asked, answer)).text
 
 
 def question(text: str, id_: int = 5_000, **changes: Any) -> Question:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cachetools import LRUCache
-
 from channelmem.client.connection import Connection
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy.policies import Policies
 from channelmem.types import (
     Answer,
+    Context,
     ContextRequest,
     History,
     Kind,
@@ -29,22 +28,17 @@ from channelmem.wire.answers import AnswerShown, AskAnswer
 from channelmem.wire.contexts import ContextShown, StandingShown
 from channelmem.wire.messages import is_sendable, message_json, origin_json, person_json, question_json
 
-SHOWN = 500
 UNREACHABLE = "I can't reach my memory right now."
 PROBLEM = "The memory service does not answer."
 MOST_ORIGINS = 1_000
 _IDS = (7_000_000_000_000_000_001, 7_000_000_000_000_000_002, 7_000_000_000_000_000_003)
 """Stand for guild, channel and message in a link, to learn what links look like."""
 
-Place = tuple[int, int, int]
-
 
 class Asking:
     def __init__(self, connection: Connection, policies: Policies, history: History | None) -> None:
         self._connection, self._policies, self._history = connection, policies, history
         self.link = _template(history)
-        self._shown: LRUCache[Place, frozenset[Origin]] = LRUCache(SHOWN)
-        self._given: LRUCache[Place, frozenset[Origin]] = LRUCache(SHOWN)
 
     async def ask(self, question: Question) -> Answer:
         try:
@@ -54,29 +48,24 @@ class Asking:
             return Answer(UNREACHABLE, Route(Kind.CHANNEL, why=(PROBLEM,)), tried=(report,))
         return shown.value()
 
-    async def context(self, question: Question, answer: Answer) -> str:
+    async def context(self, question: Question, answer: Answer) -> Context:
         body = {"answer": AnswerShown.model_validate(answer).model_dump(mode="json")}
         try:
-            return self._note(question, await self._asked("/v1/context", question, body))
+            return _context(await self._asked("/v1/context", question, body))
         except RedisUnavailableError:
-            return ""
+            return Context()
 
-    async def look(self, request: ContextRequest) -> str:
+    async def look(self, request: ContextRequest) -> Context:
         wanted = {
             "query": request.query,
             "speaker": request.speaker,
             "limit": request.limit,
             "since_s": request.since_s,
         }
-        return self._note(request.question, await self._asked("/v1/look", request.question, wanted))
+        return _context(await self._asked("/v1/look", request.question, wanted))
 
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        return self._shown.get((guild_id, channel_id, question_id), frozenset())
-
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
-        place = (question.guild_id, question.channel_id, question.id)
-        given = self.shown(*place) | self._given.get(place, frozenset()) | {one.origin for one in _told(answer)}
-        given |= set(answer.summarised)
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
+        given = context.shown | context.given | {one.origin for one in _told(answer)} | set(answer.summarised)
         if not given:
             return given
         body = {
@@ -92,12 +81,6 @@ class Asking:
             # The platform's history as it may be shown by now: the service knows who opted out.
             standing |= {one.origin for one in _told(await self.ask(question))}
         return given & standing
-
-    def _note(self, question: Question, found: dict[str, Any]) -> str:
-        shown, place = ContextShown.model_validate(found), (question.guild_id, question.channel_id, question.id)
-        self._shown[place] = self.shown(*place) | {one.value() for one in shown.shown}
-        self._given[place] = self._given.get(place, frozenset()) | {one.value() for one in shown.given}
-        return shown.text
 
     async def _asked(self, path: str, question: Question, more: dict[str, Any]) -> dict[str, Any]:
         """The answer, asked for again with whatever of the platform it needs and was not sent yet."""
@@ -138,6 +121,12 @@ class Asking:
         assert self._history is not None  # noqa: S101  (types)
         found = [await self._history.fetch_message(channel_id, id_) for channel_id, id_ in dict.fromkeys(wanted)]
         return [message_json(one) for one in found if one is not None and is_sendable(one)]
+
+
+def _context(found: dict[str, Any]) -> Context:
+    made = ContextShown.model_validate(found)
+    shown, given = (frozenset(one.value() for one in some) for some in (made.shown, made.given))
+    return Context(made.text, shown, given)
 
 
 def _told(answer: Answer) -> Iterator[Message]:

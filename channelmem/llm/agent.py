@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import ValidationError
@@ -49,7 +49,7 @@ from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.tools import context_tool
-from channelmem.types import Answer, Kind, Origin, Question, Source
+from channelmem.types import Answer, Context, Kind, Origin, Question, Source
 
 FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)  # all that a call may raise
 
@@ -76,38 +76,41 @@ def reason_of(error: Exception, settings: Settings) -> str:
 # --- given ---
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Given:
+    """What a model has for one answer. The tool adds to it while the model writes."""
+
     question: Question
     answer: Answer
-    texts: list[str] = field(default_factory=list)
-    sources: set[Origin] = field(default_factory=set)
-    """The messages it is made of, as far as they can be looked up again."""
+    quoted: set[Origin]  # told to the caller: the answer goes with these
+    context: Context = Context()  # noqa: RUF009  (frozen)
+    sources: frozenset[Origin] = frozenset()  # what of it can be looked up again
 
     @classmethod
-    async def of(cls, question: Question, answer: Answer, text: str, memory: Memory) -> Given:
+    async def of(cls, question: Question, answer: Answer, prompt: Prompt, quoted: set[Origin], memory: Memory) -> Given:
+        given = cls(question, answer, quoted)
         # What is quoted counts even if it went before the model began: the quoting answer is part of the prompt.
-        given = cls(question, answer, sources=set(answer.origins) if _is_stored(answer) else set())
-        await given.add(text, memory)
+        given.sources = frozenset(answer.origins if _is_stored(answer) else ())
+        await given.add(replace(prompt.context, text=prompt.given), memory)
         return given
 
-    async def add(self, text: str, memory: Memory) -> None:
-        if text.strip():
-            self.texts.append(text)
+    async def add(self, found: Context, memory: Memory) -> None:
+        self.context += found
+        self.quoted |= found.shown
         try:
-            self.sources.update(await memory.standing(self.question, self.answer))
+            self.sources |= await memory.standing(self.question, self.answer, self.context)
         except RedisUnavailableError:
             return  # then it comes from the platform's history, which nothing can be compared with
 
     def grounds(self, text: str) -> bool:
         """Whether an answer rests on this. It need not where the question is not about the channel, or where the
         character is given nothing of it."""
-        free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.texts
-        return free or shares_something(text, "\n".join(self.texts), self.question.text)
+        free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.context.text
+        return free or shares_something(text, self.context.text, self.question.text)
 
     async def stands(self, memory: Memory) -> bool:
         """Whether all of it is still visible and unchanged; RedisUnavailableError if that can't be found out."""
-        return not self.sources or self.sources <= await memory.standing(self.question, self.answer)
+        return not self.sources or self.sources <= await memory.standing(self.question, self.answer, self.context)
 
 
 def _is_stored(answer: Answer) -> bool:
@@ -148,14 +151,16 @@ class LlmResponder:
         }
         self._agents = {one.name: self._agent(one) for one in characters}
 
-    async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+    async def respond(
+        self, question: Question, answer: Answer, location: Location, quoted: set[Origin]
+    ) -> AsyncIterator[str]:
         """Yields the whole text so far, and the finished text once it is checked. What the model says before a tool
         call is replaced by what follows."""
         character = character_of(question, self._characters)
         said = ready = ""
         try:
             prompt = await compose(character, question, answer, location, self._memory)
-            given = await Given.of(question, answer, prompt.given, self._memory)
+            given = await Given.of(question, answer, prompt, quoted, self._memory)
             # Closed as soon as nobody listens: the provider bills whatever else the model writes.
             async with aclosing(self._speak(character, prompt, given)) as growing:
                 async for said in growing:
@@ -233,7 +238,7 @@ class LlmResponder:
                 return context_tool.complaint(error)
             found = await context_tool.look(self._memory, context.deps.question, wanted)
             await context.deps.add(found, self._memory)
-            return fence(TOOL_RESULT, found)
+            return fence(TOOL_RESULT, found.text)
 
         made = Tool[Given].from_schema(
             look, context_tool.NAME, context_tool.DESCRIPTION, context_tool.schema(), takes_ctx=True

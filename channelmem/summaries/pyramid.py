@@ -234,6 +234,10 @@ class Summary:
         # Rounded down, so that it never leaves its window.
         return f"{self.level}-{math.floor(self.start * 1000)}-{math.floor(self.end * 1000)}"
 
+    def origin_in(self, channel_id: int) -> Origin:
+        """It counts as one source, under a number that no message has: its messages may have expired."""
+        return Origin(channel_id, -(math.floor(self.start * 1000) * 100 + self.level), self.created)
+
 
 def from_id(name: str) -> Summary:
     """A summary of which only its place in the pyramid is known: enough for roots, pairs and plans."""

@@ -49,13 +49,6 @@ class SummaryReader:
         documents = await self._store.since(guild_id, channel_id, start, policy)
         return _shown(map(from_document, documents), guild_id, channel_id, withdrawn)
 
-    @reads
-    async def standing(self, guild_id: int, channel_id: int, ids: Iterable[str], policy: Policy) -> dict[str, Summary]:
-        """These summaries as they are now, by id; without those that went."""
-        withdrawn = self._store.withdrawn()
-        documents = await self._store.some(guild_id, channel_id, ids, policy)
-        return {one.id: one for one in _shown(map(from_document, documents), guild_id, channel_id, withdrawn)}
-
 
 def _shown(summaries: Iterable[Summary], guild_id: int, channel_id: int, withdrawn: Withdrawn) -> tuple[Summary, ...]:
     found = tuple(summaries)

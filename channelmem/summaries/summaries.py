@@ -86,7 +86,7 @@ class Summaries:
         """What `Memory.context` would give a language model of the channel's past, in numbers."""
         question = within_reach(question, self._policies.of)
         answer, policy = Answer("", Route(Kind.NONE)), self._policies.of_question(question)
-        return (await self._context.context(question, answer, policy))[1]
+        return (await self._context.block(question, answer, policy))[1]
 
 
 # --- lookup ---

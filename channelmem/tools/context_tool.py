@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from channelmem.durations import parse
 from channelmem.errors import RedisUnavailableError
-from channelmem.types import ContextRequest, Question
+from channelmem.types import Context, ContextRequest, Question
 
 if TYPE_CHECKING:
     from channelmem.memory import Memory
@@ -93,17 +93,17 @@ async def call(memory: Memory, question: Question, arguments: Mapping[str, objec
         wanted = Arguments.model_validate(dict(arguments))
     except ValidationError as error:
         return complaint(error)
-    return await look(memory, question, wanted)
+    return (await look(memory, question, wanted)).text
 
 
-async def look(memory: Memory, question: Question, wanted: Arguments) -> str:
+async def look(memory: Memory, question: Question, wanted: Arguments) -> Context:
     """The same for validated arguments."""
     if question.is_dm:
-        return NO_CHANNEL
+        return Context(NO_CHANNEL)
     try:
         return await memory.look(ContextRequest(question, wanted.query, wanted.speaker, wanted.since_s, wanted.limit))
     except RedisUnavailableError:
-        return UNREACHABLE
+        return Context(UNREACHABLE)
 
 
 def complaint(error: ValidationError) -> str:

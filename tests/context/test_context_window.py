@@ -192,7 +192,7 @@ def lines(text: str) -> list[str]:
 
 async def context(memory: Memory, at: float = NOW + 60) -> str:
     question = Question(GUILD, CHANNEL, 999, 5, "Ann", "hello there", at, bot=Person(99, "Bot"), character="Frodo")
-    return await memory.context(question, await memory.ask(question))
+    return (await memory.context(question, await memory.ask(question))).text
 
 
 async def test_a_fresh_start_leaves_out_what_was_said_before_and_removes_nothing(

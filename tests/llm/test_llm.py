@@ -26,7 +26,19 @@ from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.types import Answer, ContextRequest, Hit, Kind, Message, Origin, Person, Question, Route, Source
+from channelmem.types import (
+    Answer,
+    Context,
+    ContextRequest,
+    Hit,
+    Kind,
+    Message,
+    Origin,
+    Person,
+    Question,
+    Route,
+    Source,
+)
 
 KEY = "sk-very-secret-0123456789"
 LOCATION = Location("Turtle Club", "general")
@@ -54,14 +66,14 @@ class Told:
     def of_question(self, question: Question) -> Policy:
         return Policy.of_settings(Settings())
 
-    async def context(self, question: Question, answer: Answer) -> str:
-        return self.text
+    async def context(self, question: Question, answer: Answer) -> Context:
+        return Context(self.text)
 
-    async def look(self, look: ContextRequest) -> str:
+    async def look(self, look: ContextRequest) -> Context:
         self.looks.append(look)
-        return self.text
+        return Context(self.text)
 
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
         return self.visible
 
 
@@ -102,7 +114,7 @@ async def opened(settings: Settings, memory: object = None, clock: Clock | None 
 
 
 async def texts(llm: LlmResponder, question: Question = MARK, answer: Answer = FOUND) -> list[str]:
-    return [text async for text in llm.respond(question, answer, LOCATION)]
+    return [text async for text in llm.respond(question, answer, LOCATION, set())]
 
 
 async def _last(reply: AsyncIterator[str]) -> str:
@@ -241,7 +253,7 @@ async def test_a_broken_connection_is_no_answer(server: LlmServer, provider: str
 async def test_what_was_streamed_before_the_break_was_seen(server: LlmServer, provider: str) -> None:
     server.will(say("one two three four five six", breaks=True))
     async with opened(settings_for(server, provider)) as llm:
-        reply = aiter(llm.respond(MARK, FOUND, LOCATION))
+        reply = aiter(llm.respond(MARK, FOUND, LOCATION, set()))
         assert await anext(reply) == "one "
         assert await anext(reply) == "one two "
         with pytest.raises(ResponderError):
@@ -273,7 +285,7 @@ async def test_an_unreachable_server_is_a_sentence(server: LlmServer, provider: 
 async def test_somebody_who_stops_listening_stops_the_model(server: LlmServer) -> None:
     server.will(say("one two three four"))
     async with opened(settings_for(server, "openai")) as llm:
-        reply = cast("Any", llm.respond(MARK, FOUND, LOCATION))
+        reply = cast("Any", llm.respond(MARK, FOUND, LOCATION, set()))
         assert await anext(reply)
         await reply.aclose()
         assert (await texts(llm))[-1] == "one two three four"
@@ -350,8 +362,8 @@ async def test_an_invention_is_no_answer(server: LlmServer, provider: str, strea
 
 async def test_what_the_tool_found_counts_as_given(server: LlmServer) -> None:
     class Finds(Told):
-        async def look(self, look: ContextRequest) -> str:
-            return "- Mark (2d ago): I got kittens from the shelter in Oslo"
+        async def look(self, look: ContextRequest) -> Context:
+            return Context("- Mark (2d ago): I got kittens from the shelter in Oslo")
 
     server.will(call({"query": "pets"}), say(INVENTION))
     async with opened(settings_for(server, "openai", llm_grounded=True), Finds()) as llm:

@@ -165,7 +165,7 @@ async def test_answers_and_descriptions_share_one_cap(settings: Settings) -> Non
         assert room.described == 2
         asked = question("what did Ann say?", 5_010)
         with pytest.raises(ResponderError, match="cap"):
-            async for _ in responder.respond(asked, await room.memory.ask(asked), Location()):
+            async for _ in responder.respond(asked, await room.memory.ask(asked), Location(), set()):
                 pass
         await responder.close()
 
@@ -205,7 +205,7 @@ async def test_pictures_go_to_the_vision_call_only_and_the_answering_request_car
         assert load_characters(room.settings.character)
         asked = question("what's in this picture?", reply_to=1)
         answer = await room.memory.ask(asked)
-        texts = [text async for text in responder.respond(asked, answer, Location("Guild", "general"))]
+        texts = [text async for text in responder.respond(asked, answer, Location("Guild", "general"), set())]
         await responder.close()
         assert texts[-1] == "A grey cat sits on a sofa."
         look, speak = room.model.requests

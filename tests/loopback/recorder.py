@@ -16,7 +16,7 @@ from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.store import Store
-from channelmem.types import Answer, ChannelStatus, Gap, Kind, Load, Message, Mode, Origin, Outcome, Question, Route
+from channelmem.types import Answer, ChannelStatus, Gap, Kind, Load, Message, Mode, Outcome, Question, Route
 
 
 def _open_gate() -> asyncio.Event:
@@ -212,9 +212,6 @@ class Recorder:
         self.questions.append(question)
         await self.may_answer.wait()
         return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
-
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        return frozenset()
 
     async def to_redact(self) -> list[tuple[int, int, int]]:
         return []

@@ -184,7 +184,7 @@ async def test_ten_known_pictures_cost_no_request_and_no_round_trip_more(
     counts = []
     for one, answer in zip(asked, answers, strict=True):
         sent = count_commands(redis, monkeypatch)
-        context = await room.memory.context(one, answer)
+        context = (await room.memory.context(one, answer)).text
         counts.append(len(sent))
         monkeypatch.undo()
     assert counts[0] <= counts[1] + 1
