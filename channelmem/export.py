@@ -1,4 +1,4 @@
-"""Which stretch of time a command means. In: "24h", "yesterday", "2027-01-12", from one to another. Out: a `Window`."""
+"""Which stretch of time a command means, and what was said in it as a Markdown file."""
 
 from __future__ import annotations
 

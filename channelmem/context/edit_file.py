@@ -1,8 +1,6 @@
-"""The file of /context edit. In: a channel's messages. Out: one line per message; read back, the ids of those kept.
-
-The lines are other people's words, so deleting them is all that an editor can do: whatever else changes is refused with
-its line number. Reading yields ids and never words, so not even a forged line could put words into anybody's mouth.
-"""
+"""The file of /context edit: one line per message, and read back, the ids of those kept. The lines are other people's
+words, so deleting them is all that an editor can do; reading yields ids and never words, so that not even a forged line
+could put words into anybody's mouth."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""How far back a person wants context. In: "24h", "2h 30m", "yesterday", "last monday". Out: seconds back from now.
-
-Amounts are read by `durations` and named times by the grammar that also reads questions, so a word means the same in
-a command as in a question; only dates with a year are left to dateutil. The window slides: "yesterday" becomes as many
-hours as have passed since yesterday began.
-"""
+"""How far back a language model looks: the arithmetic of /context, and /new and /context edit, for any adapter. Amounts
+are read by `durations`, named times by the grammar that also reads questions; only dates with a year are left to
+dateutil. The window slides: "yesterday" becomes as many hours as have passed since yesterday began."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""The embedder: texts enter, unit vectors leave, and the event loop never waits for a model.
-
-This is the only place that hops to a thread for inference. Questions have their own lanes, so they never queue behind
-messages; messages run in small batches of similar length, one per lane at a time, and the next batch waits (for a
-bounded time) while a question runs. One run of the model uses one core: several runs side by side get up to a third
-more done than threads that wait for each other within one run (docs/model.md).
-"""
+"""The embedder: texts enter, unit vectors leave, and only here inference leaves the event loop. Questions have their
+own lanes; messages run in small batches of similar length, one per lane at a time, and wait (for a bounded time) while
+a question runs. One run uses one core: several side by side get up to a third more done (docs/model.md)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""The export of other models: a sentence-transformers model enters, verified ONNX files and their manifest leave.
-
-The graph contains transformer, pooling and L2 normalisation, so the runtime needs no torch. This module imports torch
-(extra: torch); only `model` imports it, and only when the cache has no export yet. `model_write` does the same for
-the packaged model without torch.
-"""
+"""Exports other models from sentence-transformers to verified ONNX files: transformer, pooling and L2 normalisation in
+one graph, so the runtime needs no torch. Imports torch (extra: torch), and is loaded only when the cache has no export
+yet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What an export is compared with before it is trusted: varied sentences enter, the lowest agreement leaves.
-
-The packaged model is compared with vectors that sentence-transformers gave for these sentences when they were stored
-(`python -m scripts.reference_vectors`), so no torch is needed; other models are compared with sentence-transformers.
-"""
+"""Writes the packaged model's ONNX graph without torch, and verifies exports. The packaged model is compared with
+stored vectors of sentence-transformers (`python -m scripts.reference_vectors`), other models with
+sentence-transformers."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
-"""Reindex: gives every message a vector of another model. In: that model's embedder. Out: how many messages were
-embedded, and how many the model failed on.
-
-The old vectors serve until the end. Progress is recorded in Redis (the next version in the meta key, the new vectors on
-the documents), so an interrupted reindex continues where it stopped. One script switches index alias, model and version
-together; processes that still use the old model then get IndexMismatchError. Finally the old index and field are
-removed, along with anything left by an unfinished reindex to another model.
-
-If only the settings of the index changed, it is rebuilt from the existing vectors beside the old one. With `auto`, a
-worker does that whenever a bucket has outgrown its index (`Reindex.fit`).
-"""
+"""Reindex: gives every message a vector of another model, while the old vectors serve. Progress is kept in Redis, so an
+interrupted reindex goes on where it stopped. One script switches index alias, model and version together, and processes
+that still use the old model get IndexMismatchError. If only the index changed, it is rebuilt from the vectors there
+are."""
 
 from __future__ import annotations
 
@@ -98,7 +91,7 @@ class Reindex:
         else:
             if "next_model" in meta:
                 await self._abandon()
-            if self._differs(meta):
+            if any(meta.get(name) != value for name, value in noted(self.settings).items()):
                 await self._rebuild(int(meta["version"]))
         await self._clean()
         return done
@@ -124,19 +117,12 @@ class Reindex:
     def _is_of_this_model(self, meta: dict[str, str]) -> bool:
         return (meta.get("model"), meta.get("dims")) == (self.embedder.identity, str(self.embedder.dims))
 
-    def _differs(self, meta: dict[str, str]) -> bool:
-        return any(meta.get(name) != value for name, value in noted(self.settings).items())
-
     async def _abandon(self) -> None:
         """Marks a reindex to another model as 'old'. Its version stays taken, because its vectors may still exist."""
         await self.redis.hset(self.keys.one("meta"), "old", "1")
         await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
 
     async def _rebuild(self, version: int) -> None:
-        await self._build(version)
-        await self._note_shape()
-
-    async def _build(self, version: int) -> None:
         """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
         name, spare, meta = self.keys.index(version), _spare(self.keys, version), self.keys.one("meta")
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
@@ -152,6 +138,7 @@ class Reindex:
         await self._make(create_command(schema), name)
         await self._serve(name)
         await self._drop(spare)
+        await self._note_shape()
 
     async def _make(self, create: list[Any], name: str) -> None:
         with already_there():

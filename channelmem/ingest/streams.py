@@ -1,9 +1,6 @@
-"""Streams: where messages wait for their vectors, as one worker reads them. In: all buckets' streams. Out: entries.
-
-A single Redis is asked for all streams at once and answers when something comes. A cluster's streams lie in different
-slots, and each would need a waiting connection of its own. There, every node is asked a few times a second which of its
-streams hold anything, and only these are read.
-"""
+"""The streams where messages wait for their vectors, as one worker reads them. A single Redis is asked for all streams
+at once and answers when something comes. A cluster's lie in different slots, so every node is asked a few times a
+second which of its streams hold anything, and only these are read."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Worker: gives stored messages their vectors. In: the ingest streams. Out: vectors on the documents.
-
-Three steps run concurrently on different batches: read and load texts, embed, commit. An entry is acknowledged and
-deleted with its vector, so whatever is on a stream still waits; other workers claim what a dead worker had taken. A
-text that the model fails on is given up alone: it stays searchable by text and time only. Any number of workers share
-the work, in the bot's process or as `channelmem worker`: start `worker.run()` as a task, end it with `worker.stop()`.
-"""
+"""Gives stored messages their vectors: reads texts, embeds, commits, on different batches at once. An entry is deleted
+with its vector's commit, so whatever is on a stream still waits; other workers claim what a dead one had taken. A text
+that the model fails on stays searchable by text and time only."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from redis.exceptions import ResponseError
 
 from channelmem.embedding.embed import FAILURES, Embedder
@@ -94,7 +89,8 @@ class Worker:
     async def run(self) -> None:
         """Works until `stop` and survives outages of Redis. A cancelled or killed worker loses nothing."""
         steps = [asyncio.create_task(step()) for step in (self._read, self._embed, self._commit)]
-        beside = [asyncio.create_task(self._fit_indexes())] if self._fits else []
+        fits = self._buckets.settings.index_algorithm == "auto"
+        beside = [asyncio.create_task(self._fit_indexes())] if fits else []
         try:
             done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
             for step in done:
@@ -157,8 +153,8 @@ class Worker:
         """Removes entries from `left` as the model finishes them."""
         async with aclosing(self._embedder.embed_as_ready([entry.text or "" for entry in left.values()])) as groups:
             async for places, vectors in groups:
-                done = zip(places, _blobs(vectors), strict=True)
-                await self._embedded.put([(left.pop(place), blob) for place, blob in done])
+                done = zip(places, vectors.astype(np.float16), strict=True)
+                await self._embedded.put([(left.pop(place), vector.tobytes()) for place, vector in done])
                 if self._stopping.is_set():
                     return  # the rest is handed over
 
@@ -197,7 +193,8 @@ class Worker:
     async def _next_entries(self) -> list[Entry]:
         """A batch with its texts; empty if nothing came for a while."""
         if self._lost_group or not self._opened:
-            await self._open_streams()
+            self._unchecked = await self._streams.open(heal=self._lost_group)
+            self._opened, self._lost_group = True, False
         entries = await self._recovered() or await self._claimed() or await self._streams.fresh(self._batch)
         if not entries and not self._held:
             await self._check_buckets()
@@ -239,10 +236,6 @@ class Worker:
 
     # --- indexes that grow ---
 
-    @property
-    def _fits(self) -> bool:
-        return self._buckets.settings.index_algorithm == "auto"
-
     async def _fit_indexes(self) -> None:
         """Rebuilds indexes that their buckets have outgrown, beside everything else."""
         while True:
@@ -278,10 +271,6 @@ class Worker:
         self._lost_some = True
         return None
 
-    async def _open_streams(self) -> None:
-        self._unchecked = await self._streams.open(heal=self._lost_group)
-        self._opened, self._lost_group = True, False
-
     async def _check_buckets(self) -> None:
         """Puts messages without a vector back on their stream. Done while idle: the scan would delay new messages."""
         now = asyncio.get_running_loop().time()
@@ -292,7 +281,3 @@ class Worker:
             except (ResponseError, DamagedDataError) as error:  # new messages must not wait for it
                 log.warning("Could not look for lost messages; trying again in %g s: %s", CHECK_RETRY_S, error)
                 self._next_check_s = now + CHECK_RETRY_S
-
-
-def _blobs(vectors: NDArray[np.float32]) -> list[bytes]:
-    return [vector.tobytes() for vector in vectors.astype(np.float16)]

@@ -1,13 +1,7 @@
-"""Implicit replies: which earlier message in its channel does a message answer, if any?
-
-Enters: the messages of one channel in order (`Linker`), or of all channels (`ChannelLinkers`). Leaves: up to three
-probable parents for each message, with their probabilities; the remainder up to 1 is the chance that it starts
-something new. An explicit reply is certain.
-
-Nothing is learned at run time, and no embedding is needed. Who is addressed, who answered whom, time, authorship and
-shared words (`window`) are evidence for or against each candidate; a small averaged network (`links.npz`, made by
-scripts/train_links.py) turns these `features` into a distribution. It only looks at what came before a message.
-"""
+"""Implicit replies: which earlier messages in its channel does a message probably answer? Up to three parents with
+their probabilities; the rest is the chance that it starts something new. A small averaged network (`links.npz`, made by
+scripts/train_links.py) weighs the `features` of each candidate. Nothing is learned at run time, and no embedding
+needed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""A message read on its own: its words, whom it addresses, and a few clues about what kind of line it is.
-
-Enters: a message and the names of the people around. Leaves: a `Turn`, made once per message; `window` then compares it
-with many others.
-"""
+"""The last messages of a channel as a linker sees them: each is read once, on its own (`Turn`); the window then says
+whom it addresses, who answered whom, and which words it shares with the others, as features for the network."""
 
 from __future__ import annotations
 

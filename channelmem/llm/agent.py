@@ -1,15 +1,12 @@
-"""Why a language model gave nothing. In: an exception of a model call. Out: a sentence of our own.
-
-A provider's response may contain the key or people's text, which must not reach a log: errors are never quoted that are
-not ours.
-"""
+"""Answers in a language model's words: streamed, metered, and checked before they count. A provider's response may
+contain the key or people's text, which must not reach a log, so its errors are told in our own words."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_ai import Agent, RunContext, Tool
@@ -42,7 +39,16 @@ from channelmem.display import presentable
 from channelmem.errors import RedisUnavailableError
 from channelmem.llm.characters import Character, character_of
 from channelmem.llm.checks import shares_something, visible_part, without_marks
-from channelmem.llm.models import Endpoint, MeteredModel, UnfinishedError, build_model, call_settings, quiet_sdk_loggers
+from channelmem.llm.models import (
+    Endpoint,
+    MeteredModel,
+    OnTokens,
+    UnfinishedError,
+    build_model,
+    call_settings,
+    close_model,
+    quiet_sdk_loggers,
+)
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.spend import CapReachedError, Prices, Spend
@@ -126,7 +132,6 @@ EMPTY: Final = "the language model gave an empty answer"
 UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
 OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
 
-OnTokens = Callable[[str, int], None]
 UntilStored = Callable[[int], Awaitable[None]]
 
 
@@ -188,43 +193,32 @@ class LlmResponder:
 
     async def close(self) -> None:
         for model in self._models.values():
-            # Leaving a model's context closes its connections.
-            async with model:
-                pass
+            await close_model(model)
 
     async def _speak(self, character: Character, prompt: Prompt, given: Given) -> AsyncGenerator[str, None]:
-        agent, limits = self._agents[character.name], self._limits()
-        model = self._metered(character, given.question)
+        agent, rounds = self._agents[character.name], self._settings.llm_tool_rounds
+        call: Any = {
+            "model": self._metered(character, given.question),
+            "instructions": prompt.instructions,
+            "deps": given,
+            "usage_limits": UsageLimits(request_limit=rounds, tool_calls_limit=rounds * TOOL_CALLS_PER_ROUND),
+        }
         if not self._settings.llm_stream:
-            result = await agent.run(
-                prompt.message, model=model, instructions=prompt.instructions, deps=given, usage_limits=limits
-            )
-            yield result.output
+            yield (await agent.run(prompt.message, **call)).output
             return
         said = ""
-        async with agent.run_stream_events(
-            prompt.message, model=model, instructions=prompt.instructions, deps=given, usage_limits=limits
-        ) as events:
+        async with agent.run_stream_events(prompt.message, **call) as events:
             async for event in events:
                 if (grown := _grown(said, event)) != said:
                     said = grown
                     yield said
-
-    def _limits(self) -> UsageLimits:
-        rounds = self._settings.llm_tool_rounds
-        return UsageLimits(request_limit=rounds, tool_calls_limit=rounds * TOOL_CALLS_PER_ROUND)
 
     def _model_name(self, character: Character) -> str:
         return character.model or self._settings.llm_model or ""
 
     def _metered(self, character: Character, question: Question) -> MeteredModel:
         model, place = self._models[self._model_name(character)], (question.guild_id, question.channel_id)
-        return MeteredModel(model, self.spend, place, Prices.of(self._settings), self._count)
-
-    def _count(self, input_tokens: int, output_tokens: int) -> None:
-        if self.on_tokens is not None:
-            self.on_tokens("input", input_tokens)
-            self.on_tokens("output", output_tokens)
+        return MeteredModel(model, self.spend, place, Prices.of(self._settings), self.on_tokens)
 
     def _agent(self, character: Character) -> Agent[Given, str]:
         tools = [self._tool()] if self._settings.llm_tool else []

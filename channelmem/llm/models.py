@@ -1,7 +1,5 @@
-"""Builds language models. In: settings and a name such as anthropic:claude-haiku-4-5. Out: a metered model.
-
-Metered: every request reserves the most it can cost, and settles with what it did cost.
-"""
+"""Builds language models by names such as anthropic:claude-haiku-4-5. They are metered: every request reserves the most
+it can cost, and settles with what it did cost."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ MALFORMED: Final = (TypeError, AttributeError, LookupError, ValueError, Assertio
 """What pydantic-ai and the SDKs raise for valid JSON that lacks the expected fields."""
 MALFORMED_MESSAGE: Final = "the response lacks expected fields"
 
-OnTokens = Callable[[int, int], None]
+OnTokens = Callable[[str, int], None]  # told "input" or "output", and how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +156,16 @@ def _is_finished(response: StreamedResponse) -> bool:
     return response.cancelled or bool(said or (response.finish_reason and not assumed))
 
 
+async def close_model(model: Model) -> None:
+    """Leaving a model's context closes its connections."""
+    async with model:
+        pass
+
+
 class MeteredModel(WrapperModel):
     """A model whose requests for one channel stay within the daily spend cap."""
 
-    def __init__(self, wrapped: Model, spend: Spend, place: Place, prices: Prices, on_tokens: OnTokens) -> None:
+    def __init__(self, wrapped: Model, spend: Spend, place: Place, prices: Prices, on_tokens: OnTokens | None) -> None:
         super().__init__(wrapped)
         self._spend, self._place, self._prices, self._on_tokens = spend, place, prices, on_tokens
 
@@ -219,6 +223,8 @@ class MeteredModel(WrapperModel):
 
     async def _settle(self, reservation: Reservation, usage: RequestUsage) -> None:
         """If the provider reports no usage, or the answer broke off, the whole reservation counts as spent."""
-        self._on_tokens(usage.input_tokens, usage.output_tokens)
+        if self._on_tokens is not None:
+            self._on_tokens("input", usage.input_tokens)
+            self._on_tokens("output", usage.output_tokens)
         if usage.input_tokens and not usage.unmeasured_requests:
             await self._spend.settle(reservation, self._prices.cost(usage.input_tokens, usage.output_tokens))

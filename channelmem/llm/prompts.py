@@ -1,8 +1,5 @@
-"""Prompts. In: a question, Memory's answer, the location. Out: instructions and the user's message.
-
-Instructions come from the character and from us. What people wrote (context, hits, the quoting answer, tool results)
-goes into marked blocks of the user's message, and nothing inside a block can end it.
-"""
+"""Prompts for answers. Instructions come from the character and from us; what people wrote goes into marked blocks of
+the user's message, and nothing inside a block can end it."""
 
 from __future__ import annotations
 

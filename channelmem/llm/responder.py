@@ -1,7 +1,4 @@
-"""The interface to a language model. In: a question, Memory's answer, the location. Out: a growing text.
-
-Without a responder, callers show the quoting answer instead.
-"""
+"""The interface to a language model. Without a responder, callers show the quoting answer instead."""
 
 from __future__ import annotations
 

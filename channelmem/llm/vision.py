@@ -1,9 +1,5 @@
-"""Describes pictures with a language model. In: a picture. Out: what it shows, in a few neutral sentences.
-
-The prompt is our own and not a character's: what is seen here is kept and shared by all of them. Providers cannot fetch
-a chat platform's signed links, so they are sent bytes. What is written in a picture is somebody's text: it is
-transcribed, never obeyed.
-"""
+"""Describes pictures with a language model. The prompt is our own and not a character's: what is seen here is kept and
+shared by all of them. Text in a picture is somebody's: it is transcribed, never obeyed."""
 
 from __future__ import annotations
 
@@ -22,8 +18,8 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model
 
-from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings
-from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
+from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, close_model
+from channelmem.llm.spend import CapReachedError, Ledger, Prices, Spend
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError, lasting, passing
 from channelmem.media.reader import PICTURE_BYTES, PROVIDER, File, OnSpent
@@ -77,25 +73,18 @@ class VisionReader:
         content = BinaryContent(picture.content, media_type=picture.media_type)
         request = ModelRequest([UserPromptPart([ASKED, content])], instructions=PROMPT)
         try:
-            response = await model_request(
-                self._metered(file.place), [request], model_settings=call_settings(self._settings, OUTPUT_TOKENS)
-            )
+            metered = MeteredModel(self._model, self._spend, file.place, self._prices, None)
+            bounds = call_settings(self._settings, OUTPUT_TOKENS)
+            response = await model_request(metered, [request], model_settings=bounds)
         except (AgentRunError, UserError, CapReachedError) as error:
             raise _problem(error) from None
+        self._on_spent(self._prices.cost(response.usage.input_tokens, response.usage.output_tokens))
         if not (text := (response.text or "").strip()):
             raise passing("the model gave no description")
         return text
 
     async def close(self) -> None:
-        # Leaving a model's context closes its connections.
-        async with self._model:
-            pass
-
-    def _metered(self, place: Place) -> MeteredModel:
-        return MeteredModel(self._model, self._spend, place, self._prices, self._count)
-
-    def _count(self, input_tokens: int, output_tokens: int) -> None:
-        self._on_spent(self._prices.cost(input_tokens, output_tokens))
+        await close_model(self._model)
 
 
 def _problem(error: Exception) -> UnreadableError:

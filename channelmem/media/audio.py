@@ -1,10 +1,6 @@
-"""Recordings: how long they are, and their sound. In: bytes that claim to be one. Out: seconds or samples, or
-UnreadableError. Runs in a process of its own (`confined.py`).
-
-What a recording is, its first bytes say, and only that demuxer opens it: left to guess, FFmpeg also takes playlists and
-session descriptions, which name files and sockets to open. How long it is gets counted, frame by frame and before
-anything is resampled: what a file claims is its sender's word. PyAV is an optional package (extra `media`).
-"""
+"""How long recordings are, and their sound; runs in a process of its own (`confined.py`). Their first bytes say what
+they are, and only that demuxer opens them: left to guess, FFmpeg also takes playlists, which name files and sockets to
+open. Length is counted frame by frame, before anything is resampled. PyAV is an optional package (extra `media`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Decodes strangers' files in a bounded process. In: a picture or a recording. Out: a picture that models take, its
-pixels, a recording's sound or length; or UnreadableError.
-
-One process (`confined.py`) for everything that is read, one file at a time: reading media must never take the cores
-from answering. It starts with the first file, stays, and is replaced after a fault, a missed deadline or a caller that
-went away. Its replies are JSON and bytes of a bounded size, never objects.
-"""
+"""Decodes strangers' files in one bounded process (`confined.py`), one file at a time: reading media must never take
+the cores from answering. The process starts with the first file, stays, and is replaced after a fault, a missed
+deadline or a caller that went away. Its replies are JSON and bytes of a bounded size, never objects."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""From where media may be fetched. In: a URL that somebody posted. Out: where to connect, or UnreadableError.
-
-The platform's own hosts are reached over HTTPS at public addresses only: what a name resolves to is checked, and the
-connection goes to that very address, so that a name cannot point elsewhere a moment later. Hosts that the operator
-names may be private and speak plain HTTP.
-"""
+"""Fetches media. The platform's own hosts are reached over HTTPS at public addresses only; the connection goes to the
+very address that was checked, so that a name cannot point elsewhere a moment later. Hosts that the operator names may
+be private and speak plain HTTP."""
 
 from __future__ import annotations
 

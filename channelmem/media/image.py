@@ -1,10 +1,6 @@
-"""Checks a picture before a model sees it. In: bytes that claim to be one. Out: a picture that models take, or
-UnreadableError.
-
-What it is, its content says. A picture that is small enough and carries nothing but itself stays byte for byte; any
-other is scaled down and re-encoded, which leaves out where and with what it was taken. Of a moving picture the first
-frame counts. Runs in a process of its own (`confined.py`). Pillow is an optional package (extra `media`).
-"""
+"""Checks a picture before a model sees it; runs in a process of its own (`confined.py`). One that is small enough and
+carries nothing but itself stays byte for byte; any other is scaled down and re-encoded, which leaves out where and with
+what it was taken. Pillow is an optional package (extra `media`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""`Memory.media`: what is attached to messages, read when it matters. In: a question, what it points at and what
-surrounds it; or messages as they arrive. Out: the same messages, with what their pictures show and recordings say.
-
-What somebody points at is read at once: a reply to it, a link to it, the question's own. Of what surrounds a question,
-as many of the newest pictures as the policy allows; those with alt text need no model. Everything else keeps what is
-known of it already, which costs nothing. The readers themselves (`media/`) are loaded when the first one is needed.
-"""
+"""`Memory.media`: what is attached to messages, read when it matters. What somebody points at is read at once; of what
+surrounds a question, as many of the newest pictures as the policy allows. Everything else keeps what is known of it
+already. The readers are loaded when the first one is needed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Readers without a provider, a key or a network. In: a file. Out: the text in a picture, or what a recording says.
-
-Files are decoded in a process of their own (`decoder.py`): what reaches an engine is pixels or samples. The engines
-(`ocr.py`, `whisper.py`) are optional packages of some weight: they are loaded by the first file, off the event loop,
-and work one at a time in one lane, however many files there are.
-"""
+"""Opens what reads pictures and recordings: a provider's model, or engines without a key or a network. The engines
+(`ocr.py`, `whisper.py`) are loaded by the first file, off the event loop, and work one at a time in one lane."""
 
 from __future__ import annotations
 
@@ -35,9 +31,9 @@ class OfflineReader:
 
     rank: Final = OFFLINE
 
-    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, settings: Settings, lane: Aside) -> None:
+    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, lane: Aside) -> None:
         self.name, self.max_bytes, self._decode = name, max_bytes, decode
-        self._extra, self._settings, self._lane = extra, settings, lane
+        self._extra, self._lane = extra, lane
         self._engine: Engine | None = None
 
     async def read(self, file: File) -> str:
@@ -50,7 +46,7 @@ class OfflineReader:
     def _run(self, decoded: object) -> str:
         if self._engine is None:
             module = load(f"channelmem.media.{self.name}", self._extra, "Reading media offline")
-            self._engine = module.open_engine(self._settings)
+            self._engine = module.Engine()
         return self._engine.read(decoded)
 
 
@@ -101,11 +97,11 @@ def open_readers(settings: Settings, ledger: Spending, on_spent: OnSpent) -> Rea
     lane, decoder = Aside(), Decoder()
     pictures = _vision(settings, ledger, on_spent, decoder)
     if pictures is None and _installed(OCR_PACKAGES):
-        pictures = OfflineReader("ocr", "ocr", PICTURE_BYTES, decoder.pixels, settings, lane)
+        pictures = OfflineReader("ocr", "ocr", PICTURE_BYTES, decoder.pixels, lane)
     voices = _endpoint(settings, ledger, on_spent, decoder)
     if voices is None and _installed(VOICE_PACKAGES):
         sound = partial(decoder.sound, max_s=settings.voice_max_s)
-        voices = OfflineReader("whisper", "voice", VOICE_BYTES, sound, settings, lane)
+        voices = OfflineReader("whisper", "voice", VOICE_BYTES, sound, lane)
     return Readers(pictures, voices, decoder.close)
 
 

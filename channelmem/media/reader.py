@@ -1,4 +1,5 @@
-"""What reads attachments. In: a file. Out: its description or transcript. `opening.py` says which readers there are."""
+"""Reads attachments: each once, by one process, within limits, and kept with its message. `opening.py` says which
+readers there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explains why the embedded server did not start. In: what was tried and its output. Out: a sentence with the fix."""
+"""Checks a Redis server, and explains why the embedded one did not start, each time with the fix."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Directories of the embedded server. In: a data directory. Out: paths that only this user can change, or an error.
-
-Whoever may replace the directory could put a socket of their own there, and would get the password from our clients.
-"""
+"""Programs and directories of the embedded server. Whoever may replace its directory could put a socket of their own
+there, and would get the password from our clients: only paths that nobody else can change will do."""
 
 from __future__ import annotations
 

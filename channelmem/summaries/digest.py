@@ -1,9 +1,6 @@
-"""A stretch of a channel for people to read: a few parts in order of time. Enters: its summaries on all levels, and
-what was said that none of them covers. Leaves: parts, and lines of an answer that tell them.
-
-As many parts as people read at a glance: neighbours are merged while there are more, and split into their halves while
-there are fewer. Each part says when it was, how much was said and about what, and links to where it began.
-"""
+"""A stretch of a channel for people to read: a few parts in order of time, each with when it was, how much was said,
+about what, and a link to where it began. Neighbours are merged while there are too many, and split while there is
+room."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Where a chat message's sentences end. Enters: what somebody wrote. Leaves: its sentences, each one tidy line.
-
-Written for chat: a new line ends a sentence, lower case may begin one, and many have no mark at all. A dot ends a
-sentence only before white space, so links, versions and decimals stay whole; after an abbreviation, an initial or the
-number of a list item it ends nothing.
-"""
+"""Summaries of what people wrote, chosen sentence by sentence, without a language model: where sentences of a chat end,
+what they are about, and which of them fit and say most."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""When a stretch of conversation is over. Enters: a channel's messages and the time. Leaves: its closed windows.
-
-A window is 30 minutes on the UTC wall clock: 14:00 to 14:29, 14:30 to 14:59. The current one stays raw, closed ones are
-summarised, and empty ones do not exist. With smart sizes a busy window is cut into quarters of an hour, and an hour
-with little in it is one window. A window that is closed never changes its bounds, whatever comes later.
-"""
+"""Windows of conversation and the pyramid of summaries above them. A window is 30 minutes on the UTC wall clock (smart
+sizes cut a busy one in two and join quiet ones); once closed, it never changes its bounds. Each window has a summary of
+level 1, and two neighbours of one level are combined into one of the next."""
 
 from __future__ import annotations
 

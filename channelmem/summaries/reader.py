@@ -1,7 +1,5 @@
-"""The summaries of a channel that may be shown. In: a channel and its policy. Out: summaries on all levels.
-
-Redis leaves out what was removed; what this process could not tell Redis yet is left out here.
-"""
+"""The summaries of a channel that may be shown, and as many of them as fit into a language model's context. Redis
+leaves out what was removed; what this process could not tell Redis yet is left out here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Summaries of channels, as adapters use them: `memory.summaries`. In: a channel. Out: its past, in few words.
-
-Everything returned is visible now: nothing of a message that was deleted or edited, or of somebody who opted out.
-`RedisUnavailableError` is raised where Redis does not answer, `SummariesBusyError` where somebody else is at work.
-"""
+"""`memory.summaries`: a channel's past in few words, as adapters use it. Everything returned is visible now: nothing of
+a message that was deleted or edited, or of somebody who opted out. `RedisUnavailableError` is raised where Redis does
+not answer, `SummariesBusyError` where somebody else is at work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Who writes summaries. Enters: a closed window, or two neighbouring summaries. Leaves: a `Summary`.
-
-The default quotes and needs nothing but processor time, which it takes from a thread: an answer never waits for it.
-"""
+"""Writes what is missing in a channel's pyramid of summaries, and removes what no longer fits. The default summariser
+quotes, and takes its processor time from a thread: an answer never waits for it."""
 
 from __future__ import annotations
 

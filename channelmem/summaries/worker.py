@@ -1,9 +1,6 @@
-"""Keeps summaries up to date in the background. In: channels that are due, in Redis. Out: their pyramids.
-
-Messages make their channel due a while after their window closes, removals at once. Any number of processes share the
-work: a channel is updated under a lock with a token, which expires if its process dies, and is due again then. A
-channel that fails is tried again, later each time. Answers never wait for this.
-"""
+"""Keeps summaries up to date in the background; answers never wait for it. Messages make their channel due a while
+after their window closes, removals at once. Any number of processes share the work: a channel is updated under a lock,
+which expires if its process dies, and one that fails is tried again, later each time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""How people say a time: one rule per kind of expression, each with the span it means.
-
-Leaves: `RULES`, patterns over folded words with their handlers. Hours of a day are in `clocks`, named days, months and
-holidays in `almanac`, amounts in `amounts`; this module has the distances from now and the order of all rules.
-"""
+"""How people say a time: `RULES`, one per kind of expression, each with the span it means; here the distances from now,
+and the order of all rules."""
 
 from __future__ import annotations
 

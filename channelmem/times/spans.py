@@ -1,8 +1,5 @@
-"""Calendar arithmetic for the router: a moment of asking, and the local days, weeks and months before it.
-
-Enters: now and a time zone. Leaves: `Span`s, clipped so that start <= end <= now. Vague words get wide spans on
-purpose: a window that is too wide costs a few extra messages, one that is too narrow hides the answer.
-"""
+"""Calendar arithmetic: a moment of asking, and the local days, weeks and months before it. Vague words get wide spans
+on purpose: a window that is too wide costs a few extra messages, one that is too narrow hides the answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The tool `get_channel_context`: a language model looks at the channel itself. In: its arguments. Out: text for it.
-
-The schema is defined once, as a pydantic model, and converted to each provider's format. `call` never raises because
-of what a model wrote: a wrong argument, an unknown name or an unreachable Redis comes back as a sentence to act on.
-"""
+"""The tool `get_channel_context`: a language model looks at the channel itself. `call` never raises because of what a
+model wrote: a wrong argument, an unknown name or an unreachable Redis comes back as a sentence to act on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`get_channel_context` as a LangChain tool. In: Memory and a question. Out: a StructuredTool.
-
-A separate module, so that only its users need LangChain (extra: langchain).
-"""
+"""`get_channel_context` as a LangChain tool (extra: langchain)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 from hypothesis import given
 from hypothesis import strategies as st
-from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, call, llm_server, say, status
+from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, call, llm_server, say, status, used_usd
 from waiting import until_true
 
 from channelmem.errors import ConfigError
@@ -508,7 +508,7 @@ async def test_a_call_costs_what_the_provider_says(server: LlmServer, provider: 
     async with opened(settings_for(server, provider, llm_stream=stream, **prices)) as llm:
         llm.on_tokens = lambda direction, count: used.append((direction, count))
         await texts(llm)
-        assert await llm.spend.used_usd() == pytest.approx((INPUT_TOKENS * 10 + OUTPUT_TOKENS * 100) / 1e6)
+        assert await used_usd(llm.spend) == pytest.approx((INPUT_TOKENS * 10 + OUTPUT_TOKENS * 100) / 1e6)
     assert used == [("input", INPUT_TOKENS), ("output", OUTPUT_TOKENS)]
 
 
@@ -534,7 +534,7 @@ async def test_questions_at_the_same_time_do_not_exceed_the_cap_together(server:
         assert 0 < len(server.requests) < 10
         assert len(refused) == 10 - len(server.requests)
         # They used far less than was set aside, so there is room again, and tomorrow there is all of it.
-        assert await llm.spend.used_usd() < 0.02
+        assert await used_usd(llm.spend) < 0.02
         assert await texts(llm)
 
 
@@ -550,7 +550,7 @@ async def test_the_reserve_is_no_less_than_a_token_for_each_byte_sent(
         await texts(llm)
         # The provider did not say what it used, so the whole reserve stays spent: a dollar for each token.
         sent = server.requests[0]
-        assert await llm.spend.used_usd() >= len((sent.system + sent.user).encode()) + len(str(sent.body["tools"]))
+        assert await used_usd(llm.spend) >= len((sent.system + sent.user).encode()) + len(str(sent.body["tools"]))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -558,10 +558,10 @@ async def test_a_refused_request_costs_nothing_and_a_lost_one_all_it_could(serve
     async with opened(settings_for(server, provider, llm_timeout_s=1.5, llm_retries=0)) as llm:
         server.will(status(500))
         await failure(llm)
-        assert await llm.spend.used_usd() == 0
+        assert await used_usd(llm.spend) == 0
         server.will(say("late", gate=asyncio.Event()))
         await failure(llm)
-        assert await llm.spend.used_usd() > 0
+        assert await used_usd(llm.spend) > 0
 
 
 # --- what is sent ---

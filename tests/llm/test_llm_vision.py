@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import CHANNEL, GUILD, make_settings
-from llm_server import LlmServer, Reply, llm_server, say, status
+from llm_server import LlmServer, Reply, llm_server, say, status, used_usd
 from media_server import picture
 from picturing import GREY, post, question, studio
 from PIL import Image
@@ -161,7 +161,7 @@ async def test_answers_and_descriptions_share_one_cap(settings: Settings) -> Non
         assert responder is not None
         for n in range(3):
             await room.ask("what's in this picture?", 5_000 + n, reply_to=n + 1)
-        assert 0.01 < await responder.spend.used_usd() <= 0.02
+        assert 0.01 < await used_usd(responder.spend) <= 0.02
         assert room.described == 2
         asked = question("what did Ann say?", 5_010)
         with pytest.raises(ResponderError, match="cap"):
