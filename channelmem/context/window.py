@@ -47,6 +47,36 @@ _EDGES: Final = " \t\r\n.,;:!?\"'`"
 _YEAR: Final = re.compile(r"\b\d{4}\b")
 _HOURS: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168)
 
+OFF = "Memory is off in this channel."
+NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
+NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
+
+MAX_AGE: Final = "max_age"
+MOST_KEPT: Final = 100  # as many as a language model is given
+SHEETS: Final = 200
+"""Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
+
+EDIT_EXAMPLES: Final = (
+    "Try `/context set 24h`, `/context set yesterday`, `/context add 8h`, `/context sub 4h` or `/context reset`."
+)
+NO_LIMIT: Final = "There is no limit to change: the context window is off. Use `/context set` to set one."
+BEGUN: Final = (
+    "Fresh start! From now on I begin without what was said here before. "
+    "I haven't forgotten it: ask about it, and I still find it."
+)
+CANCELLED: Final = "The file has no lines, so nothing was changed."
+ALL_GONE: Final = "None of these messages exist any more, so nothing was changed."
+NOTHING_STORED: Final = "I don't have any messages of this channel."
+MEMORY_OFF: Final = "Memory is off in this channel."
+KEPT: Final = "{character} starts with these messages, followed by what was said since the file was made."
+TOO_MANY: Final = f"I can keep {MOST_KEPT} messages, so I took the newest ones."
+_SOURCES: Final = {
+    Level.DEFAULT: "This is the default.",
+    Level.GLOBAL: "This is set for all servers.",
+    Level.CHANNEL: "This is set for this channel.",
+    Level.CHARACTER: "This is set for {character} in this server.",
+}
+
 
 class Step(StrEnum):
     """What a command does with the window."""
@@ -174,14 +204,6 @@ def _beginning(span: Span) -> float | None:
     return span.start if span.nominal is None else span.nominal
 
 
-# --- breakdown ---
-
-
-OFF = "Memory is off in this channel."
-NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
-NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
-
-
 def in_one_line(breakdown: Breakdown) -> str:
     """ "3 summaries, 24 raw messages"."""
     return f"{_summaries(len(breakdown.summaries))}, {counted(breakdown.raw, 'raw message')}"
@@ -218,36 +240,6 @@ def _lines(shown: Breakdown, stored: int) -> list[str]:
 
 def _summaries(count: int) -> str:
     return counted(count, "summary", "summaries")
-
-
-# --- window ---
-
-
-MAX_AGE: Final = "max_age"
-MOST_KEPT: Final = 100  # as many as a language model is given
-SHEETS: Final = 200
-"""Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
-
-EDIT_EXAMPLES: Final = (
-    "Try `/context set 24h`, `/context set yesterday`, `/context add 8h`, `/context sub 4h` or `/context reset`."
-)
-NO_LIMIT: Final = "There is no limit to change: the context window is off. Use `/context set` to set one."
-BEGUN: Final = (
-    "Fresh start! From now on I begin without what was said here before. "
-    "I haven't forgotten it: ask about it, and I still find it."
-)
-CANCELLED: Final = "The file has no lines, so nothing was changed."
-ALL_GONE: Final = "None of these messages exist any more, so nothing was changed."
-NOTHING_STORED: Final = "I don't have any messages of this channel."
-MEMORY_OFF: Final = "Memory is off in this channel."
-KEPT: Final = "{character} starts with these messages, followed by what was said since the file was made."
-TOO_MANY: Final = f"I can keep {MOST_KEPT} messages, so I took the newest ones."
-_SOURCES: Final = {
-    Level.DEFAULT: "This is the default.",
-    Level.GLOBAL: "This is set for all servers.",
-    Level.CHANNEL: "This is set for this channel.",
-    Level.CHARACTER: "This is set for {character} in this server.",
-}
 
 
 @dataclass(frozen=True, slots=True)

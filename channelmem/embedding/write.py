@@ -39,6 +39,12 @@ SENTENCES = (
     "a longer message that goes on about nothing in particular " * 40,
 )
 
+OPSET = 17
+IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
+FUSED = "com.microsoft"  # ONNX Runtime's own operators
+
+Tensors = dict[str, NDArray[np.float32]]
+
 
 def encode(model: Model) -> NDArray[np.float32]:
     """The sentences in one padded batch, so that padding is verified too."""
@@ -73,16 +79,6 @@ def _version(name: str) -> str | None:
 def sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-# --- model write ---
-
-
-OPSET = 17
-IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
-FUSED = "com.microsoft"  # ONNX Runtime's own operators
-
-Tensors = dict[str, NDArray[np.float32]]
 
 
 def write(source: ModelSource, into: Path, report: Progress) -> Manifest:

@@ -30,6 +30,10 @@ cluster it may just have nothing to read, but then nothing is lost: its next rea
 Place = tuple[int, str]
 Pages = dict[int, list[Any]]  # rows of stream entries by bucket
 
+log = logging.getLogger(__name__)
+
+PLAIN_TEXT = "good morning"  # a model that fails on this as well is broken, and no text is to blame
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -179,14 +183,6 @@ def _all_entries(pages: Pages) -> list[Entry]:
 def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] | None]]) -> list[Entry]:
     # A row without fields is an entry that was deleted while a worker held it.
     return [Entry(bucket, name.decode(), at[b"m"].decode(), at[b"r"].decode()) for name, at in rows if name and at]
-
-
-# --- embed one ---
-
-
-log = logging.getLogger(__name__)
-
-PLAIN_TEXT = "good morning"  # a model that fails on this as well is broken, and no text is to blame
 
 
 async def embed_alone(embedder: Embedder, name: str, text: str) -> NDArray[np.float32] | None:

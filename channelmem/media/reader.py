@@ -38,6 +38,24 @@ LONGEST_SIDE: Final = 1024  # of a picture as models see it, in pixels
 
 OnSpent = Callable[[float], None]  # told what a call cost, in US dollars
 
+AT_ONCE: Final = 4
+MOST_TASKS: Final = 100  # attachments on their way; further ones stay unread
+LASTING_S: Final = 600.0
+PASSING_S: Final = 60.0
+FAR_BEYOND: Final = 4  # times as long as a description may be: what a reader says beyond is not even read
+POLL_S: Final = 0.2
+EXPIRES_SOON_S: Final = 60.0
+EXPIRES: Final = re.compile(r"[?&]ex=([0-9a-f]{8})(?:&|$)", re.IGNORECASE)
+
+TOO_MANY: Final = "there is too much to read at once"
+NO_REDIS: Final = "I can't check who opted out right now"
+REFUSED: Final = "its author or channel does not want it read"
+LATE: Final = "it is still being read"
+
+PolicyOf = Callable[[Message], Policy]
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -101,28 +119,6 @@ class Readers:
                 await reader.close()
         if self.close_decoder is not None:
             await self.close_decoder()
-
-
-# --- reading ---
-
-
-AT_ONCE: Final = 4
-MOST_TASKS: Final = 100  # attachments on their way; further ones stay unread
-LASTING_S: Final = 600.0
-PASSING_S: Final = 60.0
-FAR_BEYOND: Final = 4  # times as long as a description may be: what a reader says beyond is not even read
-POLL_S: Final = 0.2
-EXPIRES_SOON_S: Final = 60.0
-EXPIRES: Final = re.compile(r"[?&]ex=([0-9a-f]{8})(?:&|$)", re.IGNORECASE)
-
-TOO_MANY: Final = "there is too much to read at once"
-NO_REDIS: Final = "I can't check who opted out right now"
-REFUSED: Final = "its author or channel does not want it read"
-LATE: Final = "it is still being read"
-
-PolicyOf = Callable[[Message], Policy]
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ TELLING = (
     "Bad file",
 )
 
+# FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
+SEARCH_NEEDED = (2, 10, 0)
+NEEDED = "channelmem needs RediSearch 2.10 or newer (Redis Stack 7.4 or Redis 8)"
+FIX = "run `docker compose up -d redis`, or unset REDIS_URL to use the embedded server"
+
 
 def os_sentence(error: OSError, root: Path) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -66,15 +71,6 @@ def _reason(why: str) -> str:
     """The most telling line: a missing library, an unreadable file, or else the last line."""
     lines = [line.strip() for line in why.splitlines() if line.strip()]
     return next((line for line in lines if any(mark in line for mark in TELLING)), lines[-1])[-200:]
-
-
-# --- check ---
-
-
-# FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
-SEARCH_NEEDED = (2, 10, 0)
-NEEDED = "channelmem needs RediSearch 2.10 or newer (Redis Stack 7.4 or Redis 8)"
-FIX = "run `docker compose up -d redis`, or unset REDIS_URL to use the embedded server"
 
 
 @dataclass(frozen=True, slots=True)

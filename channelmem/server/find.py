@@ -16,6 +16,8 @@ from channelmem.errors import ServerError
 SOCKET = "redis.sock"
 LONGEST_SOCKET = 100  # bytes of a socket's path: the kernel takes 107 on Linux and 103 on macOS
 
+MODULES = ("redisearch.so", "rejson.so")
+
 
 def refuse_foreign(folder: Path) -> None:
     """Raises if the directory is a symlink, belongs to somebody else or lets others replace its contents."""
@@ -60,12 +62,6 @@ def _is_private(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
-
-
-# --- find ---
-
-
-MODULES = ("redisearch.so", "rejson.so")
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,9 +122,6 @@ def _worth_telling_apart(summary: Summary, known: Mapping[str, Summary]) -> tupl
     return halves(summary, known) if summary.message_count >= LEAST_SPLIT else ()
 
 
-# --- in words ---
-
-
 def _head(summary: Summary, phrasing: Phrasing) -> str:
     topics = f" about {', '.join(safe(flatten(topic)) for topic in summary.topics[:3])}" if summary.topics else ""
     return f"- {_span(summary.start, summary.end, phrasing)}, {counted(summary.message_count, 'message')}{topics}:"

@@ -19,6 +19,11 @@ from channelmem.types import Message, Origin, Person
 WINDOW_MINUTES: Final = 30
 _DAY_MINUTES: Final = round(DAY_S / MINUTE_S)
 
+READ_BEFORE = 4_096  # summaries kept parsed: the next question reads the same ones. Equal bytes are the same summary.
+
+SILENCE_S: Final = HOUR_S  # longer gaps are named
+_IN_DAYS_S: Final = 2 * DAY_S
+
 
 @dataclass(frozen=True, slots=True)
 class SmartSizes:
@@ -91,12 +96,6 @@ def _halves(window: ClosedWindow, size_s: float, smart: SmartSizes) -> list[Clos
     return [part for part in parts if part.messages]
 
 
-# --- documents ---
-
-
-READ_BEFORE = 4_096  # summaries kept parsed: the next question reads the same ones. Equal bytes are the same summary.
-
-
 def to_document(summary: Summary) -> str:
     document: dict[str, Any] = {
         "level": summary.level,
@@ -166,13 +165,6 @@ def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> Line:
         read["text"],
         float(read["weight"]),
     )
-
-
-# --- pyramid ---
-
-
-SILENCE_S: Final = HOUR_S  # longer gaps are named
-_IN_DAYS_S: Final = 2 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)

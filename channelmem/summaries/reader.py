@@ -29,6 +29,11 @@ from channelmem.summaries.pyramid import (
 from channelmem.telling.block import plain_words
 from channelmem.types import Message
 
+CONTEXT_CHARS: Final = 10_000
+NEARNESS: Final = 0.25
+"""How much more the near past counts than the far: 0 splits the largest summary first, so that all are equally fine; 1
+splits by the share of a summary in what was said since it began. See docs/summaries.md for the measurement."""
+
 
 class SummaryReader:
     def __init__(self, store: SummaryStore, window_s: float) -> None:
@@ -61,15 +66,6 @@ def _shown(summaries: Iterable[Summary], guild_id: int, channel_id: int, withdra
     }
     hidden = {one.id for one in with_all_above(found, hit)}
     return tuple(one for one in found if one.id not in hidden)
-
-
-# --- cover ---
-
-
-CONTEXT_CHARS: Final = 10_000
-NEARNESS: Final = 0.25
-"""How much more the near past counts than the far: 0 splits the largest summary first, so that all are equally fine; 1
-splits by the share of a summary in what was said since it began. See docs/summaries.md for the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +147,6 @@ def _gains(summary: Summary, known: Mapping[str, Summary]) -> bool:
     if summary.lines:
         return len(summary.lines) < sum(len(part.lines) for part in parts)
     return len(summary.text) < sum(len(part.text) for part in parts)
-
-
-# --- past ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from channelmem.types import Answer, Kind, Message, Question, Route, Window
 
 WAIT_S = 30.0  # how long a request waits for an update that is under way
 
+LEAST: Final = 0.5  # of the topic's words, the share that a line must have
+
 
 class Summaries:
     def __init__(
@@ -85,12 +87,6 @@ class Summaries:
         question = within_reach(question, self._policies.of)
         answer, policy = Answer("", Route(Kind.NONE)), self._policies.of_question(question)
         return (await self._context.block(question, answer, policy))[1]
-
-
-# --- lookup ---
-
-
-LEAST: Final = 0.5  # of the topic's words, the share that a line must have
 
 
 def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> list[tuple[Line, float]]:

@@ -32,6 +32,12 @@ from channelmem.types import Message, Source, Window
 
 Place = tuple[int, int]  # guild and channel
 
+BATCH_MESSAGES = 600  # messages whose summaries are committed together: about 10 ms of Redis
+BATCH_SUMMARIES = 64
+READ = 2_000  # messages read at once
+TRIES = 3  # how often an update is planned anew because people deleted or edited something meanwhile
+BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
+
 
 class Summariser(Protocol):
     """Never raises for what people wrote. What it writes is made from what it is given and nothing else: a summary is
@@ -54,16 +60,6 @@ class Extractive:
 
     async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
         return await asyncio.to_thread(combine, older, newer, created=created, limit=self._chars)
-
-
-# --- update ---
-
-
-BATCH_MESSAGES = 600  # messages whose summaries are committed together: about 10 ms of Redis
-BATCH_SUMMARIES = 64
-READ = 2_000  # messages read at once
-TRIES = 3  # how often an update is planned anew because people deleted or edited something meanwhile
-BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
 
 
 @dataclass(frozen=True, slots=True)
