@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from channelmem.display import plain_name
@@ -116,7 +117,8 @@ class ContextBuilder:
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         linked = await references.linked(ambient, question, fetch)
         seen = await self._media.seen(question, shown, ambient, policy, also=(*prior, *_told(answer)))
-        forest = _recapped(answer, taken) or _forest(ambient, taken, policy)
+        most = {"max_threads": policy.context_threads, "max_messages": policy.context_messages}
+        forest = _recapped(answer, taken) or build(ambient, exclude=taken, **most)
         parts = Parts(
             now=question.ts,
             bot=question.bot,
@@ -191,11 +193,6 @@ class ContextBuilder:
             return frozenset()
         return _origins(*await self._past(question, policy, policy.history_limit, policy.history_max_age_s))
 
-    async def _visible(self, guild_id: int, wanted: Mapping[int, set[int]], policy: Policy) -> list[Message]:
-        """Those of these messages, given by channel, that are visible."""
-        look_up = (self._search.get(guild_id, one, ids, limits=policy.limits) for one, ids in wanted.items())
-        return [message for some in await asyncio.gather(*look_up) for message in some]
-
     def _reach(self, question: Question, policy: Policy) -> Reach:
         boundary = self._policies.boundary(question.guild_id, question.channel_id)
         age_s = policy.context_max_age_s
@@ -245,11 +242,12 @@ class ContextBuilder:
         wanted: dict[int, set[int]] = {}
         for message in _told(answer):
             wanted.setdefault(message.channel_id, set()).add(message.id)
+        get = partial(self._search.get, question.guild_id, limits=policy.limits)
         try:
-            visible = await self._visible(question.guild_id, wanted, policy)
+            visible = await asyncio.gather(*(get(channel_id, ids) for channel_id, ids in wanted.items()))
         except RedisUnavailableError:
             return answer
-        found = {(one.channel_id, one.id): one for one in visible}
+        found = {(one.channel_id, one.id): one for some in visible for one in some}
 
         def now(messages: Iterable[Message]) -> tuple[Message, ...]:
             return tuple(found[one.channel_id, one.id] for one in messages if (one.channel_id, one.id) in found)
@@ -296,13 +294,10 @@ class ContextBuilder:
 
 
 def _warn(question: Question, before: PastBlock) -> None:
-    coarse = [one for one in before.dropped if one.level >= COARSE]
-    if coarse:
-        log.warning(
-            "The context of channel %d has no room for %d messages of its past; raise CHANNELMEM_CONTEXT_CHAR_LIMIT",
-            question.channel_id,
-            sum(one.message_count for one in coarse),
-        )
+    lost = sum(one.message_count for one in before.dropped if one.level >= COARSE)
+    if lost:
+        what = "The context of channel %d has no room for %d messages of its past; raise CHANNELMEM_CONTEXT_CHAR_LIMIT"
+        log.warning(what, question.channel_id, lost)
 
 
 def given_to(answer: Answer, context: Context) -> frozenset[Origin]:
@@ -326,10 +321,6 @@ def _sources(channel_id: int, shown: Iterable[Summary], stored: Collection[Summa
 
 def _is_from_history(answer: Answer) -> bool:
     return bool(answer.tried) and answer.tried[-1].source is Source.HISTORY
-
-
-def _forest(messages: Sequence[Message], taken: set[int], policy: Policy) -> Forest:
-    return build(messages, exclude=taken, max_threads=policy.context_threads, max_messages=policy.context_messages)
 
 
 def _messages(hits: Iterable[Hit]) -> Iterator[Message]:
@@ -358,17 +349,14 @@ def _admit(reports: Sequence[SourceReport]) -> None:
 
 def _route_of(request: ContextRequest, scene: Scene) -> Route | None:
     """A tool call as a route; None if it names an unknown person."""
-    speakers: tuple[Person, ...] = ()
-    if request.speaker:
-        speakers = _named(request.speaker, scene)
-        if not speakers:
-            return None
+    speakers = _named(request.speaker, scene) if request.speaker else ()
+    if request.speaker and not speakers:
+        return None
     start = None if request.since_s is None else scene.now - request.since_s
     recent = start is None or start >= scene.now - scene.horizon_s
     sources = (Source.BUFFER, Source.ARCHIVE) if recent else (Source.ARCHIVE, Source.BUFFER)
     mode = Mode.TOPIC if request.query.strip() else Mode.LATEST if speakers else Mode.RECAP
-    why = ("asked for by the model",)
-    window = Window(start, scene.now)
+    why, window = ("asked for by the model",), Window(start, scene.now)
     # The tool's arguments always bind, so the kind is never "memory": such a question may be answered by anybody.
     return Route(Kind.CHANNEL, mode, window, speakers, request.query.strip(), why, (*sources, Source.HISTORY))
 

@@ -25,7 +25,7 @@ from channelmem.policy.policy import Policy
 from channelmem.policy.values import AUTO, Value
 from channelmem.summaries.reader import Breakdown
 from channelmem.telling.block import prior_head
-from channelmem.times.spans import Clue, Moment, Span, zone
+from channelmem.times.spans import Clue, Moment, zone
 from channelmem.times.when import TimeMatch, find
 from channelmem.types import Message, Question
 
@@ -47,7 +47,6 @@ _EDGES: Final = " \t\r\n.,;:!?\"'`"
 _YEAR: Final = re.compile(r"\b\d{4}\b")
 _HOURS: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168)
 
-OFF = "Memory is off in this channel."
 NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
 NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
 
@@ -113,7 +112,8 @@ def reach_s(text: str, now: float, tz: str) -> float:
 def amount_s(text: str) -> float:
     """Seconds of an amount to add or subtract; a named time such as "yesterday" is none."""
     plain = _plain(text)
-    found = None if plain[:1].isalpha() and _whole(plain, Moment(0.0)) else _amount(plain)
+    names_a_time = plain[:1].isalpha() and _only(find(plain.split(), Moment(0.0)), plain)
+    found = None if names_a_time else _amount(plain)
     if found is None:
         raise ReachError(NO_AMOUNT)
     return found
@@ -165,7 +165,9 @@ def _named(plain: str, moment: Moment) -> float | None:
     if any(one.span.clue is Clue.FUTURE for one in found):
         raise ReachError(FUTURE)
     whole = _only(found, plain)
-    start = _beginning(whole.span) if whole and whole.span.clue is Clue.EXPLICIT else None
+    if whole is None or whole.span.clue is not Clue.EXPLICIT:
+        return None
+    start = whole.span.start if whole.span.nominal is None else whole.span.nominal  # "yesterday" is all of it
     return None if start is None else _full_hours(moment.now - start)
 
 
@@ -187,21 +189,12 @@ def _full_hours(seconds: float) -> float:
     return math.ceil(seconds / HOUR_S) * HOUR_S
 
 
-def _whole(plain: str, moment: Moment) -> TimeMatch | None:
-    return _only(find(plain.split(), moment), plain)
-
-
 def _only(found: list[TimeMatch], plain: str) -> TimeMatch | None:
     """The time expression that is the whole text; with more words around it, it may mean something else."""
     match found:
         case [TimeMatch(first=0, last=last) as one] if last == len(plain.split()):
             return one
     return None
-
-
-def _beginning(span: Span) -> float | None:
-    """The moment that is named, or else where the span begins: "yesterday" is all of it."""
-    return span.start if span.nominal is None else span.nominal
 
 
 def in_one_line(breakdown: Breakdown) -> str:
@@ -213,7 +206,7 @@ async def status_of(memory: Memory, question: Question) -> str:
     """What a model would be given if somebody asked now; why there are no summaries, where there are none."""
     policy = memory.policies.of_question(question)
     if not policy.enabled:
-        return OFF
+        return MEMORY_OFF
     if not policy.limits.archive:
         return NO_ARCHIVE
     if not policy.summaries:
@@ -326,9 +319,8 @@ class ContextWindow:
 
     def _default(self, command: Command) -> Effective:
         """What holds without the character's override."""
-        return self._memory.policies.effective(command.guild_id, command.channel_id, thread_of=command.thread_of)[
-            MAX_AGE
-        ]
+        where = (command.guild_id, command.channel_id, "", command.thread_of)
+        return self._memory.policies.effective(*where)[MAX_AGE]
 
     def _policy(self, command: Command) -> Policy:
         return self._memory.policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)

@@ -151,14 +151,19 @@ def _fill(entry: Path, source: ModelSource, base: Model | None, report: Progress
     with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".making-") as scratch:
         made = Path(scratch, "entry")
         made.mkdir()
-        manifest = _export(source, made, report) if base is None else _quantise(source, base, made, report)
+        manifest = _export(source, made, base, report)
         (made / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
         made.rename(entry)
     report("ready", 1.0)
 
 
-def _export(source: ModelSource, into: Path, report: Progress) -> Manifest:
-    # Neither module is loaded on a start with a warm cache: onnx takes 0.5 s, torch 10 s.
+def _export(source: ModelSource, into: Path, base: Model | None, report: Progress) -> Manifest:
+    """In fp32, or in int8 from `base`. None of these modules is loaded on a start with a warm cache: onnx takes 0.5 s,
+    torch 10 s."""
+    if base is not None:
+        from channelmem.embedding.quantise import quantise  # noqa: PLC0415
+
+        return quantise(source, base, into, report)
     if not source.path.is_dir():
         from channelmem.embedding.write import write  # noqa: PLC0415
 
@@ -166,13 +171,6 @@ def _export(source: ModelSource, into: Path, report: Progress) -> Manifest:
     exporter = load("channelmem.embedding.export", "torch", f"Exporting {source.name}", ModelError)
     manifest: Manifest = exporter.export(source, into, report)
     return manifest
-
-
-def _quantise(source: ModelSource, base: Model, into: Path, report: Progress) -> Manifest:
-    # Imported here because it loads onnx and its tools (0.5 s), which would slow down a start with a warm cache.
-    from channelmem.embedding.quantise import quantise  # noqa: PLC0415
-
-    return quantise(source, base, into, report)
 
 
 def _whole(entry: Path, cache_dir: Path) -> Model | None:

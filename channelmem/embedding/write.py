@@ -43,6 +43,11 @@ OPSET = 17
 IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
 FUSED = "com.microsoft"  # ONNX Runtime's own operators
 
+WRONG = (
+    "The model's vectors are wrong on this machine (by {worst:.1e}); please report this with the output of "
+    f"`pip freeze`. Meanwhile, {how_to_install('torch')} and set CHANNELMEM_EMBEDDING_BACKEND=torch."
+)
+
 Tensors = dict[str, NDArray[np.float32]]
 
 
@@ -90,34 +95,24 @@ def write(source: ModelSource, into: Path, report: Progress) -> Manifest:
     onnx.save(bert(tensors, config), str(into / "model.onnx"))
     (into / "tokenizer.json").write_bytes(weights.read("tokenizer.json"))
     report("comparing with stored vectors", 0.8)
-    return _verified(_describe(source, config, into), into)
+    traits = {
+        "dims": int(config["hidden_size"]),
+        "max_tokens": int(json.loads(weights.read("sentence_bert_config.json"))["max_seq_length"]),
+        "pad_id": int(config["pad_token_id"]),
+    }
+    return verified(source, into, stored_vectors(), WRONG, **traits)
 
 
-def _describe(source: ModelSource, config: dict[str, Any], into: Path) -> Manifest:
-    return Manifest(
-        format=FORMAT,
-        identity=source.identity("fp32"),
-        dims=int(config["hidden_size"]),
-        max_tokens=int(json.loads(weights.read("sentence_bert_config.json"))["max_seq_length"]),
-        pad_id=int(config["pad_token_id"]),
-        question_prefix="",
-        message_prefix="",
-        agreement=0.0,
-        onnx_sha256=sha256(into / "model.onnx"),
-        tokenizer_sha256=sha256(into / "tokenizer.json"),
-        versions=versions(),
-    )
-
-
-def _verified(manifest: Manifest, into: Path) -> Manifest:
-    ours = encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
-    theirs = stored_vectors()
+def verified(source: ModelSource, into: Path, theirs: NDArray[np.float32], problem: str, **traits: Any) -> Manifest:
+    """The manifest of a new export; raises ModelError with the problem if it does not give the reference's vectors."""
+    onnx_file, tokenizer = into / "model.onnx", into / "tokenizer.json"
+    found: dict[str, Any] = {"onnx_sha256": sha256(onnx_file), "tokenizer_sha256": sha256(tokenizer)}
+    found |= {"identity": source.identity("fp32"), "question_prefix": "", "message_prefix": ""} | traits
+    manifest = Manifest(format=FORMAT, agreement=0.0, versions=versions(), **found)
+    ours = encode(Model(manifest, onnx_file, tokenizer))
     worst = float(np.abs(ours - theirs).max())
     if not worst <= TOLERANCE:
-        raise ModelError(
-            f"The model's vectors are wrong on this machine (by {worst:.1e}); please report this with the output "
-            f"of `pip freeze`. Meanwhile, {how_to_install('torch')} and set CHANNELMEM_EMBEDDING_BACKEND=torch."
-        )
+        raise ModelError(problem.format(worst=worst))
     return replace(manifest, agreement=agreement(ours, theirs))
 
 

@@ -113,16 +113,9 @@ class Linker:
 
     def hear(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; from now on it is a candidate for others."""
-        if message.id in self._ids or not self._is_next(message):
-            seen = self.see(message)
-            self.add(message)
-            return seen
-        turn = self._read(message)
-        self._fresh = None
-        if len(self) == SPAN:
-            self._ids.discard(self._past.turns[0].message.id)
-        self._ids.add(message.id)
-        return self._past.take(turn)
+        seen = self.see(message)
+        self.add(message)
+        return seen
 
     def _is_next(self, message: Message) -> bool:
         """Whether it comes after everything that is known."""

@@ -349,12 +349,6 @@ class TurnWindow:
             column[:SPAN] = column[first : first + SPAN]
         self._first = 0
 
-    def take(self, turn: Turn) -> LinkInput:
-        """What there is to see when this turn comes; from now on it is one of the last."""
-        seen = self.see(turn)
-        self.append(turn)
-        return seen
-
     def see(self, turn: Turn) -> LinkInput:
         """What the channel looks like if this turn comes next."""
         message, slots = turn.message, slice(self._first, self._first + len(self.turns))

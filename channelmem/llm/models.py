@@ -120,14 +120,11 @@ def _provider(module: str, kind: str, /, **options: Any) -> Provider[Any]:
 
 
 def _compatible(model: str, base_url: str, key: str | None) -> Model:
-    provider = _provider("openai_compatible", "OpenAICompatibleProvider", **_at(base_url, key, model))
-    return infer_model(f"openai-chat:{model}", lambda _: provider)
-
-
-def _at(base_url: str, key: str | None, model: str) -> dict[str, Any]:
     # Every endpoint accepts the older max_tokens field, except OpenAI's own newer models.
     profile = {"openai_chat_supports_max_completion_tokens": model.startswith(OPENAI_NAMES)}
-    return {"name": "openai-compatible", "base_url": base_url, "api_key": key, "profile": profile}
+    at = {"name": "openai-compatible", "base_url": base_url, "api_key": key, "profile": profile}
+    provider = _provider("openai_compatible", "OpenAICompatibleProvider", **at)
+    return infer_model(f"openai-chat:{model}", lambda _: provider)
 
 
 def _other(kind: str, key: str | None) -> Provider[Any]:

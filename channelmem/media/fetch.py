@@ -35,10 +35,6 @@ class Target:
     url: httpx.URL
     addresses: tuple[str, ...]
 
-    @property
-    def pinned(self) -> list[httpx.URL]:
-        return [self.url.copy_with(host=address) for address in self.addresses]
-
 
 class Hosts:
     def __init__(self, further: Collection[str] = (), resolve: Resolve | None = None) -> None:
@@ -131,7 +127,8 @@ class Fetcher:
         """To one of the checked addresses, in the name of the host: also for its certificate."""
         headers, named = {"Host": target.url.netloc.decode()}, {"sni_hostname": target.url.host}
         problem: httpx.ConnectError | None = None
-        for url in target.pinned:
+        for address in target.addresses:
+            url = target.url.copy_with(host=address)
             request = self._client.build_request("GET", url, headers=headers, extensions=named)
             try:
                 return await self._client.send(request, stream=True)

@@ -6,23 +6,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from channelmem.errors import ConfigError
 from channelmem.extras import load
 from channelmem.media.decoder import Decoder
-from channelmem.media.kinds import passing
 from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, File, OnSpent, Reader, Readers
 from channelmem.settings import Settings
 from channelmem.store.progress import Spending
 
 Decode = Callable[[bytes], Awaitable[Any]]  # what the engine takes, of a file; raises UnreadableError
-
-T = TypeVar("T")
-
-MOST_WAITING: Final = 16
 
 OFF: Final = "off"
 OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")
@@ -42,17 +38,17 @@ class OfflineReader:
 
     rank: Final = OFFLINE
 
-    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, lane: Aside) -> None:
+    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, lane: Executor) -> None:
         self.name, self.max_bytes, self._decode = name, max_bytes, decode
         self._extra, self._lane = extra, lane
         self._engine: Engine | None = None
 
     async def read(self, file: File) -> str:
         decoded = await self._decode(file.content)
-        return await self._lane.run(partial(self._run, decoded))
+        return await asyncio.get_running_loop().run_in_executor(self._lane, self._run, decoded)
 
     async def close(self) -> None:
-        """An engine goes with its process."""
+        self._lane.shutdown(wait=False, cancel_futures=True)  # an engine goes with its process
 
     def _run(self, decoded: object) -> str:
         if self._engine is None:
@@ -61,32 +57,9 @@ class OfflineReader:
         return self._engine.read(decoded)
 
 
-class Aside:
-    def __init__(self) -> None:
-        self._lane = asyncio.Lock()
-        self._running: set[asyncio.Task[object]] = set()
-
-    async def run(self, work: Callable[[], T]) -> T:
-        if len(self._running) > MOST_WAITING:
-            raise passing("there is too much to read at once")
-        task = asyncio.create_task(self._in_turn(work))
-        self._running.add(task)
-        task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
-
-    async def _in_turn(self, work: Callable[[], T]) -> T:
-        async with self._lane:
-            return await asyncio.to_thread(work)
-
-    def _finished(self, task: asyncio.Task[object]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited for it has it; if nobody does any more, it must not be logged as lost
-
-
 def open_readers(settings: Settings, ledger: Spending, on_spent: OnSpent) -> Readers:
     """Raises ConfigError, with the fix, if a configured provider can't be used. Blocking: it imports."""
-    lane, decoder = Aside(), Decoder()
+    lane, decoder = ThreadPoolExecutor(1, "reading-media"), Decoder()
     pictures = _vision(settings, ledger, on_spent, decoder)
     if pictures is None and _installed(OCR_PACKAGES):
         pictures = OfflineReader("ocr", "ocr", PICTURE_BYTES, decoder.pixels, lane)

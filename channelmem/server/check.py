@@ -33,7 +33,7 @@ TELLING = (
 )
 
 # FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
-SEARCH_NEEDED = (2, 10, 0)
+SEARCH_NEEDED = 2_10_00
 NEEDED = "channelmem needs RediSearch 2.10 or newer (Redis Stack 7.4 or Redis 8)"
 FIX = "run `docker compose up -d redis`, or unset REDIS_URL to use the embedded server"
 
@@ -162,19 +162,16 @@ def _described(found: ServerInfo, url: str) -> str:
     return f"{where_is(url)} is {found.name} {found.version} with RediSearch {found.search_version}"
 
 
-def _modules(info: Mapping[str, Any]) -> dict[str, int]:
-    return {str(module["name"]).lower(): int(module["ver"]) for module in info.get("modules", ())}
-
-
 def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
-    modules = _modules(info)
-    name, version = _name(info), str(info.get("valkey_version", info.get("redis_version", "?")))
+    modules = {str(module["name"]).lower(): int(module["ver"]) for module in info.get("modules", ())}
+    name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
+    version = str(info.get("valkey_version", info.get("redis_version", "?")))
     search = modules.get("search")
     if search is None:
         raise RedisUnsuitableError(
             f"The server at {where} is {name} {version} without the search module, but {NEEDED}; {FIX}."
         )
-    if search < _number(SEARCH_NEEDED):
+    if search < SEARCH_NEEDED:
         raise RedisUnsuitableError(
             f"The server at {where} is {name} {version} with RediSearch {_dotted(search)}, but {NEEDED}; {FIX}."
         )
@@ -206,15 +203,6 @@ def where_is(redis_url: str) -> str:
     """Host and port, without the password."""
     parts = urlsplit(redis_url)
     return parts.netloc.rpartition("@")[2] or parts.path
-
-
-def _name(info: Mapping[str, Any]) -> str:
-    return "Valkey" if info.get("server_name") == "valkey" else "Redis"
-
-
-def _number(version: tuple[int, int, int]) -> int:
-    major, minor, patch = version
-    return major * 10_000 + minor * 100 + patch
 
 
 def _dotted(version: int) -> str:

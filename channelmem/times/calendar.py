@@ -50,28 +50,20 @@ def written_date(phrase: str, today: date) -> date | None:
     plain = phrase.replace("the ", "").replace(" ,", "")
     plain = " ".join(str(_ORDINALS.get(word, word)) for word in plain.split() if word != "of")
     # dateutil reads 10.03.2026 as October, but people who write dots put the day first.
+    first = datetime(today.year, today.month, 1)  # noqa: DTZ001  (only its date is used, for missing parts)
     for day_first in (not _MONTH_FIRST.search(plain), True):
         try:
-            day: date = dateutil_parser.parse(plain, default=_first(today), dayfirst=day_first).date()
+            day: date = dateutil_parser.parse(plain, default=first, dayfirst=day_first).date()
         except (ValueError, OverflowError):
             continue
         if day > today and str(day.year) not in plain:
-            day = _year_before(day)
+            day = day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
         if day <= today:
             return day
     return None
 
 
 _MONTH_FIRST = re.compile(r"\d/\d|^\d{4}")
-
-
-def _first(day: date) -> datetime:
-    """What dateutil fills in for missing parts."""
-    return datetime(day.year, day.month, 1)  # noqa: DTZ001  (only its date is used)
-
-
-def _year_before(day: date) -> date:
-    return day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
 
 
 # --- amounts ---
@@ -272,24 +264,8 @@ def this_part(match: re.Match[str], moment: Moment) -> Span:
 def the_part(match: re.Match[str], moment: Moment) -> Span:
     """In the morning: the most recent one, unless there is a day next to it."""
     hours = PARTS[match["part"]]
-    day = moment.today if moment.hour >= hours[0] else moment.today - timedelta(days=1)
+    day = moment.today if moment.hour >= hours[0] else moment.day(1)
     return Span(moment.at(day, hours[0]), moment.at(day, hours[1]), hours=hours)
-
-
-def last_night(_match: re.Match[str], moment: Moment) -> Span:
-    return spans.part_of_day(moment, moment.today - timedelta(days=1), (17.0, 30.0))
-
-
-def night_before_last(_match: re.Match[str], moment: Moment) -> Span:
-    return spans.part_of_day(moment, moment.today - timedelta(days=2), (17.0, 30.0))
-
-
-def overnight(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.at(moment.today, -4), moment.at(moment.today, 9))
-
-
-def small_hours(_match: re.Match[str], moment: Moment) -> Span:
-    return spans.part_of_day(moment, moment.today, (0.0, 6.0))
 
 
 # --- almanac ---
@@ -361,7 +337,7 @@ def weekday(match: re.Match[str], moment: Moment) -> Span:
     day = found.day or moment.today
     if match["part"]:
         return spans.part_of_day(moment, day, PARTS[match["part"]])
-    if which == "last" and day == moment.today - timedelta(days=1):
+    if which == "last" and day == moment.day(1):
         # People usually call that day "yesterday", but they may still mean it, so the span covers both.
         return Span(moment.at(day - timedelta(days=7)), moment.at(day, 24))
     return found
@@ -481,10 +457,6 @@ def _feast_day(year: int, month_number: int, number: int) -> date:
     return date(year, month_number, number)
 
 
-def year_named(match: re.Match[str], moment: Moment) -> Span:
-    return spans.whole_year(moment, int(match[1]))
-
-
 def written(match: re.Match[str], moment: Moment) -> Span | None:
     day = written_date(match["date"] or match["short"], moment.today)
     return spans.whole_day(moment, day) if day else None
@@ -517,7 +489,7 @@ def all_of(match: re.Match[str], moment: Moment) -> Span:
         return this_unit(match, moment)
     hours = (0.0, 24.0) if unit == "day" else PARTS[unit]
     back = moment.hour < hours[0]
-    return spans.part_of_day(moment, moment.today - timedelta(days=back), hours)
+    return spans.part_of_day(moment, moment.day(back), hours)
 
 
 def last_unit(match: re.Match[str], moment: Moment) -> Span:
@@ -527,12 +499,8 @@ def last_unit(match: re.Match[str], moment: Moment) -> Span:
 
 def day_word(match: re.Match[str], moment: Moment) -> Span:
     back = {"today": 0, "yesterday": 1, "previous day": 1}.get(match["word"], 2)
-    day = moment.today - timedelta(days=back)
+    day = moment.day(back)
     return spans.part_of_day(moment, day, PARTS[match["part"]]) if match["part"] else spans.whole_day(moment, day)
-
-
-def two_days(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.at(moment.today - timedelta(days=2)), moment.at(moment.today))
 
 
 def other_day(match: re.Match[str], moment: Moment) -> Span:
