@@ -265,6 +265,10 @@ class Hit:
     replaced: bool = False
     """Whether a later message corrected it, which comes before it among the hits."""
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return (self.message, *self.around)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -349,6 +353,16 @@ class Answer:
     def off(self) -> bool:
         """Whether it is about a channel whose memory is off."""
         return self.route.kind is not Kind.NONE and any(one.problem == MEMORY_OFF for one in self.tried)
+
+    @property
+    def from_history(self) -> bool:
+        """Whether it rests on the platform's history, which nothing stored can be compared with."""
+        return bool(self.tried) and self.tried[-1].source is Source.HISTORY
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All that it shows: hits with what lies beside them, and threads."""
+        return tuple(one for part in (*self.hits, *self.threads) for one in part.messages)
 
     @property
     def origins(self) -> tuple[Origin, ...]:

@@ -5,7 +5,7 @@ An answer that says `needs_history` or `needs_members` is asked for again with t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from channelmem.client.connection import Connection
@@ -17,7 +17,6 @@ from channelmem.types import (
     ContextRequest,
     History,
     Kind,
-    Message,
     Origin,
     Question,
     Route,
@@ -65,7 +64,7 @@ class Asking:
         return _context(await self._asked("/v1/look", request.question, wanted))
 
     async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
-        given = context.shown | context.given | {one.origin for one in _told(answer)} | set(answer.summarised)
+        given = context.shown | context.given | {one.origin for one in answer.messages} | set(answer.summarised)
         if not given:
             return given
         body = {
@@ -77,9 +76,9 @@ class Asking:
         }
         found = StandingShown.model_validate((await self._connection.read("POST", "/v1/standing", body)).json())
         standing = frozenset(one.value() for one in found.origins)
-        if answer.tried and answer.tried[-1].source is Source.HISTORY:
+        if answer.from_history:
             # The platform's history as it may be shown by now: the service knows who opted out.
-            standing |= {one.origin for one in _told(await self.ask(question))}
+            standing |= {one.origin for one in (await self.ask(question)).messages}
         return given & standing
 
     async def _asked(self, path: str, question: Question, more: dict[str, Any]) -> dict[str, Any]:
@@ -127,13 +126,6 @@ def _context(found: dict[str, Any]) -> Context:
     made = ContextShown.model_validate(found)
     shown, given = (frozenset(one.value() for one in some) for some in (made.shown, made.given))
     return Context(made.text, shown, given)
-
-
-def _told(answer: Answer) -> Iterator[Message]:
-    for hit in answer.hits:
-        yield from (hit.message, *hit.around)
-    for thread in answer.threads:
-        yield from thread.messages
 
 
 def _template(history: History | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -29,7 +29,6 @@ from channelmem.types import (
     Context,
     ContextRequest,
     History,
-    Hit,
     Kind,
     Message,
     Mode,
@@ -116,7 +115,7 @@ class ContextBuilder:
         shown = await references.collect(question, fetch, policy.context_references)
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         linked = await references.linked(ambient, question, fetch)
-        seen = await self._media.seen(question, shown, ambient, policy, also=(*prior, *_told(answer)))
+        seen = await self._media.seen(question, shown, ambient, policy, also=(*prior, *answer.messages))
         most = {"max_threads": policy.context_threads, "max_messages": policy.context_messages}
         forest = _recapped(answer, taken) or build(ambient, exclude=taken, **most)
         parts = Parts(
@@ -140,7 +139,7 @@ class ContextBuilder:
         _warn(question, before)
         text = _GAP.join(filter(None, (before.text, block)))
         dropped = len(forest.messages) + forest.more_messages - raw
-        made_of = _origins(*_told(answer), *chain, *shown, *linked.values())
+        made_of = _origins(*answer.messages, *chain, *shown, *linked.values())
         given = made_of | _origins(*prior, *ambient) | _sources(question.channel_id, before.summaries, summaries)
         numbers = Breakdown(before.summaries, raw, len(text), chars, before.dropped, dropped)
         return Context(text, made_of, given), numbers
@@ -177,7 +176,7 @@ class ContextBuilder:
         # The model chose the limit; ambient threads may be switched off.
         forest = build(messages, max_threads=policy.context_threads or request.limit, max_messages=request.limit)
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
-        found = _origins(*_messages(hits), *messages)
+        found = _origins(*(one for hit in hits for one in hit.messages), *messages)
         return Context(assemble(parts, policy.tool_max_tokens), found, found)
 
     async def recent(self, guild_id: int, channel_id: int, limit: int, policy: Policy) -> list[Message]:
@@ -189,7 +188,7 @@ class ContextBuilder:
 
     async def standing_past(self, question: Question, answer: Answer, policy: Policy) -> frozenset[Origin]:
         """What the platform's history shows by now, if the answer comes from there."""
-        if not _is_from_history(answer):
+        if not answer.from_history:
             return frozenset()
         return _origins(*await self._past(question, policy, policy.history_limit, policy.history_max_age_s))
 
@@ -237,10 +236,10 @@ class ContextBuilder:
 
     async def _current(self, question: Question, answer: Answer, policy: Policy) -> Answer:
         """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
-        if not answer.tried or _is_from_history(answer):
+        if not answer.tried or answer.from_history:
             return answer
         wanted: dict[int, set[int]] = {}
-        for message in _told(answer):
+        for message in answer.messages:
             wanted.setdefault(message.channel_id, set()).add(message.id)
         get = partial(self._search.get, question.guild_id, limits=policy.limits)
         try:
@@ -302,7 +301,7 @@ def _warn(question: Question, before: PastBlock) -> None:
 
 def given_to(answer: Answer, context: Context) -> frozenset[Origin]:
     """Everything that a language model was given, or that the quoting answer has."""
-    return context.given | _origins(*_told(answer)) | set(answer.summarised)
+    return context.given | _origins(*answer.messages) | set(answer.summarised)
 
 
 def _origins(*messages: Message) -> frozenset[Origin]:
@@ -317,21 +316,6 @@ def _sources(channel_id: int, shown: Iterable[Summary], stored: Collection[Summa
         for each in stored
         if each.level == one.level and each.start <= one.start and one.end <= each.end
     )
-
-
-def _is_from_history(answer: Answer) -> bool:
-    return bool(answer.tried) and answer.tried[-1].source is Source.HISTORY
-
-
-def _messages(hits: Iterable[Hit]) -> Iterator[Message]:
-    for hit in hits:
-        yield from (hit.message, *hit.around)
-
-
-def _told(answer: Answer) -> Iterator[Message]:
-    yield from _messages(answer.hits)
-    for thread in answer.threads:
-        yield from thread.messages
 
 
 def _recapped(answer: Answer, taken: set[int]) -> Forest | None:

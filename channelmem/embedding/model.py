@@ -58,7 +58,7 @@ class ModelSource:
     def identity(self, precision: Precision) -> str:
         """The same on every machine that has the same weights."""
         name = FIRST_PACKAGED if self.name == PACKAGED else self.name
-        return f"{_slug(name)}@{self.sha256[:12]}-{self.pooling}-{precision}"
+        return f"{re.sub(r'[^A-Za-z0-9._-]+', '--', name).strip('-.') or 'model'}@{self.sha256[:12]}-{self.pooling}-{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def ready(settings: Settings) -> Model | None:
 
 def prepare(settings: Settings, progress: Progress | None = None) -> Model:
     """The exported model; exports it now if the cache has no intact copy."""
-    report = progress or _silent
+    report = progress or (lambda _stage, _fraction: None)
     source = find_source(settings)
     precision = settings.embedding_precision
     entry = _entry(settings, source.identity(precision))
@@ -210,14 +210,6 @@ def _write_memo(memo: Path, digest: str) -> None:
 def _entry(settings: Settings, identity: str) -> Path:
     # Two releases may share a cache, each with its own format.
     return settings.cache_dir / "models" / f"{identity}-v{FORMAT}"
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "--", name).strip("-.") or "model"
-
-
-def _silent(stage: str, fraction: float) -> None:
-    del stage, fraction
 
 
 def _directory(name: str) -> Path | None:

@@ -216,7 +216,7 @@ def tabulate(seen: Sequence[LinkInput]) -> Floats:
         candidates[_ITS:-1] = one.texts
         for at, *values in one.common:
             candidates[_WORDS:_ITS, at] = values
-    _fill_in_sets(table, [_moved(one.sets, gap) for one, gap in zip(seen, gaps, strict=True)])
+    _fill_in_sets(table, [[marks << gap for marks in one.sets] for one, gap in zip(seen, gaps, strict=True)])
     # We need log(1 + n), and the numbers already include the 1: `log1p` takes ten times as long as `log`.
     np.log(table[:, _TIME:_SETS], out=table[:, _TIME:_SETS])
     return table
@@ -227,10 +227,6 @@ def absent(seen: Sequence[LinkInput]) -> list[int]:
     counts = [len(one.turns) for one in seen]
     most = max(counts)
     return [most - count for count in counts]
-
-
-def _moved(sets: list[Marks], places: int) -> list[Marks]:
-    return [marks << places for marks in sets] if places else sets
 
 
 def _fill_in_sets(table: Floats, marks: Sequence[Sequence[Marks]]) -> None:

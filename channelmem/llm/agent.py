@@ -55,7 +55,7 @@ from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.tools import context_tool
-from channelmem.types import Answer, Context, Kind, Origin, Question, Source
+from channelmem.types import Answer, Context, Kind, Origin, Question
 
 FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)  # all that a call may raise
 
@@ -101,7 +101,7 @@ class Given:
     async def of(cls, question: Question, answer: Answer, prompt: Prompt, quoted: set[Origin], memory: Memory) -> Given:
         given = cls(question, answer, quoted)
         # What is quoted counts even if it went before the model began: the quoting answer is part of the prompt.
-        given.sources = frozenset(answer.origins if _is_stored(answer) else ())
+        given.sources = frozenset(answer.origins if answer.tried and not answer.from_history else ())
         await given.add(replace(prompt.context, text=prompt.given), memory)
         return given
 
@@ -122,10 +122,6 @@ class Given:
     async def stands(self, memory: Memory) -> bool:
         """Whether all of it is still visible and unchanged; RedisUnavailableError if that can't be found out."""
         return not self.sources or self.sources <= await memory.standing(self.question, self.answer, self.context)
-
-
-def _is_stored(answer: Answer) -> bool:
-    return bool(answer.tried) and answer.tried[-1].source is not Source.HISTORY
 
 
 async def _at_once(channel_id: int) -> None:

@@ -105,18 +105,18 @@ def _index(client: redis.Redis, settings: Settings) -> Finding:
     meta = {_text(name): _text(value) for name, value in client.hgetall(keys.one("meta")).items()}
     if not meta:
         return Health.NOTE, "none yet; the first message creates it"
-    if meta["buckets"] != str(settings.buckets):
-        return Health.BAD, _rebucket(meta["buckets"], settings)
+    there = meta["buckets"]
+    if there != str(settings.buckets):
+        return (
+            Health.BAD,
+            f"holds {there} bucket(s); set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`",
+        )
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
         return Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`"
     index: Any = client.ft(keys.one("idx"))
     info = index.info()
     return Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)"
-
-
-def _rebucket(there: str, settings: Settings) -> str:
-    return f"holds {there} bucket(s); set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`"
 
 
 def _text(value: bytes | str) -> str:
