@@ -362,7 +362,8 @@ class Answer:
     @property
     def messages(self) -> tuple[Message, ...]:
         """All that it shows: hits with what lies beside them, and threads."""
-        return tuple(one for part in (*self.hits, *self.threads) for one in part.messages)
+        hits = (one for hit in self.hits for one in hit.messages)
+        return (*hits, *(one for thread in self.threads for one in thread.messages))
 
     @property
     def origins(self) -> tuple[Origin, ...]:

@@ -58,7 +58,8 @@ class ModelSource:
     def identity(self, precision: Precision) -> str:
         """The same on every machine that has the same weights."""
         name = FIRST_PACKAGED if self.name == PACKAGED else self.name
-        return f"{re.sub(r'[^A-Za-z0-9._-]+', '--', name).strip('-.') or 'model'}@{self.sha256[:12]}-{self.pooling}-{precision}"
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "--", name).strip("-.") or "model"
+        return f"{slug}@{self.sha256[:12]}-{self.pooling}-{precision}"
 
 
 @dataclass(frozen=True, slots=True)

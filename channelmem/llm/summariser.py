@@ -31,7 +31,7 @@ from channelmem.llm.spend import CapReachedError, Ledger, Place, Prices, Spend
 from channelmem.settings import Settings
 from channelmem.summaries.extractive import sentences
 from channelmem.summaries.pyramid import ClosedWindow, Summary, silence
-from channelmem.summaries.update import Extractive, Summariser
+from channelmem.summaries.update import Extractive
 from channelmem.types import Message
 
 SETTING: Final = "CHANNELMEM_SUMMARY_MODEL"
@@ -61,7 +61,6 @@ class LlmSummariser:
         name: str,
         settings: Settings,
         *,
-        otherwise: Summariser | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,7 +68,7 @@ class LlmSummariser:
         self._name, self._settings = name, settings
         self._model = build_model(name, Endpoint.of_summaries(settings), SETTING)
         self._agent = Agent(name="minutes", model_settings=call_settings(settings, MAX_TOKENS), retries=0)
-        self._otherwise = otherwise or Extractive()
+        self._quoting = Extractive()
         self._clock, self._monotonic = clock, monotonic
         self._spend: Spend | None = None
         self._rest_s, self._resting_until = 0.0, 0.0
@@ -80,13 +79,13 @@ class LlmSummariser:
         self._spend = Spend(ledger, self._settings.llm_daily_usd, self._clock)
 
     async def of_window(self, window: ClosedWindow, *, created: float) -> Summary:
-        quoting = await self._otherwise.of_window(window, created=created)
+        quoting = await self._quoting.of_window(window, created=created)
         first = window.messages[0]
         prompt = of_window(window, self._settings.summary_overlap_messages)
         return await self._rewritten(quoting, prompt, (first.guild_id, first.channel_id))
 
     async def of_pair(self, older: Summary, newer: Summary, *, created: float, place: Place) -> Summary:
-        quoting = await self._otherwise.of_pair(older, newer, created=created, place=place)
+        quoting = await self._quoting.of_pair(older, newer, created=created, place=place)
         return await self._rewritten(quoting, of_pair(older, newer), place)
 
     async def close(self) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from http import HTTPStatus
 from typing import Final
 
 import httpx
 
-from channelmem.llm.spend import CapReachedError, Ledger, Reservation, Spend
+from channelmem.llm.spend import CapReachedError, Reservation, Spend
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError, lasting, passing
-from channelmem.media.reader import PROVIDER, VOICE_BYTES, File, OnSpent
+from channelmem.media.reader import PROVIDER, VOICE_BYTES, Costs, File
 from channelmem.settings import Settings
 
 TIMEOUT_S: Final = 60.0
@@ -35,10 +34,10 @@ class TranscriptionEndpoint:
     rank = PROVIDER
     max_bytes = VOICE_BYTES
 
-    def __init__(self, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder) -> None:
+    def __init__(self, settings: Settings, costs: Costs, decoder: Decoder) -> None:
         self.name = f"voice:{settings.voice_model}"
-        self._settings, self._on_spent, self._decoder = settings, on_spent, decoder
-        self._spend = Spend(ledger, settings.llm_daily_usd, time.time)
+        self._settings, self._costs, self._decoder = settings, costs, decoder
+        self._spend = Spend(costs.ledger, settings.llm_daily_usd, costs.clock)
         key = settings.voice_api_key
         headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
         self._url = f"{(settings.voice_base_url or '').rstrip('/')}/audio/transcriptions"
@@ -55,7 +54,7 @@ class TranscriptionEndpoint:
         if response.status_code != HTTPStatus.OK:
             await self._spend.settle(held, 0.0)
             raise _refusal(response.status_code)
-        self._on_spent(usd)
+        self._costs.on_spent(usd)
         return _text(response)
 
     async def close(self) -> None:

@@ -3,7 +3,6 @@ shared by all of them. Text in a picture is somebody's: it is transcribed, never
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from pydantic_ai.direct import model_request
@@ -19,10 +18,10 @@ from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model
 
 from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, close_model
-from channelmem.llm.spend import CapReachedError, Ledger, Prices, Spend
+from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError, lasting, passing
-from channelmem.media.reader import PICTURE_BYTES, PROVIDER, File, OnSpent
+from channelmem.media.reader import PICTURE_BYTES, PROVIDER, Costs, File
 from channelmem.settings import Settings
 
 PROMPT: Final = """
@@ -37,15 +36,13 @@ RETRIED: Final = (408, 409, 429)
 SETUP: Final = (401, 402, 403, 404)  # a wrong key or name: no fault of the picture
 
 
-def open_vision(
-    name: str, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder
-) -> VisionReader | None:
+def open_vision(name: str, settings: Settings, costs: Costs, decoder: Decoder) -> VisionReader | None:
     """None if the model is the answering one and not known to take images."""
     setting = "CHANNELMEM_VISION_MODEL" if settings.vision_model else "CHANNELMEM_LLM_MODEL"
     model = build_model(name, Endpoint.of(settings), setting)
     if settings.vision_model is None and not takes_images(model, settings):
         return None
-    return VisionReader(name, model, settings, ledger, on_spent, decoder)
+    return VisionReader(name, model, settings, costs, decoder)
 
 
 def takes_images(model: Model, settings: Settings) -> bool:
@@ -60,12 +57,10 @@ class VisionReader:
     rank = PROVIDER
     max_bytes = PICTURE_BYTES
 
-    def __init__(
-        self, name: str, model: Model, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder
-    ) -> None:
+    def __init__(self, name: str, model: Model, settings: Settings, costs: Costs, decoder: Decoder) -> None:
         self.name = name
-        self._settings, self._on_spent = settings, on_spent
-        self._spend, self._prices = Spend(ledger, settings.llm_daily_usd, time.time), Prices.of(settings)
+        self._settings, self._costs = settings, costs
+        self._spend, self._prices = Spend(costs.ledger, settings.llm_daily_usd, costs.clock), Prices.of(settings)
         self._model, self._decoder = model, decoder
 
     async def read(self, file: File) -> str:
@@ -78,7 +73,7 @@ class VisionReader:
             response = await model_request(metered, [request], model_settings=bounds)
         except (AgentRunError, UserError, CapReachedError) as error:
             raise _problem(error) from None
-        self._on_spent(self._prices.cost(response.usage.input_tokens, response.usage.output_tokens))
+        self._costs.on_spent(self._prices.cost(response.usage.input_tokens, response.usage.output_tokens))
         if not (text := (response.text or "").strip()):
             raise passing("the model gave no description")
         return text

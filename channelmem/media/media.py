@@ -269,10 +269,11 @@ class Media:
         reading, opening, fetch = (
             load(f"channelmem.media.{name}", "media", purpose) for name in ("reader", "opening", "fetch")
         )
+        costs = reading.Costs(self._store.spending, self._store.buckets.clock, self._spent)
         made: MediaReader = reading.MediaReader(
             self._settings,
             self._store.descriptions,
-            opening.open_readers(self._settings, self._store.spending, self._spent),
+            opening.open_readers(self._settings, costs),
             self._policies.of_message,
             fetcher=fetch.Fetcher(self._settings.media_hosts),
             history=self._history,

@@ -14,9 +14,8 @@ from typing import Any, Final, Protocol
 from channelmem.errors import ConfigError
 from channelmem.extras import load
 from channelmem.media.decoder import Decoder
-from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, File, OnSpent, Reader, Readers
+from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, Costs, File, Reader, Readers
 from channelmem.settings import Settings
-from channelmem.store.progress import Spending
 
 Decode = Callable[[bytes], Awaitable[Any]]  # what the engine takes, of a file; raises UnreadableError
 
@@ -57,13 +56,13 @@ class OfflineReader:
         return self._engine.read(decoded)
 
 
-def open_readers(settings: Settings, ledger: Spending, on_spent: OnSpent) -> Readers:
+def open_readers(settings: Settings, costs: Costs) -> Readers:
     """Raises ConfigError, with the fix, if a configured provider can't be used. Blocking: it imports."""
     lane, decoder = ThreadPoolExecutor(1, "reading-media"), Decoder()
-    pictures = _vision(settings, ledger, on_spent, decoder)
+    pictures = _vision(settings, costs, decoder)
     if pictures is None and _installed(OCR_PACKAGES):
         pictures = OfflineReader("ocr", "ocr", PICTURE_BYTES, decoder.pixels, lane)
-    voices = _endpoint(settings, ledger, on_spent, decoder)
+    voices = _endpoint(settings, costs, decoder)
     if voices is None and _installed(VOICE_PACKAGES):
         sound = partial(decoder.sound, max_s=settings.voice_max_s)
         voices = OfflineReader("whisper", "voice", VOICE_BYTES, sound, lane)
@@ -74,14 +73,14 @@ def _installed(packages: tuple[str, ...]) -> bool:
     return all(find_spec(name) is not None for name in packages)
 
 
-def _vision(settings: Settings, ledger: Spending, on_spent: OnSpent, decoder: Decoder) -> Reader | None:
+def _vision(settings: Settings, costs: Costs, decoder: Decoder) -> Reader | None:
     model = settings.vision_model or settings.llm_model
     if model is None or settings.vision_model == OFF:
         return None
     try:
         load(DECODING, "media", "Describing pictures")
         vision = load("channelmem.llm.vision", "llm", "Describing pictures")
-        reader: Reader | None = vision.open_vision(model, settings, ledger, on_spent, decoder)
+        reader: Reader | None = vision.open_vision(model, settings, costs, decoder)
     except ConfigError as error:
         if settings.vision_model is not None:
             raise
@@ -90,10 +89,10 @@ def _vision(settings: Settings, ledger: Spending, on_spent: OnSpent, decoder: De
     return reader
 
 
-def _endpoint(settings: Settings, ledger: Spending, on_spent: OnSpent, decoder: Decoder) -> Reader | None:
+def _endpoint(settings: Settings, costs: Costs, decoder: Decoder) -> Reader | None:
     if settings.voice_base_url is None:
         return None
     load(DECODING, "media", "Transcribing voice messages")
     transcription = load("channelmem.llm.transcription", "media", "Transcribing voice messages")
-    reader: Reader = transcription.TranscriptionEndpoint(settings, ledger, on_spent, decoder)
+    reader: Reader = transcription.TranscriptionEndpoint(settings, costs, decoder)
     return reader

@@ -29,14 +29,13 @@ from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.circuit import cancel_all
 from channelmem.store.derived import Described, Descriptions, State, Wanted
+from channelmem.store.progress import Spending
 from channelmem.types import Attachment, History, Message
 
 OFFLINE, PROVIDER = 1, 2  # ranks: what a provider's model saw is never replaced by less
 PICTURE_BYTES: Final = 10_000_000
 VOICE_BYTES: Final = 25_000_000
 LONGEST_SIDE: Final = 1024  # of a picture as models see it, in pixels
-
-OnSpent = Callable[[float], None]  # told what a call cost, in US dollars
 
 AT_ONCE: Final = 4
 MOST_TASKS: Final = 100  # attachments on their way; further ones stay unread
@@ -64,6 +63,15 @@ class File:
     attachment: Attachment
     content: bytes
     place: tuple[int, int]  # guild and channel
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Where a provider's calls are paid from."""
+
+    ledger: Spending
+    clock: Callable[[], float]  # says to which day a call belongs
+    on_spent: Callable[[float], None]  # told what a call cost, in US dollars
 
 
 @dataclass(frozen=True, slots=True)
