@@ -27,7 +27,7 @@ from channelmem.summaries.reader import Breakdown
 from channelmem.telling.block import prior_head
 from channelmem.times.spans import Clue, Moment, zone
 from channelmem.times.when import TimeMatch, find
-from channelmem.types import Message, Question
+from channelmem.types import MEMORY_OFF, Message, Question
 
 LEAST_S: Final = HOUR_S
 MOST_S: Final = 168 * HOUR_S
@@ -66,7 +66,6 @@ BEGUN: Final = (
 CANCELLED: Final = "The file has no lines, so nothing was changed."
 ALL_GONE: Final = "None of these messages exist any more, so nothing was changed."
 NOTHING_STORED: Final = "I don't have any messages of this channel."
-MEMORY_OFF: Final = "Memory is off in this channel."
 KEPT: Final = "{character} starts with these messages, followed by what was said since the file was made."
 TOO_MANY: Final = f"I can keep {MOST_KEPT} messages, so I took the newest ones."
 _SOURCES: Final = {

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from channelmem.media.kinds import UnreadableError, lasting, passing
-from channelmem.media.reader import LONGEST_SIDE, Picture, Recording
+from channelmem.media.reader import LONGEST_SIDE, TOO_MANY, Picture, Recording
 
 PICTURE_CPU_S: Final = 10.0  # 40 million pixels take 1.5 s
 SOUND_CPU_S: Final = 10.0
@@ -38,7 +38,6 @@ NOT_ITS_FAULT: Final = {-getattr(signal, name) for name in ("SIGKILL", "SIGTERM"
 
 BROKEN: Final = "it is broken, or takes too much to read"
 TOO_SLOW: Final = "it takes too long to read"
-TOO_MANY: Final = "there is too much to read at once"
 
 log = logging.getLogger(__name__)
 

@@ -273,8 +273,7 @@ def the_part(match: re.Match[str], moment: Moment) -> Span:
 
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAY_NAMES = "|".join(WEEKDAYS)
-_MONTH_NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
-_PART = "(?P<part>morning|afternoon|evening|night)"
+PART = "(?P<part>morning|afternoon|evening|night)"
 # A holiday by its folded words: month, day, and how many days around it count.
 _FEASTS = {
     "christmas": (12, 25, 2), "christmas eve": (12, 24, 0), "xmas": (12, 25, 2), "boxing day": (12, 26, 0),
@@ -288,7 +287,7 @@ FEAST_WORDS = frozenset(word for name in _FEASTS for word in name.split()) - _PL
 
 WEEKDAY = (
     r"(?:(?:back )?on |the |earlier )?(?:(?P<which>last|past|previous|this past|this|next|coming) )?"
-    rf"(?P<name>{_DAY_NAMES})(?: (?:in the |at )?{_PART})?"
+    rf"(?P<name>{_DAY_NAMES})(?: (?:in the |at )?{PART})?"
 )
 WEEKDAYS_AGO = rf"(?P<count>two|three|four|2|3|4) (?P<name>{_DAY_NAMES})s ago"
 WEEKDAY_RANGE = (
@@ -306,12 +305,12 @@ EDGE = (
 )
 MONTH_PART = (
     r"(?:in |at |during |since |around |towards )?(?:the )?(?P<edge>first (?:week|half|days)|last week|second half"
-    rf"|start|beginning|end|middle) of (?P<name>{_MONTH_NAMES})"
+    rf"|start|beginning|end|middle) of (?P<name>{_NAMES})"
 )
 MONTH_PATTERN = (
     r"(?P<which>(?:back |early |late |mid |sometime |earlier )?"
     r"(?:in|during|since|of|last|this past|around|early|mid|late|until|till|before|after|throughout|all of))"
-    rf"(?: early| late| mid)? (?P<name>{_MONTH_NAMES})(?: (?:of )?(?P<year>\d{{4}}))?"
+    rf"(?: early| late| mid)? (?P<name>{_NAMES})(?: (?:of )?(?P<year>\d{{4}}))?"
 )
 SEASON = (
     r"(?:back )?(?:in |during )?(?:(?P<which>last|previous|this past|past|this)|(?:in|during|over|since)(?: the)?) "

@@ -13,6 +13,7 @@ from channelmem.times.calendar import (
     AMOUNT,
     MONTHS,
     NUM,
+    PART,
     SHORT_DATE,
     UNIT,
     WEEKDAYS,
@@ -23,7 +24,7 @@ from channelmem.times.calendar import (
 from channelmem.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
-_PART = "(?P<part>morning|afternoon|evening|night)"
+
 _LONG_ABSENCE_S = 3 * HOUR
 # "Last night" and "last evening" have their own rule.
 _NOT_A_PART = "(?<!night)(?<!evening)(?<!morning)(?<!afternoon)"
@@ -95,7 +96,7 @@ RULES: tuple[Rule, ...] = (
         f"next tomorrow later soon upcoming now {_UNITS}",
         rf"(?:in|within) (?:the next )?{NUM} {UNIT}s?",
         rf"(?:the )?next (?:few |couple |\d+ )?(?:{UNIT}s?|weekend|time|spring|summer)",
-        rf"tomorrow(?: {_PART})?|day after tomorrow|later(?: today| tonight| this \w+)?(?! in the)|soon|upcoming"
+        rf"tomorrow(?: {PART})?|day after tomorrow|later(?: today| tonight| this \w+)?(?! in the)|soon|upcoming"
         r"|from now",
     ),
     _rule(
@@ -202,12 +203,12 @@ RULES: tuple[Rule, ...] = (
         calendar.day_word,
         "today yesterday day",
         r"(?:earlier |sometime |late |early |at some point |first thing |all )?(?:the )?"
-        rf"(?P<word>day before yesterday|previous day|today|yesterday)(?: (?:in the )?{_PART})?(?: earlier)?",
+        rf"(?P<word>day before yesterday|previous day|today|yesterday)(?: (?:in the )?{PART})?(?: earlier)?",
     ),
     _rule(
         calendar.this_part,
         f"{_DAY_PARTS} tonight",
-        rf"(?:earlier |first thing |early |late |in |all )?this {_PART}|tonight",
+        rf"(?:earlier |first thing |early |late |in |all )?this {PART}|tonight",
     ),
     _rule(
         lambda _, at: spans.night(at, 1),
@@ -242,7 +243,7 @@ RULES: tuple[Rule, ...] = (
     _rule(calendar.clock, f"{FIGURE} {_HOURS}", calendar.CLOCK),
     _rule(calendar.clock, FIGURE, calendar.CLOCK_MINUTES),
     _rule(calendar.clock, f"{FIGURE} {_HOURS}", calendar.CLOCK_BARE),
-    _rule(calendar.the_part, _DAY_PARTS, rf"(?:earlier |early |late )?(?:in |during )the {_PART}"),
+    _rule(calendar.the_part, _DAY_PARTS, rf"(?:earlier |early |late )?(?:in |during )the {PART}"),
     _rule(calendar.point, "lunch lunchtime noon midday midnight breakfast dinner", calendar.POINT),
     _rule(calendar.all_of, "all", calendar.ALL_OF),
     _rule(

@@ -17,7 +17,6 @@ from channelmem.context.window import (
     EDIT_EXAMPLES,
     FUTURE,
     MAX_AGE,
-    MEMORY_OFF,
     NO_AMOUNT,
     NO_LIMIT,
     NOTHING_STORED,
@@ -33,7 +32,7 @@ from channelmem.memory import Memory
 from channelmem.policy.cascade import Boundary, Level, Place
 from channelmem.policy.values import AUTO, OFF
 from channelmem.settings import Settings
-from channelmem.types import Person, Question
+from channelmem.types import MEMORY_OFF, Person, Question
 
 HOUR = 3_600.0
 MODERATOR = 77
