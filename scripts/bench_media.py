@@ -102,6 +102,10 @@ def _engine(name: str, extra: str) -> Any:
     return load(f"channelmem.media.{name}", extra, "Reading media").Engine()
 
 
+def _process_of(decoder: Decoder) -> Any:
+    return decoder._process  # noqa: SLF001
+
+
 @asynccontextmanager
 async def _decoder() -> AsyncIterator[Decoder]:
     decoder = Decoder()
@@ -119,7 +123,7 @@ async def _took(work: Work, decoder: Decoder) -> float:
 
 
 def _processor_s(decoder: Decoder) -> float:
-    times = psutil.Process(decoder.pid).cpu_times()
+    times = psutil.Process(_process_of(decoder).pid).cpu_times()
     return time.process_time() + times.user + times.system
 
 

@@ -53,8 +53,6 @@ class Embedder(Protocol):
     dims: int
     identity: str
 
-    async def embed_question(self, text: str) -> Vectors: ...
-
     def begin_question(self, text: str) -> asyncio.Future[Vectors]: ...
 
     async def embed_messages(self, texts: Sequence[str]) -> Vectors: ...
@@ -92,12 +90,8 @@ class LaneEmbedder:
         self._asking = 0
         self._quiet = threading.Condition()
 
-    async def embed_question(self, text: str) -> Vectors:
-        """One unit vector of `dims` numbers."""
-        return await self.begin_question(text)
-
     def begin_question(self, text: str) -> asyncio.Future[Vectors]:
-        """The same for a caller with other work to do: it starts now, and stops early if the future is cancelled."""
+        """One unit vector of `dims` numbers. It starts now, and stops early if the future is cancelled."""
         with self._quiet:
             self._asking += 1
         try:

@@ -61,11 +61,6 @@ class Decoder:
         self._waiting = 0
         self._process: Process | None = None
 
-    @property
-    def pid(self) -> int | None:
-        """Of the process that decodes, if there is one."""
-        return self._process.pid if self._process is not None else None
-
     async def picture(self, content: bytes) -> Picture:
         """Small enough for a model, and with nothing in it but itself."""
         return await self._drawn("picture", content, MOST_PICTURE)

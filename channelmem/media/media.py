@@ -239,11 +239,6 @@ class Media:
                 if item.key in results:
                     self._counted(item, results[item.key])
 
-    async def idle(self) -> None:
-        """Waits until what arrived so far is read, or was given up."""
-        while self._arriving:
-            await asyncio.wait(self._arriving)
-
     # --- what this process keeps ---
 
     def drop(self) -> None:
