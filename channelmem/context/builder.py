@@ -153,10 +153,8 @@ class ContextBuilder:
             return ()
 
     async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> Context:
-        """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none.
-
-        Raises RedisUnavailableError if it could not search.
-        """
+        """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none;
+        RedisUnavailableError if it could not search."""
         if not policy.enabled:
             return Context(MEMORY_OFF)
         question = replace(request.question, text=request.query)

@@ -111,8 +111,7 @@ class Worker:
         while not self._stopping.is_set():
             entries = await self._attempt(self._next_entries)
             if entries is None:
-                await self._pause(retry_s)
-                retry_s = min(LAST_RETRY_S, retry_s * 2)
+                retry_s = await self._pause(retry_s)
                 continue
             retry_s = FIRST_RETRY_S
             self._held |= {entry.place for entry in entries}
@@ -121,9 +120,11 @@ class Worker:
             await self._loaded.join()
         await self._loaded.put(None)
 
-    async def _pause(self, pause_s: float) -> None:
+    async def _pause(self, pause_s: float) -> float:
+        """Returns how long the next pause is, if there is one."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), pause_s)
+        return min(LAST_RETRY_S, pause_s * 2)
 
     async def _embed(self) -> None:
         lanes = [asyncio.create_task(self._embed_batches()) for _ in range(EMBEDDING)]
@@ -178,8 +179,7 @@ class Worker:
                 retry_s = FIRST_RETRY_S
                 continue
             # Even a full Redis lets the batch be read and embedded again; without a pause the model would do only that.
-            await self._pause(retry_s)
-            retry_s = min(LAST_RETRY_S, retry_s * 2)
+            retry_s = await self._pause(retry_s)
 
     async def _write(self, embedded: Embedded) -> int:
         written = 0

@@ -42,11 +42,8 @@ class Networks:
         self._inner = [_with_bias(*layer, passed_on=at < len(layers) - 1) for at, layer in enumerate(layers[:-1], 1)]
 
     def chances(self, clues: Floats, missing: Iterable[int] = ()) -> Floats:
-        """A probability per message and alternative.
-
-        `clues` is a table from `tabulate`: (messages, features and a row of ones, alternatives). `missing` says, per
-        message, how many columns after the first are padding; their probability is 0.
-        """
+        """A probability per message and alternative. `clues` is a table from `tabulate`: (messages, features and a row
+        of ones, alternatives). `missing` is how many columns after the first are padding, per message; theirs is 0."""
         hidden = clues.transpose(0, 2, 1)
         for matrix in self._inner:
             hidden = hidden @ matrix
@@ -299,11 +296,8 @@ def guess(seen: Sequence[LinkInput], networks: Networks | None = None) -> list[P
 
 
 def _likeliest(seen: Sequence[LinkInput], networks: Networks) -> Iterator[Parents]:
-    """The most likely candidates, the oldest first among equals, and their probabilities to four digits.
-
-    The small remainders of all others are dropped: sharing them among these three did more harm than good, joining
-    #ubuntu threads that are separate.
-    """
+    """The most likely candidates, the oldest first among equals, and their probabilities to four digits. The small
+    remainders of all others are dropped: shared among these three, they joined #ubuntu threads that are separate."""
     all_chances = networks.chances(tabulate(seen), absent(seen))[:, 1:]
     for one, chances in zip(seen, all_chances, strict=True):
         best = _highest(chances[len(chances) - len(one.turns) :])

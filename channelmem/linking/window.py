@@ -257,11 +257,9 @@ Index = dict[Any, Marks]
 
 
 class TurnWindow:
-    """The last turns of a channel, and who wrote, addressed, named and said what in them.
-
-    The turns move through twice as many slots as there are candidates; `_first` is the slot of the oldest. Older turns
-    stay in the indexes until the slots are used up, then everything moves back at once.
-    """
+    """The last turns of a channel, and who wrote, addressed, named and said what in them. They move through twice as
+    many slots as there are candidates; `_first` is the slot of the oldest. Older turns stay in the indexes until the
+    slots are used up, then everything moves back at once."""
 
     def __init__(self) -> None:
         self.turns: deque[Turn] = deque()

@@ -39,9 +39,7 @@ def _refusal(why: str, fix: str) -> ServerError:
 
 def socket_path(root: Path, last: str | None) -> Path:
     """Where the server listens: in its own directory or, if that path is too long for a socket, in a short new one.
-
-    `last` is where it listened before: clients that still use that path must find the server there again.
-    """
+    `last` is where it listened before: clients that still use that path must find the server there again."""
     path = root / SOCKET
     if len(os.fsencode(path)) <= LONGEST_SOCKET:
         return path

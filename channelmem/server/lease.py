@@ -68,10 +68,8 @@ class User:
 
 @contextlib.contextmanager
 def lease(settings: Settings) -> Iterator[Server]:
-    """Starts or joins the embedded server, which then runs at least until the block or this process ends.
-
-    Blocks for about half a second to start, a few milliseconds to join.
-    """
+    """Starts or joins the embedded server, which then runs at least until the block or this process ends. Blocks for
+    about half a second to start, a few milliseconds to join."""
     root = _prepare(settings)
     fd, server = _join(settings, root)
     _watch(settings, root)

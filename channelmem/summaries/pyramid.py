@@ -245,9 +245,7 @@ def roots(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
 
 def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
     """Neighbours to combine next, the older first. After combining them there may be new ones: repeat until none.
-
-    The lowest level comes first: a summary that is being made again must find the neighbour it had before.
-    """
+    The lowest level comes first: a summary that is being made again must find the neighbour it had before."""
     found: list[tuple[Summary, Summary]] = []
     waiting: Summary | None = None
     for root in roots(summaries):

@@ -4,9 +4,9 @@ quotes, and takes its processor time from a thread: an answer never waits for it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import accumulate
 from typing import Protocol
 
 from channelmem.errors import SummariesBusyError
@@ -190,7 +190,7 @@ class Updater:
         made = 0
         while windows:
             known = {one: from_id(one) for one in await self._store.ids(*held.place, held.policy)}
-            batch = list(takewhile(_batches(), windows))
+            batch = _batch(windows)
             windows = windows[len(batch) :]
             draft = await self._drafted(held, known, batch, passing=True)
             if draft.rows and not await self._commit(held, draft):
@@ -208,7 +208,7 @@ class Updater:
         todo = missing(known.values(), windows)
         if passing:  # what is stored no longer can't be read again: a window is replaced by one that has all of it
             todo = tuple(one for one in todo if _has_all(one, known.values()))
-        batch = list(takewhile(_batches(), todo))
+        batch = _batch(todo)
         draft = _Draft(known=known)
         draft.drop(reaching(known.values(), batch))
         created = self._store.now()
@@ -253,16 +253,10 @@ class Updater:
         return (closes if closes > now else now + 60 * self._minutes) + self._debounce_s
 
 
-def _batches() -> Callable[[ClosedWindow], bool]:
-    """Accepts windows until they have enough messages for one commit; always the first."""
-    taken = 0
-
-    def fits(window: ClosedWindow) -> bool:
-        nonlocal taken
-        first, taken = taken == 0, taken + len(window.messages)
-        return first or taken <= BATCH_MESSAGES
-
-    return fits
+def _batch(windows: Sequence[ClosedWindow]) -> list[ClosedWindow]:
+    """The first ones, with as many messages as one commit takes; at least one window."""
+    sizes = accumulate(len(one.messages) for one in windows)
+    return [one for one, size in zip(windows, sizes, strict=True) if one is windows[0] or size <= BATCH_MESSAGES]
 
 
 def _has_all(window: ClosedWindow, summaries: Iterable[Summary]) -> bool:
