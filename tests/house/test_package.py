@@ -23,7 +23,7 @@ EXTRAS = {name: [Requirement(line) for line in lines] for name, lines in PROJECT
 UNLOCKED = "peers"
 """An extra for one benchmark, whose packages do not go with the locked releases."""
 NO_UPPER_BOUND = {"regex", "structlog", "packaging"}
-MEDIA = {"PIL", "av", "cv2", "faster_whisper", "rapidocr", "channelmem.media", "channelmem.llm.vision"}
+MEDIA = {"PIL", "av", "cv2", "faster_whisper", "rapidocr", "channelmem.media.reader", "channelmem.llm.vision"}
 HEAVY = MEDIA | {
     "torch", "sentence_transformers", "transformers", "discord", "pydantic_ai", "langchain_core", "aiohttp", "fastapi",
     "starlette", "uvicorn", "httpx", "jinja2", "prometheus_client",
