@@ -4,7 +4,7 @@
 
 Each layout runs in its own process, one after the other. It times a question of 8 tokens, asked immediately and after a
 10 ms pause (sleeping threads must wake up), and chat lines of 12 tokens in batches of 16. "cores" is processor time per
-second. It takes half a minute; docs/model.md shows the results.
+second. It takes half a minute; docs/notes/model.md shows the results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where Chromium is, and how programs start it. In: nothing. Out: its path, if there is one, and its options."""
+"""Where Chromium is on this machine, if anywhere, and how programs start it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An embedder without a model, for tests and for scripts that need no meaning. In: texts. Out: vectors at once."""
+"""An embedder without a model, for tests and for scripts that need no meaning. It returns vectors at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Fills a store with synthetic vectors that are clustered like text, in clusters of unequal size.
 
-In: the number of messages. Out: messages in Redis, written by the product's own scripts, and their vectors for an exact
-comparison. Uniform random vectors would mislead: they have no meaningful neighbours, HNSW finds them badly, and a chat
-memory never stores them.
+The product's own scripts write the messages; the vectors are returned for an exact comparison. Uniform random vectors
+would mislead: they have no meaningful neighbours, HNSW finds them badly, and a chat memory never stores them.
 """
 
 from __future__ import annotations

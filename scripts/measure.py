@@ -1,4 +1,4 @@
-"""Shared by the benchmarks. In: what to time. Out: a report of tables and ratios; also a private Redis and test texts.
+"""Shared by the benchmarks: timing, reports of tables and ratios, a private Redis, and test texts.
 
 Ratios within one run are what counts. Contestants take turns, a little of each per round, so that other load on the
 machine affects all of them about equally; medians and percentiles cover all rounds.

@@ -1,4 +1,4 @@
-"""Records a conversation with the bot. In: a scripted dialogue. Out: docs/transcript.md, word for word as users see it.
+"""Plays a scripted dialogue with the bot and writes it to docs/transcript.md, word for word as users see it.
 
     python -m scripts.record_transcript [--out FILE]
 

@@ -1,7 +1,7 @@
 """Replays recorded conversations through the real Memory, with a clock set to their time.
 
-In: the evaluation folder. Out: `Talk`s (one channel each, with numeric ids and a mapping back) and an open `Stage`:
-Memory, a Search over the same Redis, the embedder and the clock, all ready for replay.
+A `Talk` is one channel of the evaluation folder, with numeric ids and a mapping back. A `Stage` holds what replays it:
+Memory, a Search over the same Redis, the embedder and the clock.
 """
 
 from __future__ import annotations

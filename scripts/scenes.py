@@ -1,7 +1,7 @@
 """Scenes: invented channels with questions asked in their moment, and what a member would call right.
 
-Enters: a folder with scenes as written (`*.txt`, the format of tests/data/README.md) or as rows (`messages.jsonl` and
-`questions.jsonl`). Leaves: `Scene`s, `replay` (plays one through the public API, as a bot would) and `routing_rows`.
+Reads a folder with scenes as written (`*.txt`, the format of tests/data/README.md) or as rows (`messages.jsonl` and
+`questions.jsonl`). `replay` plays a scene through the public API, as a bot would.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Generates `.env.example` and docs/settings.md. Out: both files, or with --check a verdict.
-
-In: the Settings class, and the declarations of what people change while the bot runs.
+"""Writes `.env.example` and docs/settings.md from the declarations of all settings; with --check it only compares.
 
 python -m scripts.settings_docs [--check]
 """

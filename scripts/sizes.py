@@ -1,4 +1,4 @@
-"""How much a store grows while it is filled: in Redis' memory or on disk. In: what fills it. Out: bytes."""
+"""Measures how many bytes a store grows by while it is filled, in Redis' memory or on disk."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A recorded conversation written through Memory, as a channel would live it. In: messages. Out: what a language model
-is given of them after the last one.
+"""Writes a recorded conversation through Memory as a channel would live it, and tells what a language model is given of
+it after the last message.
 
 Shared by `eval_summaries` and `bench_summaries`. The clock is replayed; embeddings play no part, so there are none.
 """

@@ -1,4 +1,4 @@
-"""Build the container image and use it as people do. In: docker, podman or buildah. Out: a verdict, as text or JSON.
+"""Builds the container image with docker, podman or buildah, and uses it as people do.
 
     python -m scripts.test_image [--base-image IMAGE] [--redis-image IMAGE] [--if-possible] [--json]
 

@@ -1,4 +1,4 @@
-"""Trains the reply linker. In: annotated IRC. Out: channelmem/linking/links.npz, or cross-validation figures.
+"""Trains the reply linker on annotated IRC and writes channelmem/linking/links.npz, or prints cross-validation figures.
 
     python -m scripts.train_links --data DIR                     train on all annotated #ubuntu IRC, write the weights
     python -m scripts.train_links --data DIR --cross-validate    leave out one conversation at a time; write nothing

@@ -1,4 +1,4 @@
-"""Fits the weights of `channelmem.recalling.said`. In: questions generated from annotated IRC. Out: printed weights.
+"""Fits the weights for somebody's words (channelmem/recalling/rank.py) to questions made from annotated IRC.
 
     python -m scripts.train_rank --data DIR                     fit on all channels and print the weights
     python -m scripts.train_rank --data DIR --cross-validate    leave out a quarter of the channels at a time

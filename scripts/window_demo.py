@@ -1,7 +1,4 @@
-"""A made-up server with a few channels, for screenshots of the inspector and for its tests.
-
-In: an open Memory. Out: the same with a week of conversations, names, pictures and replies.
-"""
+"""A made-up server for screenshots and tests of the inspector: a week of conversations, names, pictures and replies."""
 
 from __future__ import annotations
 

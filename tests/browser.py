@@ -1,4 +1,4 @@
-"""A real browser for tests of pages. In: nothing. Out: Chromium by Playwright, or a skip that names what to install."""
+"""A real browser for tests of pages: Chromium by Playwright, or a skip that names what to install."""
 
 from __future__ import annotations
 

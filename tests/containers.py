@@ -1,4 +1,4 @@
-"""Redis Stack in a container, where a Docker engine answers. In: nothing. Out: its URL, or None."""
+"""Redis Stack in a container, where a Docker engine answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of MCP tools in tests. In: a connected client. Out: the structured result, or why it was refused."""
+"""Calls of MCP tools in tests: the structured result, or why it was refused."""
 
 from __future__ import annotations
 

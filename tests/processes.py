@@ -1,4 +1,4 @@
-"""Processes that tests start. In: a command. Out: a process that is gone, with all its children, when the block ends.
+"""Processes that tests start. They are gone, with all their children, when the block ends.
 
 `leftovers` finds what a test run left behind: every process carries the run's id in its environment, even one that
 detached itself, and pytest's own PYTEST_CURRENT_TEST names the test that started it.

@@ -1,4 +1,4 @@
-"""The service over real HTTP, in this process. In: settings, an embedder. Out: its address, its memory, its tokens."""
+"""The service over real HTTP, in this process, with its memory and tokens."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from channelmem import connections
 from channelmem.access import Doorkeeper, OpenDoor, Scope, new_token
 from channelmem.api.app import create_app
 from channelmem.api.asking import CallersHistory
+from channelmem.client import connection
 from channelmem.connections import listening as bound
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
@@ -28,6 +29,8 @@ from channelmem.settings import Settings
 from channelmem.store.access import AccessTokens
 
 EVERYTHING = frozenset(Scope)
+connection.CONNECT_S = 60.0
+"""Service and client share this process and its event loop, which may be busy."""
 
 
 @dataclass

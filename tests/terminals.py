@@ -1,4 +1,4 @@
-"""A program at a terminal. In: a command and what somebody types. Out: what the terminal shows, without styles."""
+"""A program at a terminal: what it shows, without styles, for what somebody types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Visits of the inspector over HTTP, for tests. In: a running service. Out: clients that have logged in."""
+"""Visits of the inspector over HTTP: clients that have logged in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tests wait: for a condition, never for a span of time. In: a condition. Out: nothing, once it holds."""
+"""How tests wait: for a condition, never for a span of time."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ THREAD_EVIDENCE: Final = 0.5
 @dataclass(frozen=True, slots=True)
 class Weights:
     """How much each ingredient counts. Set by hand while watching the IRC and LoCoMo figures, so both are development
-    data for them; docs/recall.md says how many settings were compared and what each ingredient gains."""
+    data for them; docs/notes/recall.md says how many settings were compared and what each ingredient gains."""
 
     words: float = 1.0
     """Coverage of the topic's words, however they reach the message."""

@@ -1,4 +1,4 @@
-"""What bench_scale times: everything that a bot asks of a large store, beside a PING. In: a filled store. Out: calls.
+"""What bench_scale times: everything that a bot asks of a large store, beside a PING.
 
 The model is excluded: a topic's vector is looked up. Questions are routed beforehand; what is timed is recall: the
 searches, their ranking and the choice. Each call takes another channel and another topic.

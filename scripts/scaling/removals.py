@@ -1,4 +1,4 @@
-"""How a large store removes, for bench_scale. In: a filled store. Out: seconds until swept, and how long others waited.
+"""How a large store removes, for bench_scale: seconds until all is swept, and how long others waited.
 
 Another process sends a PING every few milliseconds meanwhile: what it waits for is Redis, not this event loop.
 """

@@ -1,4 +1,4 @@
-"""A large world for bench_scale, without running the model for each message. In: how many. Out: they are in Redis.
+"""Fills Redis with a large world for bench_scale, without running the model for each message.
 
 A few hundred lines and topics are embedded once with the real model. Each message joins one or two of these lines, and
 its vector is the mean of theirs, which is close to what the model would say. Message n is the same in every run, so a

@@ -1,6 +1,4 @@
-"""One process of a history: a bot's Memory that does what it is told. In: steps. Out: what became of them, and every
-token that came out.
-"""
+"""One process of a history: a bot's Memory that does what it is told, and replies with every token that came out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What breaks. In: a Redis server, and perhaps a service. Out: the same server, stopped, busy, full, slow, without its
-index, or killed; the same service, stopped or killed.
-"""
+"""Stops, blocks, fills, slows or kills a Redis server, or takes its index away; stops or kills a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one process of a history. In: steps. Out: replies.
+"""Runs one process of a history.
 
 python -m scripts.torturing.live DATA_DIR    steps on stdin, replies on stdout
 """

@@ -1,4 +1,4 @@
-"""What may and what must be visible. In: every step with its reply. Out: violations.
+"""What may and what must be visible after each step: finds violations.
 
 A reply is a promise: what was acknowledged must stay, what was removed must not come back. Where a process died or
 Redis did not answer, nobody knows whether a step was done, and the model allows both. A change that waits in a process
@@ -183,13 +183,13 @@ class Model:
             if reply is not None:
                 self._violate(Why.FAILED, ticket, ticket.step.token)
             return
+        if not reply.queued:  # what waited in this process was delivered first
+            self._delivered(ticket.process)
         if ticket.step.act in CHANGES:
             if reply.queued and _waits(ticket.step.act, reply.result):
                 self._wait(ticket, reply)
             else:
                 self._change(ticket, reply)
-        if not reply.queued:
-            self._delivered(ticket.process)
 
     def died(self, process: int) -> None:
         """With everything that it still had to deliver."""

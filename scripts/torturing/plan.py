@@ -1,4 +1,4 @@
-"""The history: what is said, edited, deleted, decided and asked, and what breaks when. In: a seed. Out: rounds.
+"""Plans a history: what is said, edited, deleted, decided and asked, and what breaks when.
 
 The plan depends on its seed only, never on what happens: the same seed gives the same history.
 """

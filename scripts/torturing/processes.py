@@ -1,4 +1,4 @@
-"""The processes of a history, as the torturer holds them. In: steps. Out: replies, or None from one that was killed."""
+"""The processes of a history, as the torturer holds them. One that was killed replies None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process of a history whose bot has its memory in a service. In: steps. Out: the same as of an `Actor`."""
+"""A process of a history whose bot has its memory in a service. It takes the steps of an `Actor`."""
 
 from __future__ import annotations
 

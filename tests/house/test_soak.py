@@ -1,7 +1,7 @@
 """A long run of the bot as its own process: many channels, steady traffic, questions, Redis killed and restarted.
 
 SOAK_CHANNELS, SOAK_RATE (messages per second), SOAK_SECONDS and SOAK_RESTARTS make it shorter or longer; with
-SOAK_REPORT the figures are written to that file as JSON. docs/reliability.md shows the runs that were made.
+SOAK_REPORT the figures are written to that file as JSON. docs/notes/reliability.md shows the runs that were made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Buttons, selects and forms as Discord keeps them. In: what a bot sent. Out: the stored form, and what was wrong."""
+"""Buttons, selects and forms as Discord keeps them: the stored form of what a bot sent, and what was wrong with it."""
 
 from __future__ import annotations
 
