@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.context.builder import summary_origin
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
@@ -137,7 +136,7 @@ class Browse:
         self, guild_id: int, channel_id: int, origins: Iterable[Origin], character: str = "", thread_of: int = 0
     ) -> frozenset[Origin]:
         """Those of these that are visible and unchanged, by the policy of the conversation that they were given to;
-        summaries too (`given_messages.summary_origin`)."""
+        summaries too (`Summary.origin_in`)."""
         policy, wanted = self._policies.of(guild_id, channel_id, character, thread_of), frozenset(origins)
 
         def policy_of(channel: int) -> Policy:
@@ -156,7 +155,7 @@ class Browse:
         for channel in {one.channel_id for one in wanted if one.id < 0}:
             here = policy_of(channel)
             summaries = await self._summaries.read(guild_id, channel, here)
-            found += [summary_origin(channel, one) for one in summaries]
+            found += [one.origin_in(channel) for one in summaries]
         return wanted & frozenset(found)
 
     async def shown_of(self, guild_id: int, channel_id: int, status: ChannelStatus) -> tuple[ChannelStatus, int | None]:

@@ -1,4 +1,4 @@
-"""Which stretch of time a command means. In: "24h", "yesterday", "2027-01-12", from one to another. Out: a `Window`."""
+"""Which stretch of time a command means, and what was said in it as a Markdown file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from channelmem.types import Message, Window
 EXPORT_S: Final = WEEK_S
 BACKWARDS: Final = "`from` is later than `to`. Swap them."
 
+MOST_MESSAGES: Final = 20_000
+_MARKS: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\<>[]"})
+
 
 def back_from(now: float, text: str, tz: str) -> Window:
     """From what the text names until now; ReachError with a sentence for whoever typed it."""
@@ -30,13 +33,6 @@ def between(now: float, first: str, last: str, tz: str) -> Window:
     if start >= end:
         raise ReachError(BACKWARDS)
     return Window(start, end)
-
-
-# --- export ---
-
-
-MOST_MESSAGES: Final = 20_000
-_MARKS: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\<>[]"})
 
 
 @dataclass(frozen=True, slots=True)

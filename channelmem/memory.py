@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from channelmem.browse import Browse, Overview
-from channelmem.context.builder import ContextBuilder, RelatedSummaries
+from channelmem.context.builder import ContextBuilder, given_to
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
@@ -48,6 +48,7 @@ from channelmem.telling.answer import tell
 from channelmem.types import (
     Answer,
     ChannelStatus,
+    Context,
     ContextRequest,
     Gap,
     History,
@@ -90,8 +91,8 @@ class Memory:
         wait_s = settings.pending_wait_ms / 1000
         self._recall = Recall(search, embedder, clock=store.buckets.clock, pending_wait_s=wait_s, history=past)
         reader = SummaryReader(SummaryStore(store.buckets), settings.summary_slot_s)
-        self._context = ContextBuilder(search, self._recall, past, self.policies.boundary, reader, self.media)
-        self.recaps, self._related = Recaps(search, reader, past), RelatedSummaries(reader, self.policies)
+        self._context = ContextBuilder(search, self._recall, past, self.policies, reader, self.media)
+        self.recaps = Recaps(search, reader, past)
         self.summaries = Summaries(store, self.policies, search, reader, self._context, summariser)
         self.browse = Browse(search, self._recall, store.channels, self.policies, reader)
         self.overview = Overview(store, self.policies, self.browse)
@@ -216,17 +217,16 @@ class Memory:
 
     # --- for a language model ---
 
-    async def context(self, question: Question, answer: Answer) -> str:
+    async def context(self, question: Question, answer: Answer) -> Context:
         """What surrounds a question, as a block of text within the limits."""
         question, policy = self._reached(question)
-        text, _ = await self._context.context(question, answer, policy)
-        return await self._related.beside(question, text)
+        return await self._context.context(question, answer, policy)
 
-    async def look(self, request: ContextRequest) -> str:
+    async def look(self, request: ContextRequest) -> Context:
         """What the `get_channel_context` tool returns; RedisUnavailableError where that could not be found out."""
         return await self._current(request.question.guild_id, lambda: self._looked(request))
 
-    async def _looked(self, request: ContextRequest) -> str:
+    async def _looked(self, request: ContextRequest) -> Context:
         question, policy = self._reached(request.question)
         request = replace(request, question=question)
         people = await self._rosters.of(question, policy)
@@ -235,14 +235,12 @@ class Memory:
         scene = scene_of(question, people, policy, self._follow_ups.previous(question))
         return await self._context.look(request, scene, policy)
 
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        """What a language model was shown because of a question; with `Answer.origins`, its answer is made of this."""
-        return self._context.shown(guild_id, channel_id, question_id)
-
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
         """What of all that a language model was given is visible and unchanged; may raise RedisUnavailableError."""
         question, policy = self._reached(question)
-        return await self._context.standing(question, answer, policy) | await self._related.standing(question)
+        given, where = given_to(answer, context), (question.guild_id, question.channel_id)
+        stored = await self.browse.standing(*where, given, question.character, question.thread_of)
+        return stored | given & await self._context.standing_past(question, answer, policy)
 
     async def to_redact(self) -> list[MessageId]:
         """The bot's answers of the last day that quote what was deleted or forgotten since."""

@@ -1,8 +1,5 @@
-"""Opens everything that Memory stands on. In: settings. Out: a store and an embedder, closed in order at the end.
-
-Connects to the configured Redis, or starts the embedded one, while the model is read from disk, and embeds in the
-background until the block ends.
-"""
+"""Opens everything that Memory stands on, and closes it in order: Redis, or the embedded one, while the model is read
+from disk, and what works in the background until the block ends."""
 
 from __future__ import annotations
 

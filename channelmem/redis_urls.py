@@ -1,8 +1,5 @@
-"""URLs of a Redis Cluster. In: REDIS_URL, such as redis+cluster://user:password@host:port,host:port. Out: the URLs of
-single nodes, with the same login and options.
-
-A few nodes are enough: they name the others.
-"""
+"""URLs of a Redis Cluster, and of its nodes, with the same login and options. A few nodes are enough: they name the
+others."""
 
 from __future__ import annotations
 

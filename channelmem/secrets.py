@@ -1,7 +1,5 @@
-"""Secrets: what is wrong with one, and text without them. In: a secret, or any text. Out: a sentence, or the text.
-
-No sentence quotes a secret, not even in part: parsers do, and so do servers and libraries in their errors.
-"""
+"""What is wrong with a secret, and text without secrets. No sentence quotes one, not even in part: parsers do, and so
+do servers and libraries in their errors."""
 
 from __future__ import annotations
 

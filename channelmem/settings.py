@@ -1,8 +1,5 @@
-"""Settings, read once at startup. In: `CHANNELMEM_*`, `REDIS_URL`, `DISCORD_TOKEN` ... and `.env`. Out: `Settings`.
-
-Each field has its default, its bounds and the description shown in `.env.example` and docs/settings.md
-(`python -m scripts.settings_docs` writes both; a test checks that they are current).
-"""
+"""Settings, read once at startup from the environment and `.env`. Each field has its default, its bounds and the
+description shown in `.env.example` and docs/settings.md (`python -m scripts.settings_docs` writes both)."""
 
 from __future__ import annotations
 
@@ -15,7 +12,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
 from dotenv import dotenv_values
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -25,8 +31,36 @@ from channelmem.redis_urls import is_cluster
 from channelmem.secrets import check_redis_url, check_token, masked, passwords
 
 PREFIX = "CHANNELMEM_"
-Ids = Annotated[tuple[int, ...], NoDecode]
-Names = Annotated[tuple[str, ...], NoDecode]
+
+
+def _listed(value: object) -> object:
+    return [part for part in value.replace(",", " ").split() if part] if isinstance(value, str) else value
+
+
+def _unset(value: object) -> object:
+    """None for an empty variable. What was copied may have a line break at its end."""
+    value = value.strip() if isinstance(value, str) else value
+    return None if value == "" else value
+
+
+def _proper_url(value: SecretStr | None) -> SecretStr | None:
+    if value is not None:
+        check_redis_url(value.get_secret_value())
+    return value
+
+
+def _proper_token(value: SecretStr | None) -> SecretStr | None:
+    if value is not None:
+        check_token(value.get_secret_value())
+    return value
+
+
+Ids = Annotated[tuple[int, ...], NoDecode, BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
+Text = Annotated[str | None, BeforeValidator(_unset)]
+Price = Annotated[float | None, BeforeValidator(_unset)]
+Url = Annotated[SecretStr | None, AfterValidator(_proper_url), BeforeValidator(_unset)]
+Token = Annotated[SecretStr | None, AfterValidator(_proper_token), BeforeValidator(_unset)]
 
 
 def _plain(name: str) -> AliasChoices:
@@ -50,7 +84,7 @@ class Settings(BaseSettings):
     )
 
     # --- Redis ---
-    redis_url: SecretStr | None = Field(
+    redis_url: Url = Field(
         None,
         validation_alias=_plain("REDIS_URL"),
         description="URL of Redis Stack (redis://, rediss:// or unix://) or of a cluster "
@@ -69,8 +103,7 @@ class Settings(BaseSettings):
         description="Directory for the embedded server's data and the local copy of opt-outs.",
     )
     cache_dir: Path = Field(
-        default_factory=lambda: platformdirs.user_cache_path("channelmem"),
-        description="Directory for exported models.",
+        default_factory=lambda: platformdirs.user_cache_path("channelmem"), description="Directory for exported models."
     )
     embedded_port: int = Field(
         0,
@@ -112,8 +145,7 @@ class Settings(BaseSettings):
     )
     embedding_precision: Literal["fp32", "int8"] = Field("fp32", description="fp32 or int8 (faster, less exact).")
     embedding_question_precision: Literal["auto", "fp32", "int8"] = Field(
-        "auto",
-        description="Precision for questions; auto is int8 where the processor is fast at it. Needs no reindex.",
+        "auto", description="Precision for questions; auto is int8 where the processor is fast at it. Needs no reindex."
     )
     embedding_threads: int = Field(
         0, ge=0, le=256, description="Parallel model runs, one core each; 0 picks one per core, up to 4."
@@ -179,33 +211,31 @@ class Settings(BaseSettings):
         le=50,
         description="Last messages of a window that a language model is told to hand over to the next one.",
     )
-    summary_model: str | None = Field(
+    summary_model: Text = Field(
         None,
         description="Language model for summaries, such as anthropic:claude-haiku-4-5. It is sent everything that is "
         "said. If unset, summaries quote, and nothing leaves this machine.",
     )
 
-    summary_base_url: str | None = Field(
-        None, description="Endpoint of the summary model; CHANNELMEM_LLM_BASE_URL if unset."
-    )
-    summary_api_key: SecretStr | None = Field(
+    summary_base_url: Text = Field(None, description="Endpoint of the summary model; CHANNELMEM_LLM_BASE_URL if unset.")
+    summary_api_key: Token = Field(
         None, description="Its key; CHANNELMEM_LLM_API_KEY if neither this nor its endpoint is set."
     )
-    summary_usd_per_mtok_in: float | None = Field(
+    summary_usd_per_mtok_in: Price = Field(
         None, ge=0, description="Its price per million input tokens; CHANNELMEM_LLM_USD_PER_MTOK_IN if unset."
     )
-    summary_usd_per_mtok_out: float | None = Field(
+    summary_usd_per_mtok_out: Price = Field(
         None, ge=0, description="Its price per million output tokens; CHANNELMEM_LLM_USD_PER_MTOK_OUT if unset."
     )
 
     # --- Discord ---
-    discord_token: SecretStr | None = Field(
+    discord_token: Token = Field(
         None, validation_alias=_plain("DISCORD_TOKEN"), description="Bot token from the Discord Developer Portal."
     )
-    discord_api_base: str | None = Field(
+    discord_api_base: Text = Field(
         None, validation_alias=_plain("DISCORD_API_BASE"), description="REST base URL, to use a proxy."
     )
-    discord_gateway: str | None = Field(
+    discord_gateway: Text = Field(
         None, validation_alias=_plain("DISCORD_GATEWAY"), description="Gateway URL, to use a proxy."
     )
     channels_allow: Ids = Field((), description="Remember only these channel ids (comma-separated).")
@@ -222,8 +252,7 @@ class Settings(BaseSettings):
     backfill: bool = Field(True, description="Fetch missed messages on start, join and reconnect.")
     backfill_messages: int = Field(200, ge=0, le=10_000, description="Missed messages to fetch per channel, at most.")
     redact_answers: bool = Field(
-        True,
-        description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten.",
+        True, description="Replace answers of the last day by [removed] if what they quote is deleted or forgotten."
     )
     join_notice: bool = Field(True, description="Post a short privacy notice after joining a guild.")
     cooldown_user_s: float = Field(
@@ -233,14 +262,14 @@ class Settings(BaseSettings):
     cooldown_export_s: float = Field(60, ge=0, description="Minimum seconds between two exports by one person.")
 
     # --- language model (optional) ---
-    llm_model: str | None = Field(
+    llm_model: Text = Field(
         None,
         description="Language model (anthropic:claude-haiku-4-5, openai:gpt-5-mini ...). If unset, answers are quotes.",
     )
-    llm_base_url: str | None = Field(
+    llm_base_url: Text = Field(
         None, description="Custom endpoint: OpenAI-compatible, or Anthropic's API for anthropic:..."
     )
-    llm_api_key: SecretStr | None = Field(None, description="API key; the provider's own variable works too.")
+    llm_api_key: Token = Field(None, description="API key; the provider's own variable works too.")
     llm_timeout_s: float = Field(30, gt=0, description="Timeout of one model call in seconds, including retries.")
     llm_retries: int = Field(2, ge=0, le=10, description="Retries after a temporary failure.")
     llm_tool: bool = Field(True, description="Let the model call the get_channel_context tool.")
@@ -274,7 +303,7 @@ class Settings(BaseSettings):
     media_ttl_days: float = Field(
         30, gt=0, le=3650, description="Days a description or transcript is cached, if its message lives that long."
     )
-    vision_model: str | None = Field(
+    vision_model: Text = Field(
         None,
         description="Model that describes pictures, at the same provider as LLM_MODEL; 'off' for none. If unset, the "
         "answering model, where it is known to take images.",
@@ -282,11 +311,11 @@ class Settings(BaseSettings):
     vision_wait_s: float = Field(
         8, ge=0, le=60, description="Seconds an answer waits for pictures and voices; later ones are there next time."
     )
-    voice_base_url: str | None = Field(
+    voice_base_url: Text = Field(
         None, description="OpenAI-compatible endpoint for transcripts, such as http://127.0.0.1:8000/v1."
     )
     voice_model: str = Field("whisper-1", min_length=1, description="Name of the speech model at that endpoint.")
-    voice_api_key: SecretStr | None = Field(None, description="API key for that endpoint.")
+    voice_api_key: Token = Field(None, description="API key for that endpoint.")
     voice_max_s: float = Field(300, gt=0, le=7200, description="Longer recordings are not transcribed, in seconds.")
     voice_usd_per_minute: float = Field(
         0.006, ge=0, description="Price of a transcript in USD per minute, for the spending cap."
@@ -304,10 +333,10 @@ class Settings(BaseSettings):
     service_max_pending: int = Field(
         20_000, ge=1, description="Messages waiting for an embedding beyond which new ones are refused for a moment."
     )
-    service_url: str | None = Field(
+    service_url: Text = Field(
         None, description="URL of a service that the bot uses as its memory, instead of Redis and a model of its own."
     )
-    service_token: SecretStr | None = Field(None, description="The bot's token for that service.")
+    service_token: Token = Field(None, description="The bot's token for that service.")
 
     # --- operations ---
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
@@ -318,54 +347,10 @@ class Settings(BaseSettings):
         0, ge=0, le=65535, description="The bot's port for Prometheus metrics and /healthz; 0 disables it."
     )
 
-    @field_validator("channels_allow", "channels_block", "media_hosts", mode="before")
-    @classmethod
-    def _comma_separated(cls, value: object) -> object:
-        return [part for part in value.replace(",", " ").split() if part] if isinstance(value, str) else value
-
     @field_validator("context_max_age_hours", mode="before")
     @classmethod
     def _off(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() in {"off", "none", ""} else value
-
-    @field_validator(
-        "redis_url",
-        "discord_token",
-        "discord_api_base",
-        "discord_gateway",
-        "summary_model",
-        "summary_base_url",
-        "summary_api_key",
-        "summary_usd_per_mtok_in",
-        "summary_usd_per_mtok_out",
-        "llm_model",
-        "llm_base_url",
-        "llm_api_key",
-        "vision_model",
-        "voice_base_url",
-        "voice_api_key",
-        "service_url",
-        "service_token",
-        mode="before",
-    )
-    @classmethod
-    def _empty_is_unset(cls, value: object) -> object:
-        value = value.strip() if isinstance(value, str) else value  # a line break at the end of what was copied
-        return None if value == "" else value
-
-    @field_validator("redis_url")
-    @classmethod
-    def _proper_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            check_redis_url(value.get_secret_value())
-        return value
-
-    @field_validator("discord_token", "llm_api_key", "summary_api_key", "voice_api_key", "service_token")
-    @classmethod
-    def _proper_token(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            check_token(value.get_secret_value())
-        return value
 
     @field_validator("data_dir", "cache_dir", "buckets", mode="before")
     @classmethod

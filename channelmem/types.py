@@ -265,6 +265,10 @@ class Hit:
     replaced: bool = False
     """Whether a later message corrected it, which comes before it among the hits."""
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return (self.message, *self.around)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -349,6 +353,17 @@ class Answer:
     def off(self) -> bool:
         """Whether it is about a channel whose memory is off."""
         return self.route.kind is not Kind.NONE and any(one.problem == MEMORY_OFF for one in self.tried)
+
+    @property
+    def from_history(self) -> bool:
+        """Whether it rests on the platform's history, which nothing stored can be compared with."""
+        return bool(self.tried) and self.tried[-1].source is Source.HISTORY
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All that it shows: hits with what lies beside them, and threads."""
+        hits = (one for hit in self.hits for one in hit.messages)
+        return (*hits, *(one for thread in self.threads for one in thread.messages))
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -441,6 +456,21 @@ class ContextRequest:
     speaker: str = ""
     since_s: float | None = None
     limit: int = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a language model is given because of a question. Whoever asks keeps it until the answer is stored."""
+
+    text: str = ""
+    shown: frozenset[Origin] = frozenset()
+    """The answer goes with any of these. Ambient messages do not count: an answer mostly says nothing of them."""
+    given: frozenset[Origin] = frozenset()
+    """All of it, with ambient messages and summaries (`Summary.origin_in`)."""
+
+    def __add__(self, other: Context) -> Context:
+        text = "\n".join(one for one in (self.text, other.text) if one.strip())
+        return Context(text, self.shown | other.shown, self.given | other.given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ async def speed(settings: Settings) -> dict[str, float]:
         await store.add(said)
         await store.flush(PATIENCE_S)
         search, embedder = Search(store.buckets), FakeEmbedder()
-        vector = await embedder.embed_question("turtles")
+        vector = await embedder.begin_question("turtles")
         ways: dict[str, measure.Call] = {
             "HGET": lambda: _ping(store.buckets.redis),
             "store one message": lambda: store.add([said[0]]),

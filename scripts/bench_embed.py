@@ -47,7 +47,9 @@ BATCH = 64
 STARTS = {
     "hot start": "import asyncio; from channelmem.embedding.embed import open_embedder; "
     "from channelmem.settings import Settings; "
-    "e = open_embedder(Settings(_env_file=None)); asyncio.run(e.embed_question('turtles')); e.close()",
+    "e = open_embedder(Settings(_env_file=None))\n"
+    "async def ask(): await e.begin_question('turtles')\n"
+    "asyncio.run(ask()); e.close()",
     "sentence-transformers": "import sys; from sentence_transformers import SentenceTransformer; "
     "SentenceTransformer(sys.argv[1], device='cpu').encode('turtles')",
 }
@@ -142,7 +144,7 @@ def _asker(embedder: object) -> Timed:
     assert isinstance(embedder, LaneEmbedder)
 
     async def ask(texts: Sequence[str]) -> object:
-        return await embedder.embed_question(texts[0])
+        return await embedder.begin_question(texts[0])
 
     return ask
 

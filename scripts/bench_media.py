@@ -24,7 +24,6 @@ from rich.progress import Progress
 from channelmem.extras import load
 from channelmem.media.decoder import Decoder
 from channelmem.memory import Memory
-from channelmem.settings import Settings
 from channelmem.types import Attachment, Message, Question
 from scripts import measure
 from scripts.fake_embedder import FakeEmbedder
@@ -100,7 +99,11 @@ async def _work(decoder: Decoder, speech: bytes) -> list[Work]:
 
 
 def _engine(name: str, extra: str) -> Any:
-    return load(f"channelmem.media.{name}", extra, "Reading media").open_engine(Settings(_env_file=None))
+    return load(f"channelmem.media.{name}", extra, "Reading media").Engine()
+
+
+def _process_of(decoder: Decoder) -> Any:
+    return decoder._process  # noqa: SLF001
 
 
 @asynccontextmanager
@@ -120,7 +123,7 @@ async def _took(work: Work, decoder: Decoder) -> float:
 
 
 def _processor_s(decoder: Decoder) -> float:
-    times = psutil.Process(decoder.pid).cpu_times()
+    times = psutil.Process(_process_of(decoder).pid).cpu_times()
     return time.process_time() + times.user + times.system
 
 

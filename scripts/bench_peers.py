@@ -247,7 +247,7 @@ async def _answered(memory: Memory, question: Question) -> bool:
 
 
 async def _embedded(it: Bench, question: Question) -> bool:
-    await it.embedder.embed_question(question.text)
+    await it.embedder.begin_question(question.text)
     await it.redis.ping()
     return False
 

@@ -93,7 +93,7 @@ async def _ask(report: measure.Report, memory: Memory, now: float, rounds: int, 
     everywhere = Place.everywhere()
 
     async def given() -> object:
-        return await memory.context(question, answer)
+        return (await memory.context(question, answer)).text
 
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         ASK: lambda: memory.ask(question),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from channelmem.llm.prompts import Prompt
-from channelmem.llm.transcription import MINUTES_CHARS, of_pair, of_window
+from channelmem.llm.summariser import MINUTES_CHARS, of_pair, of_window
 from channelmem.summaries.extractive import combine, summarise
 from channelmem.summaries.pyramid import ClosedWindow, Summary, pairs
 from channelmem.telling import budget as tokens

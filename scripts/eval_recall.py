@@ -281,7 +281,7 @@ class _Irc:
         """The question, and beside it what nobody can avoid: its embedding and one round trip, in changing order."""
         asked = self._next(talk, row["query"])
         # Messages were embedded a moment ago; neither side shall pay for waking up the question's lane.
-        await self._on.embedder.embed_question(row["author"])
+        await self._on.embedder.begin_question(row["author"])
         if self._number % 2:
             floor, (answer, ask_ms) = await self._floor(asked), await self._asking(asked)
         else:
@@ -304,7 +304,7 @@ class _Irc:
 
     async def _floor(self, asked: Question) -> dict[str, float]:
         started = time.perf_counter()
-        await self._on.embedder.embed_question(asked.text)
+        await self._on.embedder.begin_question(asked.text)
         embedded = time.perf_counter()
         await self._on.redis.ping()
         return {"embed": (embedded - started) * 1000, "ping": (time.perf_counter() - embedded) * 1000}

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from channelmem.summaries.extractive import SUMMARY_CHARS, SentenceWeights, combine, summarise
 from channelmem.summaries.pyramid import ClosedWindow, SmartSizes, Summary, closed_windows, pairs
-from channelmem.summaries.reader import CONTEXT_CHARS, RawLine, cover
+from channelmem.summaries.reader import CONTEXT_CHARS, cover
 from channelmem.text import stems
 from channelmem.types import Message
 from scripts.measure import bench_settings, remove
@@ -228,11 +228,10 @@ def raw_context(windows: Sequence[ClosedWindow]) -> Context:
 def summary_context(windows: Sequence[ClosedWindow], raw: Sequence[Message] = ()) -> Context:
     now = max(windows[-1].end, *(one.ts for one in raw)) + _LATER_S if raw else windows[-1].end + _LATER_S
     lines = [_raw(one) for one in raw]
-    sizes = [RawLine(one.ts, len(line)) for one, line in zip(raw, lines, strict=True)]
-    found = cover(pyramid(windows), sizes, now=now, tz=UTC)
-    _checked(found.text(lines), CONTEXT_CHARS)
+    found = cover(pyramid(windows), now=now, tz=UTC, limit=CONTEXT_CHARS - sum(len(line) + 1 for line in lines))
+    _checked("\n".join([found.text, *lines]), CONTEXT_CHARS)
     pieces = [(one.start, one.end, frozenset(stems(one.text))) for one in found.summaries]
-    return Context(pieces + [(raw[at].ts, raw[at].ts, frozenset(stems(lines[at]))) for at in found.raw])
+    return Context(pieces + [(one.ts, one.ts, frozenset(stems(_raw(one)))) for one in raw])
 
 
 def clock_context(windows: Sequence[ClosedWindow], smart: SmartSizes | None) -> Context:

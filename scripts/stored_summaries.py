@@ -56,4 +56,4 @@ def hello(last: Message, now: float) -> Question:
 
 
 async def context(memory: Memory, question: Question) -> str:
-    return await memory.context(question, Answer("", Route(Kind.NONE)))
+    return (await memory.context(question, Answer("", Route(Kind.NONE)))).text

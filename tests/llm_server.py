@@ -16,6 +16,8 @@ from typing import Any
 
 from aiohttp import web
 
+from channelmem.llm.spend import Spend
+
 INPUT_TOKENS, OUTPUT_TOKENS = 120, 30
 
 
@@ -316,3 +318,9 @@ def _anthropic_events(reply: Reply) -> Iterator[bytes]:
 
 def _event(kind: str, **content: object) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **content})}\n\n".encode()
+
+
+async def used_usd(spend: Spend) -> float:
+    """Spent or reserved today."""
+    ledger: Any = spend._ledger
+    return float(await ledger.total(spend._today())) / 1e6

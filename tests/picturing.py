@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ class Studio:
         """The answer, and what a language model would be given."""
         asked = question(text, id_, **changes)
         answer = await self.memory.ask(asked)
-        return answer, await self.memory.context(asked, answer)
+        return answer, (await self.memory.context(asked, answer)).text
 
 
 def question(text: str, id_: int = 5_000, **changes: Any) -> Question:
@@ -81,3 +82,9 @@ async def again(one: Studio, history: History | None = None, **changes: Any) -> 
     ours = one.settings.model_copy(update=changes)
     async with Memory.open(ours, clock=Clock(), embedder=FakeEmbedder(), history=history) as memory:
         yield Studio(memory, one.cdn, one.model, ours)
+
+
+async def idle(memory: Memory) -> None:
+    """Waits until what arrived so far is read, or was given up."""
+    while arriving := memory.media._arriving:
+        await asyncio.wait(arriving)

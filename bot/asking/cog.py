@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import aiohttp
 import discord
@@ -114,7 +113,7 @@ class Request:
     asker: discord.User | discord.Member
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     quoted: set[Origin] = field(default_factory=set)
-    """What its answer quotes."""
+    """What its answer quotes, and what a language model was shown for it."""
 
 
 class Asking(commands.Cog):
@@ -233,14 +232,8 @@ class Asking(commands.Cog):
         trace = trace_of(request.id, request.question, answer)
         if drops == self.traces.drops:
             self.traces.keep(trace)
-        origins = self._origins(request)
-        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops, origins)
-
-    def _origins(self, request: Request) -> Origins:
-        """What the answer is made of, by ids: this is kept for a while, and must not keep anybody's words."""
-        asked, quoted = request.question, request.quoted
-        shown = partial(self.context.memory.shown, asked.guild_id, asked.channel_id, asked.id)
-        return lambda: tuple(quoted | shown())
+        quoted = request.quoted  # ids only: this is kept for a while, and must not keep anybody's words
+        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops, lambda: tuple(quoted))
 
     def _link(self, message_id: int, trace: Trace, drops: int, origins: Origins) -> None:
         self._own_answers.sent(message_id, origins)
@@ -251,7 +244,7 @@ class Asking(commands.Cog):
         """In the language model's words if there is a model; if it fails, as quotes. A model can't say anything about a
         channel whose memory is off."""
         if self._responder is not None and not answer.off:
-            growing = self._responder.respond(request.question, answer, _location(request.channel))
+            growing = self._responder.respond(request.question, answer, _location(request.channel), request.quoted)
             try:
                 await request.delivery.stream(growing)
             except ResponderError as error:

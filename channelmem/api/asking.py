@@ -22,6 +22,7 @@ from channelmem.types import (
     MEMORY_OFF,
     NOT_SENT,
     Answer,
+    Context,
     History,
     Message,
     Origin,
@@ -152,11 +153,9 @@ async def context(body: ContextBody, caller: Reader, given: Given) -> ContextSho
     question = believed(caller, memory.policies, body.value())
     async with _asked(body, caller, given) as offered:
         answer = body.answer.value() if body.answer else await _ask(question, given)
-        text = await memory.context(question, answer)
-        standing = await memory.standing(question, answer)
-    return _context(
-        text, question, offered, memory.shown(question.guild_id, question.channel_id, question.id), standing
-    )
+        made = await memory.context(question, answer)
+        standing = await memory.standing(question, answer, made)
+    return _context(replace(made, given=standing), question, offered)
 
 
 @router.post("/look")
@@ -166,9 +165,8 @@ async def look(body: LookBody, caller: Reader, given: Given) -> ContextShown:
     question = believed(caller, memory.policies, request.question)
     request = replace(request, question=question)
     async with _asked(body, caller, given) as offered:
-        text = await memory.look(request)
-        shown = memory.shown(question.guild_id, question.channel_id, question.id)
-    return _context(text, question, offered, shown, shown)
+        found = await memory.look(request)
+    return _context(found, question, offered)
 
 
 @router.post("/recap")
@@ -255,15 +253,13 @@ def _without_unsent(answer: Answer) -> Answer:
     return answer if len(tried) == len(answer.tried) else replace(answer, tried=tried)
 
 
-def _context(
-    text: str, question: Question, offered: Offered, shown: Iterable[Origin], given: Iterable[Origin]
-) -> ContextShown:
-    chat = (ChatMessage(role="system", content=f"{PREFACE}\n\n{text}"), ChatMessage(role="user", content=question.text))
+def _context(made: Context, question: Question, offered: Offered) -> ContextShown:
+    system = ChatMessage(role="system", content=f"{PREFACE}\n\n{made.text}")
     return ContextShown(
-        text=text,
-        messages=chat,
-        shown=tuple(map(OriginShown.model_validate, sorted(shown))),
-        given=_sources(given),
+        text=made.text,
+        messages=(system, ChatMessage(role="user", content=question.text)),
+        shown=tuple(map(OriginShown.model_validate, sorted(made.shown))),
+        given=_sources(made.given),
         needs_history=offered.needs_history,
         needs_members=tuple(offered.needs_members),
         needs_messages=_needed(offered),

@@ -26,7 +26,7 @@ from channelmem.errors import ChannelmemError
 from channelmem.extras import load
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
-from channelmem.types import Answer, Message, Outcome, Person, Question
+from channelmem.types import Answer, Message, Origin, Outcome, Person, Question
 
 if TYPE_CHECKING:
     from channelmem.cli.chat_model import Speak
@@ -258,28 +258,28 @@ class ChatSession:
         place = (GUILD, self._channel_id, time.time_ns())
         question = Question(*place, _number(who), who, text, now, bot=BOT, character=character)
         self._last = await self._memory.ask(question)
-        words = await self._words(question, self._last)
+        words, shown = await self._words(question, self._last)
         recalled = f" (recalled in {self._last.ms.total:.1f} ms)"
         self._console.print(Text.assemble(("bot ", "bold green"), visible(words), (recalled, "dim")))
-        await self._remember_own(question, self._last, words)
+        await self._remember_own((*self._last.origins, *shown), words)
 
-    async def _remember_own(self, question: Question, answer: Answer, words: str) -> None:
+    async def _remember_own(self, origins: tuple[Origin, ...], words: str) -> None:
         """For "what did you just say?". It is forgotten with whatever it quotes."""
-        shown = self._memory.shown(GUILD, self._channel_id, question.id)
         own = Message(GUILD, self._channel_id, time.time_ns(), BOT.id, BOT.name, words, time.time(), own=True)
-        await self._memory.remember(replace(own, derived_from=(*answer.origins, *shown)))
+        await self._memory.remember(replace(own, derived_from=origins))
 
-    async def _words(self, question: Question, answer: Answer) -> str:
+    async def _words(self, question: Question, answer: Answer) -> tuple[str, frozenset[Origin]]:
+        """What the bot says, and what the language model was shown for it."""
         if self._speak is None:
-            return answer.text
+            return answer.text, frozenset()
         with self._console.status("[dim]thinking[/]"):
             spoken = await self._speak(question, answer)
         if not spoken.problem:
-            return spoken.text
+            return spoken.text, spoken.shown
         self.note(f"No answer from the language model: {spoken.problem}. Here are quotes instead.", "yellow")
         # The model took its time: messages deleted or edited meanwhile must not be quoted.
         self._last = await self._memory.ask(question)
-        return self._last.text
+        return self._last.text, spoken.shown
 
     def _why(self) -> None:
         if self._last is None:

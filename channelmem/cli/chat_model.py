@@ -13,7 +13,7 @@ from channelmem.interface import ChannelMemory
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.settings import Settings
-from channelmem.types import Answer, Question
+from channelmem.types import Answer, Origin, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Spoken:
     text: str
     problem: str = ""
     """Why there is no text: spend cap, timeout, refusal ..."""
+    shown: frozenset[Origin] = frozenset()
+    """What the model was shown of the channel."""
 
 
 Speak = Callable[[Question, Answer], Awaitable[Spoken]]
@@ -41,12 +43,12 @@ async def open_model(settings: Settings, memory: ChannelMemory, channel: str) ->
 
 def _speaker(responder: Responder, location: Location) -> Speak:
     async def speak(question: Question, answer: Answer) -> Spoken:
-        text = ""
+        text, shown = "", set[Origin]()
         try:
-            async for grown in responder.respond(question, answer, location):
+            async for grown in responder.respond(question, answer, location, shown):
                 text = grown
         except ResponderError as error:
-            return Spoken("", str(error))
-        return Spoken(text)
+            return Spoken("", str(error), frozenset(shown))
+        return Spoken(text, shown=frozenset(shown))
 
     return speak

@@ -5,21 +5,18 @@ An answer that says `needs_history` or `needs_members` is asked for again with t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-from cachetools import LRUCache
 
 from channelmem.client.connection import Connection
 from channelmem.errors import RedisUnavailableError
-from channelmem.ids import QuestionId
 from channelmem.policy.policies import Policies
 from channelmem.types import (
     Answer,
+    Context,
     ContextRequest,
     History,
     Kind,
-    Message,
     Origin,
     Question,
     Route,
@@ -30,7 +27,6 @@ from channelmem.wire.answers import AnswerShown, AskAnswer
 from channelmem.wire.contexts import ContextShown, StandingShown
 from channelmem.wire.messages import is_sendable, message_json, origin_json, person_json, question_json
 
-SHOWN = 500
 UNREACHABLE = "I can't reach my memory right now."
 PROBLEM = "The memory service does not answer."
 MOST_ORIGINS = 1_000
@@ -42,8 +38,6 @@ class RemoteAnswers:
     def __init__(self, connection: Connection, policies: Policies, history: History | None) -> None:
         self._connection, self._policies, self._history = connection, policies, history
         self.link = _template(history)
-        self._shown: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(SHOWN)
-        self._given: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(SHOWN)
 
     async def ask(self, question: Question) -> Answer:
         try:
@@ -53,24 +47,19 @@ class RemoteAnswers:
             return Answer(UNREACHABLE, Route(Kind.CHANNEL, why=(PROBLEM,)), tried=(report,))
         return shown.value()
 
-    async def context(self, question: Question, answer: Answer) -> str:
+    async def context(self, question: Question, answer: Answer) -> Context:
         body = {"answer": AnswerShown.model_validate(answer).model_dump(mode="json")}
         try:
-            return self._note(question, await self._asked("/v1/context", question, body))
+            return _context(await self._asked("/v1/context", question, body))
         except RedisUnavailableError:
-            return ""
+            return Context()
 
-    async def look(self, request: ContextRequest) -> str:
+    async def look(self, request: ContextRequest) -> Context:
         wanted = {name: getattr(request, name) for name in ("query", "speaker", "limit", "since_s")}
-        return self._note(request.question, await self._asked("/v1/look", request.question, wanted))
+        return _context(await self._asked("/v1/look", request.question, wanted))
 
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        return self._shown.get(QuestionId(guild_id, channel_id, question_id), frozenset())
-
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
-        asked = QuestionId.of(question)
-        given = self.shown(*asked) | self._given.get(asked, frozenset()) | {one.origin for one in _told(answer)}
-        given |= set(answer.summarised)
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
+        given = context.shown | context.given | {one.origin for one in answer.messages} | set(answer.summarised)
         if not given:
             return given
         body = {
@@ -82,16 +71,10 @@ class RemoteAnswers:
         }
         found = await self._connection.read_as(StandingShown, "POST", "/v1/standing", body)
         standing = frozenset(one.value() for one in found.origins)
-        if answer.tried and answer.tried[-1].source is Source.HISTORY:
+        if answer.from_history:
             # The platform's history as it may be shown by now: the service knows who opted out.
-            standing |= {one.origin for one in _told(await self.ask(question))}
+            standing |= {one.origin for one in (await self.ask(question)).messages}
         return given & standing
-
-    def _note(self, question: Question, found: dict[str, Any]) -> str:
-        shown, asked = ContextShown.model_validate(found), QuestionId.of(question)
-        self._shown[asked] = self.shown(*asked) | {one.value() for one in shown.shown}
-        self._given[asked] = self._given.get(asked, frozenset()) | {one.value() for one in shown.given}
-        return shown.text
 
     async def _asked(self, path: str, question: Question, more: dict[str, Any]) -> dict[str, Any]:
         """The answer, asked for again with whatever of the platform it needs and was not sent yet."""
@@ -134,11 +117,10 @@ class RemoteAnswers:
         return [message_json(one) for one in found if one is not None and is_sendable(one)]
 
 
-def _told(answer: Answer) -> Iterator[Message]:
-    for hit in answer.hits:
-        yield from (hit.message, *hit.around)
-    for thread in answer.threads:
-        yield from thread.messages
+def _context(found: dict[str, Any]) -> Context:
+    made = ContextShown.model_validate(found)
+    shown, given = (frozenset(one.value() for one in some) for some in (made.shown, made.given))
+    return Context(made.text, shown, given)
 
 
 def _template(history: History | None) -> str:

@@ -38,6 +38,7 @@ from channelmem.settings import Settings, load_settings
 from channelmem.types import (
     Answer,
     ChannelStatus,
+    Context,
     ContextRequest,
     Gap,
     History,
@@ -145,17 +146,14 @@ class Client:
 
     # --- for a language model ---
 
-    async def context(self, question: Question, answer: Answer) -> str:
+    async def context(self, question: Question, answer: Answer) -> Context:
         return await self._asking.context(question, answer)
 
-    async def look(self, request: ContextRequest) -> str:
+    async def look(self, request: ContextRequest) -> Context:
         return await self._asking.look(request)
 
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        return self._asking.shown(guild_id, channel_id, question_id)
-
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
-        return await self._asking.standing(question, answer)
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
+        return await self._asking.standing(question, answer, context)
 
     async def to_redact(self) -> list[MessageId]:
         found = await self._connection.get_as(RedactionsShown, "/v1/redactions")

@@ -1,23 +1,17 @@
-"""What a language model was given because of a question, until its answer is stored. In: messages and summaries as they
-are put into its context. Out: the same, to be looked up again.
-
-Ids only: texts must not stay in this process.
-"""
+"""What surrounds a question, as a block for a language model, and what the tool `get_channel_context` finds for it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
-
-from cachetools import LRUCache
 
 from channelmem.display import plain_name
 from channelmem.errors import RedisUnavailableError
-from channelmem.ids import QuestionId
 from channelmem.media.media import Media
 from channelmem.policy.cascade import Boundary
 from channelmem.policy.policies import Policies
@@ -33,9 +27,9 @@ from channelmem.telling.block import Forest, Parts, assemble, assemble_within, b
 from channelmem.types import (
     MEMORY_OFF,
     Answer,
+    Context,
     ContextRequest,
     History,
-    Hit,
     Kind,
     Message,
     Mode,
@@ -50,63 +44,15 @@ from channelmem.types import (
     Window,
 )
 
-QUESTIONS: Final = 500
-"""Whose messages are noted; the least recently used go first."""
-
-
-class GivenMessages:
-    def __init__(self) -> None:
-        self._shown: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(QUESTIONS)
-        self._nearby: LRUCache[QuestionId, frozenset[Origin]] = LRUCache(QUESTIONS)
-        self._summaries: LRUCache[QuestionId, Mapping[str, float]] = LRUCache(QUESTIONS)
-
-    def show(self, question: Question, *groups: Iterable[Message]) -> None:
-        """Notes what is shown because of the question."""
-        asked = QuestionId.of(question)
-        self._shown[asked] = self.shown(asked) | {message.origin for group in groups for message in group}
-
-    def surround(self, question: Question, nearby: Iterable[Message], summaries: Iterable[Summary]) -> None:
-        """Notes what is shown besides: ambient messages and summaries."""
-        self._nearby[QuestionId.of(question)] = frozenset(message.origin for message in nearby)
-        self._summaries[QuestionId.of(question)] = {one.id: one.created for one in summaries}
-
-    def shown(self, asked: QuestionId) -> frozenset[Origin]:
-        return self._shown.get(asked, frozenset())
-
-    def messages(self, question: Question) -> frozenset[Origin]:
-        """All of them, ambient ones included."""
-        return self.shown(QuestionId.of(question)) | self._nearby.get(QuestionId.of(question), frozenset())
-
-    def summaries(self, question: Question) -> Mapping[str, float]:
-        """Ids, and when they were made."""
-        return self._summaries.get(QuestionId.of(question), {})
-
-
-def same_summaries(
-    question: Question, given: Mapping[str, float], found: Iterable[Summary], channel_id: int = 0
-) -> frozenset[Origin]:
-    """Those that are still the same, of the question's channel or of another one. A summary counts as one source, under
-    a number that no message has: its messages may have expired."""
-    same = (one for one in found if one.created == given.get(one.id))
-    return frozenset(summary_origin(channel_id or question.channel_id, one) for one in same)
-
-
-def summary_origin(channel_id: int, summary: Summary) -> Origin:
-    return Origin(channel_id, -(math.floor(summary.start * 1000) * 100 + summary.level), summary.created)
-
-
-# --- context ---
-
-
 CHAIN = 20
 MOST_LOOKED = 100
-COARSE = 4
-"""Dropping a summary of this level or higher loses much of the past: worth a warning."""
+COARSE = 4  # dropping a summary of this level or higher loses much of the past: worth a warning
 
 log = logging.getLogger(__name__)
 
-BoundaryOf = Callable[[int, int], Boundary | None]
-"""Where a channel of a guild began anew."""
+MOST_RELATED_CHARS: Final = 2_000  # of all related channels together: the channel itself comes first
+LEAST_RELATED_CHARS: Final = 200
+_GAP: Final = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,30 +79,33 @@ class ContextBuilder:
         search: Search,
         recall: Recall,
         history: History | None,
-        boundary_of: BoundaryOf,
+        policies: Policies,
         summaries: SummaryReader,
         media: Media,
     ) -> None:
-        self._search, self._recall, self._history, self._boundary_of = search, recall, history, boundary_of
-        self._summaries, self._media, self._given = summaries, media, GivenMessages()
+        self._search, self._recall, self._history, self._policies = search, recall, history, policies
+        self._summaries, self._media = summaries, media
 
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
-        """The messages a language model was shown because of a question, here or by its tool. Ambient ones do not
-        count: an answer mostly says nothing of them, and must not go with every message that was near it."""
-        return self._given.shown(QuestionId(guild_id, channel_id, question_id))
+    async def context(self, question: Question, answer: Answer, policy: Policy) -> Context:
+        """The block, with related channels in front, all within the limits."""
+        block, _ = await self.block(question, answer, policy)
+        room = min(MOST_RELATED_CHARS, policy.context_char_limit - len(block.text))
+        related = await self._related(question, policy, room) if policy.enabled else []
+        given = block.given.union(*(one.given for one in related))
+        return Context(_GAP.join(filter(None, (*(one.text for one in related), block.text))), block.shown, given)
 
-    async def context(self, question: Question, answer: Answer, policy: Policy) -> tuple[str, Breakdown]:
-        """The block, and what it has of the channel's past."""
+    async def block(self, question: Question, answer: Answer, policy: Policy) -> tuple[Context, Breakdown]:
+        """The block of the channel itself, and what it has of its past."""
         tokens, chars = policy.context_max_tokens, policy.context_char_limit
         if not policy.enabled:
-            block, _ = assemble_within(Parts(question.ts, question.bot, question), tokens, chars)
-            return block, Breakdown(chars=len(block), limit=chars)
+            text, _ = assemble_within(Parts(question.ts, question.bot, question), tokens, chars)
+            return Context(text), Breakdown(chars=len(text), limit=chars)
         reach = self._reach(question, policy)
         ambient, prior, answer, summaries = await asyncio.gather(
             self._ambient(question, reach, policy),
             self._prior(question, reach, policy),
             self._current(question, answer, policy),
-            self._earlier(question, reach, policy),
+            self._earlier(question.guild_id, question.channel_id, policy, reach.start),
         )
         fetch = references.layered(
             ambient,
@@ -167,9 +116,9 @@ class ContextBuilder:
         shown = await references.collect(question, fetch, policy.context_references)
         taken = {message.id for message in (*chain, *shown)} | {question.id}
         linked = await references.linked(ambient, question, fetch)
-        seen = await self._media.seen(question, shown, ambient, policy, also=(*prior, *_told(answer)))
-        self._given.show(question, _told(answer), chain, shown, linked.values())
-        forest = _recapped(answer, taken) or _forest(ambient, taken, policy)
+        seen = await self._media.seen(question, shown, ambient, policy, also=(*prior, *answer.messages))
+        most = {"max_threads": policy.context_threads, "max_messages": policy.context_messages}
+        forest = _recapped(answer, taken) or build(ambient, exclude=taken, **most)
         parts = Parts(
             now=question.ts,
             bot=question.bot,
@@ -189,24 +138,26 @@ class ContextBuilder:
         told = (*forest.messages, *chain, *shown, *parts.prior)
         before = past(summaries, told, start=reach.start, now=question.ts, tz=policy.tz, limit=chars - len(block) - 2)
         _warn(question, before)
-        self._given.surround(question, (*prior, *ambient), _originals(before.summaries, summaries))
-        text = "\n\n".join(filter(None, (before.text, block)))
+        text = _GAP.join(filter(None, (before.text, block)))
         dropped = len(forest.messages) + forest.more_messages - raw
-        return text, Breakdown(before.summaries, raw, len(text), chars, before.dropped, dropped)
+        made_of = _origins(*answer.messages, *chain, *shown, *linked.values())
+        given = made_of | _origins(*prior, *ambient) | _sources(question.channel_id, before.summaries, summaries)
+        numbers = Breakdown(before.summaries, raw, len(text), chars, before.dropped, dropped)
+        return Context(text, made_of, given), numbers
 
-    async def _earlier(self, question: Question, reach: Reach, policy: Policy) -> tuple[Summary, ...]:
+    async def _earlier(
+        self, guild_id: int, channel_id: int, policy: Policy, start: float | None
+    ) -> tuple[Summary, ...]:
         try:
-            return await self._summaries.read(question.guild_id, question.channel_id, policy, reach.start)
+            return await self._summaries.read(guild_id, channel_id, policy, start)
         except RedisUnavailableError:
             return ()
 
-    async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> str:
-        """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none.
-
-        Raises RedisUnavailableError if it could not search.
-        """
+    async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> Context:
+        """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none;
+        RedisUnavailableError if it could not search."""
         if not policy.enabled:
-            return MEMORY_OFF
+            return Context(MEMORY_OFF)
         question = replace(request.question, text=request.query)
         request = self._within_limits(request, policy)
         route = _route_of(request, scene)
@@ -214,40 +165,27 @@ class ContextBuilder:
             await self._search.newest(
                 Query(question.guild_id, (question.channel_id,), limit=1, limits=policy.limits)
             )  # is it there at all?
-            return f"Nobody called {request.speaker} is known in this channel."
+            return Context(f"Nobody called {request.speaker} is known in this channel.")
         recalled = await self._recall(Asked.of(question, route, policy))
         hits = recalled.hits[: min(request.limit, MOST_LOOKED)]
         messages = recalled.messages[-min(request.limit, MOST_LOOKED) :]
         if not hits and not messages:
             _admit(recalled.reports)
-            return "No relevant recent messages found in this channel."
-        self._given.show(question, _messages(hits), messages)
+            return Context("No relevant recent messages found in this channel.")
         # The model chose the limit; ambient threads may be switched off.
         forest = build(messages, max_threads=policy.context_threads or request.limit, max_messages=request.limit)
         parts = Parts(question.ts, question.bot, hits=hits, forest=forest, tz=policy.tz, hit_chars=policy.hit_chars)
-        return assemble(parts, policy.tool_max_tokens)
+        found = _origins(*(one for hit in hits for one in hit.messages), *messages)
+        return Context(assemble(parts, policy.tool_max_tokens), found, found)
 
-    async def standing(self, question: Question, answer: Answer, policy: Policy) -> frozenset[Origin]:
-        """What of all that was given because of a question, ambient messages included, is visible and unchanged; a
-        summary counts as one source (`same_summaries`)."""
-        given = self._given.messages(question) | {one.origin for one in _told(answer)} | set(answer.summarised)
-        wanted: dict[int, set[int]] = {}
-        for origin in given:
-            wanted.setdefault(origin.channel_id, set()).add(origin.id)
-        found = await self._visible(question.guild_id, wanted, policy)
-        if given and _is_from_history(answer):
-            found += await self._past(question, policy, policy.history_limit, policy.history_max_age_s)
-        place, summaries = (question.guild_id, question.channel_id), self._given.summaries(question)
-        standing = await self._summaries.standing(*place, summaries, policy) if summaries else {}
-        return given & {message.origin for message in found} | same_summaries(question, summaries, standing.values())
-
-    async def _visible(self, guild_id: int, wanted: Mapping[int, set[int]], policy: Policy) -> list[Message]:
-        """Those of these messages, given by channel, that are visible."""
-        look_up = (self._search.get(guild_id, one, ids, limits=policy.limits) for one, ids in wanted.items())
-        return [message for some in await asyncio.gather(*look_up) for message in some]
+    async def standing_past(self, question: Question, answer: Answer, policy: Policy) -> frozenset[Origin]:
+        """What the platform's history shows by now, if the answer comes from there."""
+        if not answer.from_history:
+            return frozenset()
+        return _origins(*await self._past(question, policy, policy.history_limit, policy.history_max_age_s))
 
     def _reach(self, question: Question, policy: Policy) -> Reach:
-        boundary = self._boundary_of(question.guild_id, question.channel_id)
+        boundary = self._policies.boundary(question.guild_id, question.channel_id)
         age_s = policy.context_max_age_s
         return Reach(None if age_s is None else question.ts - age_s, boundary)
 
@@ -290,16 +228,17 @@ class ContextBuilder:
 
     async def _current(self, question: Question, answer: Answer, policy: Policy) -> Answer:
         """What the answer rests on, as it is by now: it may have been edited or deleted since it was read."""
-        if not answer.tried or _is_from_history(answer):
+        if not answer.tried or answer.from_history:
             return answer
         wanted: dict[int, set[int]] = {}
-        for message in _told(answer):
+        for message in answer.messages:
             wanted.setdefault(message.channel_id, set()).add(message.id)
+        get = partial(self._search.get, question.guild_id, limits=policy.limits)
         try:
-            visible = await self._visible(question.guild_id, wanted, policy)
+            visible = await asyncio.gather(*(get(channel_id, ids) for channel_id, ids in wanted.items()))
         except RedisUnavailableError:
             return answer
-        found = {(one.channel_id, one.id): one for one in visible}
+        found = {(one.channel_id, one.id): one for some in visible for one in some}
 
         def now(messages: Iterable[Message]) -> tuple[Message, ...]:
             return tuple(found[one.channel_id, one.id] for one in messages if (one.channel_id, one.id) in found)
@@ -307,6 +246,30 @@ class ContextBuilder:
         hits = (replace(hit, message=one, around=now(hit.around)) for hit in answer.hits for one in now([hit.message]))
         threads = (Thread(messages) for thread in answer.threads if (messages := now(thread.messages)))
         return replace(answer, hits=tuple(hits), threads=tuple(threads))
+
+    async def _related(self, question: Question, policy: Policy, room: int) -> list[Context]:
+        """Summaries of the channels that this one is related to, each within its share of the room."""
+        allowed = [one for one in question.related_channels if one.id in policy.related_channels]
+        share = room // len(allowed) - len(_GAP) if allowed else 0
+        if share < LEAST_RELATED_CHARS:
+            return []
+        return [one for channel in allowed if (one := await self._beside(question, channel, share)).text]
+
+    async def _beside(self, question: Question, channel: RelatedChannel, limit: int) -> Context:
+        policy = self._policies.of(question.guild_id, channel.id, question.character)
+        header, start = f"[related channel: #{plain_name(channel.name)}]", self._since(question, channel.id)
+        read = await self._earlier(question.guild_id, channel.id, policy, start)
+        room = limit - len(header) - 1
+        told = past(roots(read), (), start=start, now=question.ts, tz=policy.tz, limit=room)
+        given = _sources(channel.id, told.summaries, read)
+        return Context(f"{header}\n{told.text}", given=given) if told.text else Context()
+
+    def _since(self, question: Question, channel_id: int) -> float | None:
+        """As far back as context reaches here, and not beyond a fresh start there."""
+        age_s = self._policies.of_question(question).context_max_age_s
+        begun = self._policies.boundary(question.guild_id, channel_id)
+        starts = [*([] if age_s is None else [question.ts - age_s]), *([begun.at] if begun else [])]
+        return max(starts, default=None)
 
     async def _past(self, question: Question, policy: Policy, limit: int, max_age_s: float | None) -> list[Message]:
         if self._history is None:
@@ -322,40 +285,29 @@ class ContextBuilder:
 
 
 def _warn(question: Question, before: PastBlock) -> None:
-    coarse = [one for one in before.dropped if one.level >= COARSE]
-    if coarse:
-        log.warning(
-            "The context of channel %d has no room for %d messages of its past; raise CHANNELMEM_CONTEXT_CHAR_LIMIT",
-            question.channel_id,
-            sum(one.message_count for one in coarse),
-        )
+    lost = sum(one.message_count for one in before.dropped if one.level >= COARSE)
+    if lost:
+        what = "The context of channel %d has no room for %d messages of its past; raise CHANNELMEM_CONTEXT_CHAR_LIMIT"
+        log.warning(what, question.channel_id, lost)
 
 
-def _originals(shown: Iterable[Summary], stored: Iterable[Summary]) -> Iterator[Summary]:
-    """The stored ones of which these are a part, or which they are."""
-    for one in shown:
-        yield from (
-            each for each in stored if each.level == one.level and each.start <= one.start and one.end <= each.end
-        )
+def given_to(answer: Answer, context: Context) -> frozenset[Origin]:
+    """Everything that a language model was given, or that the quoting answer has."""
+    return context.given | _origins(*answer.messages) | set(answer.summarised)
 
 
-def _is_from_history(answer: Answer) -> bool:
-    return bool(answer.tried) and answer.tried[-1].source is Source.HISTORY
+def _origins(*messages: Message) -> frozenset[Origin]:
+    return frozenset(message.origin for message in messages)
 
 
-def _forest(messages: Sequence[Message], taken: set[int], policy: Policy) -> Forest:
-    return build(messages, exclude=taken, max_threads=policy.context_threads, max_messages=policy.context_messages)
-
-
-def _messages(hits: Iterable[Hit]) -> Iterator[Message]:
-    for hit in hits:
-        yield from (hit.message, *hit.around)
-
-
-def _told(answer: Answer) -> Iterator[Message]:
-    yield from _messages(answer.hits)
-    for thread in answer.threads:
-        yield from thread.messages
+def _sources(channel_id: int, shown: Iterable[Summary], stored: Collection[Summary]) -> frozenset[Origin]:
+    """The stored summaries of which these are a part, or which they are."""
+    return frozenset(
+        each.origin_in(channel_id)
+        for one in shown
+        for each in stored
+        if each.level == one.level and each.start <= one.start and one.end <= each.end
+    )
 
 
 def _recapped(answer: Answer, taken: set[int]) -> Forest | None:
@@ -373,17 +325,14 @@ def _admit(reports: Sequence[SourceReport]) -> None:
 
 def _route_of(request: ContextRequest, scene: Scene) -> Route | None:
     """A tool call as a route; None if it names an unknown person."""
-    speakers: tuple[Person, ...] = ()
-    if request.speaker:
-        speakers = _named(request.speaker, scene)
-        if not speakers:
-            return None
+    speakers = _named(request.speaker, scene) if request.speaker else ()
+    if request.speaker and not speakers:
+        return None
     start = None if request.since_s is None else scene.now - request.since_s
     recent = start is None or start >= scene.now - scene.horizon_s
     sources = (Source.BUFFER, Source.ARCHIVE) if recent else (Source.ARCHIVE, Source.BUFFER)
     mode = Mode.TOPIC if request.query.strip() else Mode.LATEST if speakers else Mode.RECAP
-    why = ("asked for by the model",)
-    window = Window(start, scene.now)
+    why, window = ("asked for by the model",), Window(start, scene.now)
     # The tool's arguments always bind, so the kind is never "memory": such a question may be answered by anybody.
     return Route(Kind.CHANNEL, mode, window, speakers, request.query.strip(), why, (*sources, Source.HISTORY))
 
@@ -394,65 +343,3 @@ def _named(name: str, scene: Scene) -> tuple[Person, ...]:
     words = name.casefold().lstrip("@").split()
     found, _ = scene.roster.find(words, 0)
     return found or (scene.roster.guess(words[0]) if words else ())
-
-
-# --- related ---
-
-
-MOST_CHARS: Final = 2_000
-"""Of all related channels together: the channel itself comes first."""
-LEAST_CHARS: Final = 200
-
-_GAP: Final = "\n\n"
-
-
-class RelatedSummaries:
-    def __init__(self, summaries: SummaryReader, policies: Policies) -> None:
-        self._summaries, self._policies = summaries, policies
-        self._given: LRUCache[QuestionId, Mapping[int, Mapping[str, float]]] = LRUCache(QUESTIONS)
-        """By channel: ids of summaries, and when they were made."""
-
-    async def beside(self, question: Question, text: str) -> str:
-        """The context with the related channels in front, within the same limit."""
-        policy = self._policies.of_question(question)
-        allowed = [one for one in question.related_channels if one.id in policy.related_channels]
-        if not allowed or not policy.enabled:
-            return text
-        room = min(MOST_CHARS, policy.context_char_limit - len(text))
-        blocks, given = [], dict[int, Mapping[str, float]]()
-        for channel in allowed:
-            share = room // len(allowed) - len(_GAP)
-            block, shown = await self._block(question, channel, share) if share >= LEAST_CHARS else ("", ())
-            if block:
-                blocks.append(block)
-                given[channel.id] = {one.id: one.created for one in shown}
-        self._given[QuestionId.of(question)] = given
-        return _GAP.join(filter(None, (*blocks, text)))
-
-    async def standing(self, question: Question) -> frozenset[Origin]:
-        """What of them is still the same; may raise RedisUnavailableError."""
-        found: frozenset[Origin] = frozenset()
-        for channel_id, given in self._given.get(QuestionId.of(question), {}).items():
-            policy = self._policies.of(question.guild_id, channel_id)
-            same = await self._summaries.standing(question.guild_id, channel_id, given, policy)
-            found |= same_summaries(question, given, same.values(), channel_id)
-        return found
-
-    async def _block(self, question: Question, channel: RelatedChannel, limit: int) -> tuple[str, tuple[Summary, ...]]:
-        policy = self._policies.of(question.guild_id, channel.id, question.character)
-        header = f"[related channel: #{plain_name(channel.name)}]"
-        try:
-            read = await self._summaries.read(question.guild_id, channel.id, policy, self._since(question, channel.id))
-        except RedisUnavailableError:
-            return "", ()
-        room = limit - len(header) - 1
-        start = self._since(question, channel.id)
-        told = past(roots(read), (), start=start, now=question.ts, tz=policy.tz, limit=room)
-        return (f"{header}\n{told.text}", told.summaries) if told.text else ("", ())
-
-    def _since(self, question: Question, channel_id: int) -> float | None:
-        """As far back as context reaches here, and not beyond a fresh start there."""
-        age_s = self._policies.of_question(question).context_max_age_s
-        begun = self._policies.boundary(question.guild_id, channel_id)
-        starts = [*([] if age_s is None else [question.ts - age_s]), *([begun.at] if begun else [])]
-        return max(starts, default=None)

@@ -1,8 +1,6 @@
-"""The file of /context edit. In: a channel's messages. Out: one line per message; read back, the ids of those kept.
-
-The lines are other people's words, so deleting them is all that an editor can do: whatever else changes is refused with
-its line number. Reading yields ids and never words, so not even a forged line could put words into anybody's mouth.
-"""
+"""The file of /context edit: one line per message, and read back, the ids of those kept. The lines are other people's
+words, so deleting them is all that an editor can do; reading yields ids and never words, so that not even a forged line
+could put words into anybody's mouth."""
 
 from __future__ import annotations
 
@@ -15,10 +13,8 @@ from typing import Final
 from channelmem.display import cut, flatten, named, plain_name
 from channelmem.types import Message
 
-MOST: Final = 2_000
-"""Messages in one file; a model is given far fewer."""
-WORDS: Final = 500
-"""Characters of one message: enough to recognise it, and the file stays small."""
+MOST: Final = 2_000  # messages in one file; a model is given far fewer
+WORDS: Final = 500  # characters of one message: enough to recognise it, and the file stays small
 COMMENT: Final = "#"
 RULE: Final = "---"
 CHANGED: Final = (
@@ -51,8 +47,7 @@ class EditError(ValueError):
 class Sheet:
     """What a file was made of: ids and digests. People's words must not stay here while somebody edits."""
 
-    at: float
-    """When it was made: what is said later is not in it, and not left out either."""
+    at: float  # when it was made: what is said later is not in it, and not left out either
     lines: tuple[tuple[int, bytes], ...]
 
     @classmethod

@@ -1,9 +1,6 @@
-"""How far back a person wants context. In: "24h", "2h 30m", "yesterday", "last monday". Out: seconds back from now.
-
-Amounts are read by `durations` and named times by the grammar that also reads questions, so a word means the same in
-a command as in a question; only dates with a year are left to dateutil. The window slides: "yesterday" becomes as many
-hours as have passed since yesterday began.
-"""
+"""How far back a language model looks: the arithmetic of /context, and /new and /context edit, for any adapter. Amounts
+are read by `durations`, named times by the grammar that also reads questions; only dates with a year are left to
+dateutil. The window slides: "yesterday" becomes as many hours as have passed since yesterday began."""
 
 from __future__ import annotations
 
@@ -28,9 +25,9 @@ from channelmem.policy.policy import Policy
 from channelmem.policy.values import AUTO, Value
 from channelmem.summaries.reader import Breakdown
 from channelmem.telling.block import prior_head
-from channelmem.times.spans import Clue, Moment, Span, zone
+from channelmem.times.spans import Clue, Moment, zone
 from channelmem.times.when import TimeMatch, find
-from channelmem.types import Message, Question
+from channelmem.types import MEMORY_OFF, Message, Question
 
 LEAST_S: Final = HOUR_S
 MOST_S: Final = 168 * HOUR_S
@@ -51,6 +48,34 @@ _LONGEST_TEXT: Final = 64
 _EDGES: Final = " \t\r\n.,;:!?\"'`"
 _YEAR: Final = re.compile(r"\b\d{4}\b")
 _HOURS: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168)
+
+NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
+NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
+
+MAX_AGE: Final = "max_age"
+MOST_KEPT: Final = 100  # as many as a language model is given
+SHEETS: Final = 200
+"""Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
+
+EDIT_EXAMPLES: Final = (
+    "Try `/context set 24h`, `/context set yesterday`, `/context add 8h`, `/context sub 4h` or `/context reset`."
+)
+NO_LIMIT: Final = "There is no limit to change: the context window is off. Use `/context set` to set one."
+BEGUN: Final = (
+    "Fresh start! From now on I begin without what was said here before. "
+    "I haven't forgotten it: ask about it, and I still find it."
+)
+CANCELLED: Final = "The file has no lines, so nothing was changed."
+ALL_GONE: Final = "None of these messages exist any more, so nothing was changed."
+NOTHING_STORED: Final = "I don't have any messages of this channel."
+KEPT: Final = "{character} starts with these messages, followed by what was said since the file was made."
+TOO_MANY: Final = f"I can keep {MOST_KEPT} messages, so I took the newest ones."
+_SOURCES: Final = {
+    Level.DEFAULT: "This is the default.",
+    Level.GLOBAL: "This is set for all servers.",
+    Level.CHANNEL: "This is set for this channel.",
+    Level.CHARACTER: "This is set for {character} in this server.",
+}
 
 
 class Step(StrEnum):
@@ -88,7 +113,8 @@ def reach_s(text: str, now: float, tz: str) -> float:
 def amount_s(text: str) -> float:
     """Seconds of an amount to add or subtract; a named time such as "yesterday" is none."""
     plain = _plain(text)
-    found = None if plain[:1].isalpha() and _whole(plain, Moment(0.0)) else _amount(plain)
+    names_a_time = plain[:1].isalpha() and _only(find(plain.split(), Moment(0.0)), plain)
+    found = None if names_a_time else _amount(plain)
     if found is None:
         raise ReachError(NO_AMOUNT)
     return found
@@ -140,7 +166,9 @@ def _named(plain: str, moment: Moment) -> float | None:
     if any(one.span.clue is Clue.FUTURE for one in found):
         raise ReachError(FUTURE)
     whole = _only(found, plain)
-    start = _beginning(whole.span) if whole and whole.span.clue is Clue.EXPLICIT else None
+    if whole is None or whole.span.clue is not Clue.EXPLICIT:
+        return None
+    start = whole.span.start if whole.span.nominal is None else whole.span.nominal  # "yesterday" is all of it
     return None if start is None else _full_hours(moment.now - start)
 
 
@@ -162,29 +190,12 @@ def _full_hours(seconds: float) -> float:
     return math.ceil(seconds / HOUR_S) * HOUR_S
 
 
-def _whole(plain: str, moment: Moment) -> TimeMatch | None:
-    return _only(find(plain.split(), moment), plain)
-
-
 def _only(found: list[TimeMatch], plain: str) -> TimeMatch | None:
     """The time expression that is the whole text; with more words around it, it may mean something else."""
     match found:
         case [TimeMatch(first=0, last=last) as one] if last == len(plain.split()):
             return one
     return None
-
-
-def _beginning(span: Span) -> float | None:
-    """The moment that is named, or else where the span begins: "yesterday" is all of it."""
-    return span.start if span.nominal is None else span.nominal
-
-
-# --- breakdown ---
-
-
-OFF = "Memory is off in this channel."
-NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
-NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
 
 
 def in_one_line(breakdown: Breakdown) -> str:
@@ -196,7 +207,7 @@ async def status_of(memory: ChannelMemory, question: Question) -> str:
     """What a model would be given if somebody asked now; why there are no summaries, where there are none."""
     policy = memory.policies.of_question(question)
     if not policy.enabled:
-        return OFF
+        return MEMORY_OFF
     if not policy.limits.archive:
         return NO_ARCHIVE
     if not policy.summaries:
@@ -225,37 +236,6 @@ def _summaries(count: int) -> str:
     return counted(count, "summary", "summaries")
 
 
-# --- window ---
-
-
-MAX_AGE: Final = "context_max_age"
-MOST_KEPT: Final = 100
-"""As many as a language model is given."""
-SHEETS: Final = 200
-"""Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
-
-EDIT_EXAMPLES: Final = (
-    "Try `/context set 24h`, `/context set yesterday`, `/context add 8h`, `/context sub 4h` or `/context reset`."
-)
-NO_LIMIT: Final = "There is no limit to change: the context window is off. Use `/context set` to set one."
-BEGUN: Final = (
-    "Fresh start! From now on I begin without what was said here before. "
-    "I haven't forgotten it: ask about it, and I still find it."
-)
-CANCELLED: Final = "The file has no lines, so nothing was changed."
-ALL_GONE: Final = "None of these messages exist any more, so nothing was changed."
-NOTHING_STORED: Final = "I don't have any messages of this channel."
-MEMORY_OFF: Final = "Memory is off in this channel."
-KEPT: Final = "{character} starts with these messages, followed by what was said since the file was made."
-TOO_MANY: Final = f"I can keep {MOST_KEPT} messages, so I took the newest ones."
-_SOURCES: Final = {
-    Level.DEFAULT: "This is the default.",
-    Level.GLOBAL: "This is set for all servers.",
-    Level.CHANNEL: "This is set for this channel.",
-    Level.CHARACTER: "This is set for {character} in this server.",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """Where, when, by whom and about whom a command was given."""
@@ -263,11 +243,9 @@ class Command:
     guild_id: int
     channel_id: int
     by: int
-    at: float
-    """By the clock that dates the channel's messages."""
+    at: float  # by the clock that dates the channel's messages
     character: str
-    thread_of: int = 0
-    """The channel of a thread, whose settings apply."""
+    thread_of: int = 0  # the channel of a thread, whose settings apply
 
     @property
     def place(self) -> Place:
@@ -342,9 +320,8 @@ class ContextWindow:
 
     def _default(self, command: Command) -> Effective:
         """What holds without the character's override."""
-        return self._memory.policies.effective(command.guild_id, command.channel_id, thread_of=command.thread_of)[
-            MAX_AGE
-        ]
+        where = (command.guild_id, command.channel_id, "", command.thread_of)
+        return self._memory.policies.effective(*where)[MAX_AGE]
 
     def _policy(self, command: Command) -> Policy:
         return self._memory.policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)

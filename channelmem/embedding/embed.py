@@ -1,10 +1,6 @@
-"""The embedder: texts enter, unit vectors leave, and the event loop never waits for a model.
-
-This is the only place that hops to a thread for inference. Questions have their own lanes, so they never queue behind
-messages; messages run in small batches of similar length, one per lane at a time, and the next batch waits (for a
-bounded time) while a question runs. One run of the model uses one core: several runs side by side get up to a third
-more done than threads that wait for each other within one run (docs/model.md).
-"""
+"""The embedder: texts enter, unit vectors leave, and only here inference leaves the event loop. Questions have their
+own lanes; messages run in small batches of similar length, one per lane at a time, and wait (for a bounded time) while
+a question runs. One run uses one core: several side by side get up to a third more done (docs/model.md)."""
 
 from __future__ import annotations
 
@@ -30,8 +26,7 @@ from channelmem.extras import load
 from channelmem.settings import Settings
 
 Vectors = NDArray[np.float32]
-Group = tuple[list[int], Vectors]
-"""The positions of some of the texts, and a vector for each."""
+Group = tuple[list[int], Vectors]  # the positions of some of the texts, and a vector for each
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -57,8 +52,6 @@ MOST_LANES = 4
 class Embedder(Protocol):
     dims: int
     identity: str
-
-    async def embed_question(self, text: str) -> Vectors: ...
 
     def begin_question(self, text: str) -> asyncio.Future[Vectors]: ...
 
@@ -97,12 +90,8 @@ class LaneEmbedder:
         self._asking = 0
         self._quiet = threading.Condition()
 
-    async def embed_question(self, text: str) -> Vectors:
-        """One unit vector of `dims` numbers."""
-        return await self.begin_question(text)
-
     def begin_question(self, text: str) -> asyncio.Future[Vectors]:
-        """The same for a caller with other work to do: it starts now, and stops early if the future is cancelled."""
+        """One unit vector of `dims` numbers. It starts now, and stops early if the future is cancelled."""
         with self._quiet:
             self._asking += 1
         try:

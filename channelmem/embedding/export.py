@@ -1,15 +1,11 @@
-"""The export of other models: a sentence-transformers model enters, verified ONNX files and their manifest leave.
-
-The graph contains transformer, pooling and L2 normalisation, so the runtime needs no torch. This module imports torch
-(extra: torch); only `model` imports it, and only when the cache has no export yet. `model_write` does the same for
-the packaged model without torch.
-"""
+"""Exports other models from sentence-transformers to verified ONNX files: transformer, pooling and L2 normalisation in
+one graph, so the runtime needs no torch. Imports torch (extra: torch), and is loaded only when the cache has no export
+yet."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +18,8 @@ from tokenizers import Tokenizer
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from channelmem.embedding.model import FORMAT, Manifest, Model, ModelSource, Progress
-from channelmem.embedding.write import SENTENCES, TOLERANCE, agreement, encode, sha256, versions
+from channelmem.embedding.model import Manifest, ModelSource, Progress
+from channelmem.embedding.write import SENTENCES, verified
 from channelmem.errors import ModelError
 
 _USE_TORCH = "set CHANNELMEM_EMBEDDING_BACKEND=torch to run it with sentence-transformers itself"
@@ -56,8 +52,18 @@ def export(source: ModelSource, into: Path, report: Progress) -> Manifest:
     _write_tokenizer(reference, into / "tokenizer.json")
     _write_graph(reference, source.pooling, into / "model.onnx")
     report("comparing with sentence-transformers", 0.8)
-    manifest = _describe(source, reference, into)
-    return _verified(manifest, reference, into)
+    question_prefix, message_prefix = prefixes(reference)
+    traits = {
+        "dims": int(reference.encode([""]).shape[1]),
+        "max_tokens": int(reference.max_seq_length or 512),
+        "pad_id": int(reference.tokenizer.pad_token_id or 0),
+        "question_prefix": question_prefix,
+        "message_prefix": message_prefix,
+    }
+    texts = [message_prefix + text for text in SENTENCES]
+    theirs = np.asarray(reference.encode(texts, normalize_embeddings=True, prompt=""), dtype=np.float32)
+    problem = f"The exported model differs from the original by {{worst:.1e}}; {_USE_TORCH}."
+    return verified(source, into, theirs, problem, **traits)
 
 
 class _Graph(torch.nn.Module):
@@ -110,10 +116,8 @@ def _write_graph(reference: SentenceTransformer, pooling: str, file: Path) -> No
 
 
 def _fuse_attention(file: Path, config: PretrainedConfig) -> None:
-    """One operator per layer instead of about thirty: 12 to 15 % less time for a question, 4 % for batches.
-
-    An unrecognised shape stays as it is. The other fusions are left out because they make batches slower.
-    """
+    """One operator per layer instead of about thirty: 12 to 15 % less time for a question, 4 % for batches. An
+    unrecognised shape stays as it is. The other fusions are left out because they make batches slower."""
     wanted = FusionOptions("bert")
     wanted.enable_embed_layer_norm = wanted.enable_skip_layer_norm = wanted.enable_bias_skip_layer_norm = False
     heads, width = getattr(config, "num_attention_heads", 0), getattr(config, "hidden_size", 0)
@@ -127,30 +131,3 @@ def _write_tokenizer(reference: SentenceTransformer, file: Path) -> None:
     if not isinstance(backend, Tokenizer):
         raise ModelError(f"The model's tokenizer has no fast form; {_USE_TORCH}.")
     backend.save(str(file))
-
-
-def _describe(source: ModelSource, reference: SentenceTransformer, into: Path) -> Manifest:
-    question_prefix, message_prefix = prefixes(reference)
-    return Manifest(
-        format=FORMAT,
-        identity=source.identity("fp32"),
-        dims=int(reference.encode([""]).shape[1]),
-        max_tokens=int(reference.max_seq_length or 512),
-        pad_id=int(reference.tokenizer.pad_token_id or 0),
-        question_prefix=question_prefix,
-        message_prefix=message_prefix,
-        agreement=0.0,
-        onnx_sha256=sha256(into / "model.onnx"),
-        tokenizer_sha256=sha256(into / "tokenizer.json"),
-        versions=versions(),
-    )
-
-
-def _verified(manifest: Manifest, reference: SentenceTransformer, into: Path) -> Manifest:
-    ours = encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
-    texts = [manifest.message_prefix + text for text in SENTENCES]
-    theirs = np.asarray(reference.encode(texts, normalize_embeddings=True, prompt=""), dtype=np.float32)
-    worst = float(np.abs(ours - theirs).max())
-    if not worst <= TOLERANCE:
-        raise ModelError(f"The exported model differs from the original by {worst:.1e}; {_USE_TORCH}.")
-    return replace(manifest, agreement=agreement(ours, theirs))

@@ -51,15 +51,15 @@ class ModelSource:
     """A sentence-transformers model on disk, recognised without loading it."""
 
     name: str
-    path: Path
-    """Its directory, or the archive of the packaged model (`as_directory` unpacks it)."""
+    path: Path  # its directory, or the archive of the packaged model (`as_directory` unpacks it)
     sha256: str
     pooling: str
 
     def identity(self, precision: Precision) -> str:
         """The same on every machine that has the same weights."""
         name = FIRST_PACKAGED if self.name == PACKAGED else self.name
-        return f"{_slug(name)}@{self.sha256[:12]}-{self.pooling}-{precision}"
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "--", name).strip("-.") or "model"
+        return f"{slug}@{self.sha256[:12]}-{self.pooling}-{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,7 @@ class Manifest:
     pad_id: int
     question_prefix: str
     message_prefix: str
-    agreement: float
-    """The lowest cosine to the reference vectors when the export was verified."""
+    agreement: float  # the lowest cosine to the reference vectors when the export was verified
     onnx_sha256: str
     tokenizer_sha256: str
     versions: dict[str, str]
@@ -118,7 +117,7 @@ def ready(settings: Settings) -> Model | None:
 
 def prepare(settings: Settings, progress: Progress | None = None) -> Model:
     """The exported model; exports it now if the cache has no intact copy."""
-    report = progress or _silent
+    report = progress or (lambda _stage, _fraction: None)
     source = find_source(settings)
     precision = settings.embedding_precision
     entry = _entry(settings, source.identity(precision))
@@ -153,14 +152,19 @@ def _fill(entry: Path, source: ModelSource, base: Model | None, report: Progress
     with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".making-") as scratch:
         made = Path(scratch, "entry")
         made.mkdir()
-        manifest = _export(source, made, report) if base is None else _quantise(source, base, made, report)
+        manifest = _export(source, made, base, report)
         (made / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
         made.rename(entry)
     report("ready", 1.0)
 
 
-def _export(source: ModelSource, into: Path, report: Progress) -> Manifest:
-    # Neither module is loaded on a start with a warm cache: onnx takes 0.5 s, torch 10 s.
+def _export(source: ModelSource, into: Path, base: Model | None, report: Progress) -> Manifest:
+    """In fp32, or in int8 from `base`. None of these modules is loaded on a start with a warm cache: onnx takes 0.5 s,
+    torch 10 s."""
+    if base is not None:
+        from channelmem.embedding.quantise import quantise  # noqa: PLC0415
+
+        return quantise(source, base, into, report)
     if not source.path.is_dir():
         from channelmem.embedding.write import write  # noqa: PLC0415
 
@@ -168,13 +172,6 @@ def _export(source: ModelSource, into: Path, report: Progress) -> Manifest:
     exporter = load("channelmem.embedding.export", "torch", f"Exporting {source.name}", ModelError)
     manifest: Manifest = exporter.export(source, into, report)
     return manifest
-
-
-def _quantise(source: ModelSource, base: Model, into: Path, report: Progress) -> Manifest:
-    # Imported here because it loads onnx and its tools (0.5 s), which would slow down a start with a warm cache.
-    from channelmem.embedding.quantise import quantise  # noqa: PLC0415
-
-    return quantise(source, base, into, report)
 
 
 def _whole(entry: Path, cache_dir: Path) -> Model | None:
@@ -214,14 +211,6 @@ def _write_memo(memo: Path, digest: str) -> None:
 def _entry(settings: Settings, identity: str) -> Path:
     # Two releases may share a cache, each with its own format.
     return settings.cache_dir / "models" / f"{identity}-v{FORMAT}"
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "--", name).strip("-.") or "model"
-
-
-def _silent(stage: str, fraction: float) -> None:
-    del stage, fraction
 
 
 def _directory(name: str) -> Path | None:

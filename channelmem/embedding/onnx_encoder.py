@@ -1,4 +1,4 @@
-"""The runtime encoder: texts enter, unit vectors leave. ONNX Runtime and `tokenizers`; no torch; starts no threads."""
+"""The runtime encoder: ONNX Runtime and `tokenizers`; no torch, and no threads of its own."""
 
 from __future__ import annotations
 

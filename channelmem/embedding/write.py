@@ -1,8 +1,6 @@
-"""What an export is compared with before it is trusted: varied sentences enter, the lowest agreement leaves.
-
-The packaged model is compared with vectors that sentence-transformers gave for these sentences when they were stored
-(`python -m scripts.reference_vectors`), so no torch is needed; other models are compared with sentence-transformers.
-"""
+"""Writes the packaged model's ONNX graph without torch, and verifies exports. The packaged model is compared with
+stored vectors of sentence-transformers (`python -m scripts.reference_vectors`), other models with
+sentence-transformers."""
 
 from __future__ import annotations
 
@@ -41,6 +39,17 @@ SENTENCES = (
     "a longer message that goes on about nothing in particular " * 40,
 )
 
+OPSET = 17
+IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
+FUSED = "com.microsoft"  # ONNX Runtime's own operators
+
+WRONG = (
+    "The model's vectors are wrong on this machine (by {worst:.1e}); please report this with the output of "
+    f"`pip freeze`. Meanwhile, {how_to_install('torch')} and set CHANNELMEM_EMBEDDING_BACKEND=torch."
+)
+
+Tensors = dict[str, NDArray[np.float32]]
+
 
 def encode(model: Model) -> NDArray[np.float32]:
     """The sentences in one padded batch, so that padding is verified too."""
@@ -77,16 +86,6 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-# --- model write ---
-
-
-OPSET = 17
-IR_VERSION = 8  # as old as the operators, so that older releases of ONNX Runtime can read both
-FUSED = "com.microsoft"  # ONNX Runtime's own operators
-
-Tensors = dict[str, NDArray[np.float32]]
-
-
 def write(source: ModelSource, into: Path, report: Progress) -> Manifest:
     """Write model.onnx and tokenizer.json; raise unless they give the same vectors as sentence-transformers."""
     report("reading the packaged weights", 0.1)
@@ -96,34 +95,24 @@ def write(source: ModelSource, into: Path, report: Progress) -> Manifest:
     onnx.save(bert(tensors, config), str(into / "model.onnx"))
     (into / "tokenizer.json").write_bytes(weights.read("tokenizer.json"))
     report("comparing with stored vectors", 0.8)
-    return _verified(_describe(source, config, into), into)
+    traits = {
+        "dims": int(config["hidden_size"]),
+        "max_tokens": int(json.loads(weights.read("sentence_bert_config.json"))["max_seq_length"]),
+        "pad_id": int(config["pad_token_id"]),
+    }
+    return verified(source, into, stored_vectors(), WRONG, **traits)
 
 
-def _describe(source: ModelSource, config: dict[str, Any], into: Path) -> Manifest:
-    return Manifest(
-        format=FORMAT,
-        identity=source.identity("fp32"),
-        dims=int(config["hidden_size"]),
-        max_tokens=int(json.loads(weights.read("sentence_bert_config.json"))["max_seq_length"]),
-        pad_id=int(config["pad_token_id"]),
-        question_prefix="",
-        message_prefix="",
-        agreement=0.0,
-        onnx_sha256=sha256(into / "model.onnx"),
-        tokenizer_sha256=sha256(into / "tokenizer.json"),
-        versions=versions(),
-    )
-
-
-def _verified(manifest: Manifest, into: Path) -> Manifest:
-    ours = encode(Model(manifest, into / "model.onnx", into / "tokenizer.json"))
-    theirs = stored_vectors()
+def verified(source: ModelSource, into: Path, theirs: NDArray[np.float32], problem: str, **traits: Any) -> Manifest:
+    """The manifest of a new export; raises ModelError with the problem if it does not give the reference's vectors."""
+    onnx_file, tokenizer = into / "model.onnx", into / "tokenizer.json"
+    found: dict[str, Any] = {"onnx_sha256": sha256(onnx_file), "tokenizer_sha256": sha256(tokenizer)}
+    found |= {"identity": source.identity("fp32"), "question_prefix": "", "message_prefix": ""} | traits
+    manifest = Manifest(format=FORMAT, agreement=0.0, versions=versions(), **found)
+    ours = encode(Model(manifest, onnx_file, tokenizer))
     worst = float(np.abs(ours - theirs).max())
     if not worst <= TOLERANCE:
-        raise ModelError(
-            f"The model's vectors are wrong on this machine (by {worst:.1e}); please report this with the output "
-            f"of `pip freeze`. Meanwhile, {how_to_install('torch')} and set CHANNELMEM_EMBEDDING_BACKEND=torch."
-        )
+        raise ModelError(problem.format(worst=worst))
     return replace(manifest, agreement=agreement(ours, theirs))
 
 

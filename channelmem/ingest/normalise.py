@@ -1,13 +1,13 @@
-"""Normalise, the first stage of `remember`. In: a message as the adapter received it. Out: the message to store, with
-text that Redis, the tokenizer and people can read; None if it has no text, or no valid time or ids.
-"""
+"""Normalise, the first stage of `remember`: text that Redis, the tokenizer and people can read, or nothing at all."""
 
 from __future__ import annotations
 
 import logging
-import unicodedata
 from dataclasses import replace
 from functools import cache
+from itertools import takewhile
+
+import regex  # type: ignore[import-untyped]  # (it has no types; re does not know \X)
 
 from channelmem.policy.policy import Policy
 from channelmem.store.documents import clean, cleaned
@@ -15,18 +15,14 @@ from channelmem.types import LAST_TS, Attachment, Message
 
 log = logging.getLogger(__name__)
 
-LAST_ID = 2**64 - 1
-"""Ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others."""
-ATTACHMENTS = 10
-"""Per message at most; Discord has the same limit."""
+LAST_ID = 2**64 - 1  # ids are snowflakes: unsigned, 64 bits. Keys, scripts and packed links have no room for others.
+ATTACHMENTS = 10  # per message at most; Discord has the same limit
 URL_CHARS, NAME_CHARS, ALT_CHARS, TYPE_CHARS = 2_048, 256, 1_024, 128
-ENRICHMENT_CHARS = 2_000
-"""Of a description or transcript: two minutes of speech."""
-LARGEST = 2**40
-"""Bytes and seconds beyond this are mistakes."""
+ENRICHMENT_CHARS = 2_000  # of a description or transcript: two minutes of speech
+LARGEST = 2**40  # bytes and seconds beyond this are mistakes
+_CLUSTER = regex.compile(r"\X")  # a character as people see it: an emoji sequence, a letter with its accents
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
-_JOINER = "\u200d"
-_INVISIBLE = {"\u200b", "\u200c", _JOINER, "\u2060", "\ufeff"}  # zero-width; str.strip keeps them
+_INVISIBLE = {"\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"}  # zero-width; str.strip keeps them
 
 
 def normalise(message: Message, policy: Policy) -> Message | None:
@@ -92,28 +88,5 @@ def cut(text: str, max_chars: int) -> str:
     """The first `max_chars` characters; never splits an emoji sequence or a letter and its accent."""
     if len(text) <= max_chars:
         return text
-    end = max_chars
-    while end > 0 and _extends(text, end):
-        end -= 1
-    return text[: end or max_chars].rstrip()
-
-
-def _extends(text: str, at: int) -> bool:
-    """Whether the character at this place belongs to the one before it."""
-    char, before = text[at], text[at - 1]
-    if _JOINER in {char, before} or unicodedata.combining(char):
-        return True
-    if unicodedata.category(char) in {"Mn", "Me"} or "\U0001f3fb" <= char <= "\U0001f3ff":
-        return True  # variation selectors, enclosing marks, skin tones
-    return _flag_letter(char) and _flag_letters_before(text, at) % 2 == 1
-
-
-def _flag_letter(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"
-
-
-def _flag_letters_before(text: str, at: int) -> int:
-    count = 0
-    while at - 1 - count >= 0 and _flag_letter(text[at - 1 - count]):
-        count += 1
-    return count
+    ends = takewhile(lambda end: end <= max_chars, (one.end() for one in _CLUSTER.finditer(text)))
+    return text[: max(ends, default=max_chars)].rstrip()

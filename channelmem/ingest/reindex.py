@@ -1,14 +1,7 @@
-"""Reindex: gives every message a vector of another model. In: that model's embedder. Out: how many messages were
-embedded, and how many the model failed on.
-
-The old vectors serve until the end. Progress is recorded in Redis (the next version in the meta key, the new vectors on
-the documents), so an interrupted reindex continues where it stopped. One script switches index alias, model and version
-together; processes that still use the old model then get IndexMismatchError. Finally the old index and field are
-removed, along with anything left by an unfinished reindex to another model.
-
-If only the settings of the index changed, it is rebuilt from the existing vectors beside the old one. With `auto`, a
-worker does that whenever a bucket has outgrown its index (`Reindex.fit`).
-"""
+"""Reindex: gives every message a vector of another model, while the old vectors serve. Progress is kept in Redis, so an
+interrupted reindex goes on where it stopped. One script switches index alias, model and version together, and processes
+that still use the old model get IndexMismatchError. If only the index changed, it is rebuilt from the vectors there
+are."""
 
 from __future__ import annotations
 
@@ -47,14 +40,12 @@ from channelmem.store.repair import turn
 from channelmem.store.scripts import run_script
 
 BATCH = 64
-MOST_FAILED = 9_000
-"""Together with a batch within the 10,000 rows that Redis Stack's image returns at most."""
+MOST_FAILED = 9_000  # together with a batch within the 10,000 rows that Redis Stack's image returns at most
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
 
-MessageRow = tuple[bytes, bytes, bytes]
-"""Name, revision and text of a message."""
+MessageRow = tuple[bytes, bytes, bytes]  # name, revision and text of a message
 
 ReindexProgress = Callable[[str, int, int], None]
 """Called with the step ('embed', 'build' or 'clean'), how much is done, and the total."""
@@ -65,8 +56,7 @@ class Done:
     """What a reindex did."""
 
     embedded: int = 0
-    given_up: int = 0
-    """Messages that the model failed on; they stay searchable by text and time only."""
+    given_up: int = 0  # messages that the model failed on; they stay searchable by text and time only
 
     def __add__(self, other: Done) -> Done:
         return Done(self.embedded + other.embedded, self.given_up + other.given_up)
@@ -112,7 +102,7 @@ class Reindex:
         else:
             if "next_model" in meta:
                 await self._abandon()
-            if self._differs(meta):
+            if any(meta.get(name) != value for name, value in noted(self.settings).items()):
                 await self._rebuild(int(meta["version"]))
         await self._clean()
         return done
@@ -138,19 +128,12 @@ class Reindex:
     def _is_of_this_model(self, meta: dict[str, str]) -> bool:
         return (meta.get("model"), meta.get("dims")) == (self.embedder.identity, str(self.embedder.dims))
 
-    def _differs(self, meta: dict[str, str]) -> bool:
-        return any(meta.get(name) != value for name, value in noted(self.settings).items())
-
     async def _abandon(self) -> None:
         """Marks a reindex to another model as 'old'. Its version stays taken, because its vectors may still exist."""
         await self.redis.hset(self.keys.one("meta"), "old", "1")
         await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
 
     async def _rebuild(self, version: int) -> None:
-        await self._build(version)
-        await self._note_shape()
-
-    async def _build(self, version: int) -> None:
         """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
         name, spare, meta = self.keys.index(version), _spare(self.keys, version), self.keys.one("meta")
         schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
@@ -166,6 +149,7 @@ class Reindex:
         await self._make(create_command(schema), name)
         await self._serve(name)
         await self._drop(spare)
+        await self._note_shape()
 
     async def _make(self, create: list[Any], name: str) -> None:
         with already_there():

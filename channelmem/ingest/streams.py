@@ -1,9 +1,6 @@
-"""Streams: where messages wait for their vectors, as one worker reads them. In: all buckets' streams. Out: entries.
-
-A single Redis is asked for all streams at once and answers when something comes. A cluster's streams lie in different
-slots, and each would need a waiting connection of its own. There, every node is asked a few times a second which of its
-streams hold anything, and only these are read.
-"""
+"""The streams where messages wait for their vectors, as one worker reads them. A single Redis is asked for all streams
+at once and answers when something comes. A cluster's lie in different slots, so every node is asked a few times a
+second which of its streams hold anything, and only these are read."""
 
 from __future__ import annotations
 
@@ -24,17 +21,18 @@ from channelmem.store.keys import GROUP
 from channelmem.store.redis import command, pipelined
 
 BLOCK_S = 0.25
-LOOK_S = 0.1
-"""Between two looks at the streams of a cluster. What this process itself stores is read at once."""
+LOOK_S = 0.1  # between two looks at the streams of a cluster. What this process itself stores is read at once.
 HANDED_OVER_MS = 3_600_000
 DISMISS_S = 3600.0
 """A consumer that holds nothing and has been idle for this long is dead: a live one reads several times a second. On a
 cluster it may just have nothing to read, but then nothing is lost: its next read takes it into the group again."""
 
-EntryId = tuple[int, str]
-"""Bucket and id: streams may give the same id."""
-Pages = dict[int, list[Any]]
-"""Rows of stream entries by bucket."""
+EntryId = tuple[int, str]  # bucket and id: streams may give the same id
+Pages = dict[int, list[Any]]  # rows of stream entries by bucket
+
+log = logging.getLogger(__name__)
+
+PLAIN_TEXT = "good morning"  # a model that fails on this as well is broken, and no text is to blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +176,6 @@ def _all_entries(pages: Pages) -> list[Entry]:
 def _entries(bucket: int, rows: Iterable[tuple[bytes | None, dict[bytes, bytes] | None]]) -> list[Entry]:
     # A row without fields is an entry that was deleted while a worker held it.
     return [Entry(bucket, name.decode(), at[b"m"].decode(), at[b"r"].decode()) for name, at in rows if name and at]
-
-
-# --- embed one ---
-
-
-log = logging.getLogger(__name__)
-
-PLAIN_TEXT = "good morning"
-"""A model that fails on this as well is broken, and no text is to blame."""
 
 
 async def embed_alone(embedder: Embedder, name: str, text: str) -> NDArray[np.float32] | None:

@@ -1,10 +1,6 @@
-"""Worker: gives stored messages their vectors. In: the ingest streams. Out: vectors on the documents.
-
-Three steps run concurrently on different batches: read and load texts, embed, commit. An entry is acknowledged and
-deleted with its vector, so whatever is on a stream still waits; other workers claim what a dead worker had taken. A
-text that the model fails on is given up alone: it stays searchable by text and time only. Any number of workers share
-the work, in the bot's process or as `channelmem worker`: start `worker.run()` as a task, end it with `worker.stop()`.
-"""
+"""Gives stored messages their vectors: reads texts, embeds, commits, on different batches at once. An entry is deleted
+with its vector's commit, so whatever is on a stream still waits; other workers claim what a dead one had taken. A text
+that the model fails on stays searchable by text and time only."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import CommandRefusedError, DamagedDataError, RedisUnavailableError
@@ -37,16 +32,13 @@ log = logging.getLogger(__name__)
 BATCH = 256
 """Entries per batch at most: a lone message does not wait for others, and a backlog has enough texts of equal length to
 group (the model needs 5 % less time than with 64)."""
-EMBEDDING = 2
-"""Batches in the model at a time, so that none of its lanes idles during the last run of a batch."""
-CLAIM_IDLE_S = 20.0
-"""A worker holds three batches at most; even a slow machine has embedded them by then."""
+EMBEDDING = 2  # batches in the model at a time, so that none of its lanes idles during the last run of a batch
+CLAIM_IDLE_S = 20.0  # a worker holds three batches at most; even a slow machine has embedded them by then
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 5.0
 DISMISS_EVERY_S = 600.0
 FIT_EVERY_S = 600.0
-CHECK_RETRY_S = 60.0
-"""After Redis refused to look for messages without a vector."""
+CHECK_RETRY_S = 60.0  # after Redis refused to look for messages without a vector
 T = TypeVar("T")
 
 
@@ -57,8 +49,7 @@ class WorkerCounts:
     embedded: int = 0
     claimed: int = 0
     errors: int = 0
-    given_up: int = 0
-    """Texts that the model failed on."""
+    given_up: int = 0  # texts that the model failed on
 
 
 Embedded = list[tuple[Entry, bytes]]
@@ -85,20 +76,19 @@ class Worker:
         self._stopping = asyncio.Event()
         self._loaded: asyncio.Queue[list[Entry] | None] = asyncio.Queue(1)
         self._embedded: asyncio.Queue[Embedded | None] = asyncio.Queue(2)
-        self._held: set[EntryId] = set()
-        """Entries between read and commit."""
+        self._held: set[EntryId] = set()  # entries between read and commit
         self._lost_some = True
         """Whether Redis may count entries as ours that we do not hold: at the start, and after an error."""
         self._opened = False
         self._lost_group = False
-        self._unchecked: set[int] = set()
-        """Buckets that may have messages without a vector that are not on the stream."""
+        self._unchecked: set[int] = set()  # buckets that may have messages without a vector that are not on the stream
         self._next_claim_s = self._next_dismissal_s = self._next_check_s = 0.0
 
     async def run(self) -> None:
         """Works until `stop` and survives outages of Redis. A cancelled or killed worker loses nothing."""
         steps = [asyncio.create_task(step()) for step in (self._read, self._embed, self._commit)]
-        beside = [asyncio.create_task(self._fit_indexes())] if self._fits else []
+        fits = self._buckets.settings.index_algorithm == "auto"
+        beside = [asyncio.create_task(self._fit_indexes())] if fits else []
         try:
             done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
             for step in done:
@@ -119,8 +109,7 @@ class Worker:
         while not self._stopping.is_set():
             entries = await self._attempt(self._next_entries)
             if entries is None:
-                await self._pause(retry_s)
-                retry_s = min(LAST_RETRY_S, retry_s * 2)
+                retry_s = await self._pause(retry_s)
                 continue
             retry_s = FIRST_RETRY_S
             self._held |= {entry.key for entry in entries}
@@ -129,9 +118,11 @@ class Worker:
             await self._loaded.join()
         await self._loaded.put(None)
 
-    async def _pause(self, pause_s: float) -> None:
+    async def _pause(self, pause_s: float) -> float:
+        """Returns how long the next pause is, if there is one."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), pause_s)
+        return min(LAST_RETRY_S, pause_s * 2)
 
     async def _embed(self) -> None:
         lanes = [asyncio.create_task(self._embed_batches()) for _ in range(EMBEDDING)]
@@ -161,8 +152,8 @@ class Worker:
         """Removes entries from `left` as the model finishes them."""
         async with aclosing(self._embedder.embed_as_ready([entry.text or "" for entry in left.values()])) as groups:
             async for places, vectors in groups:
-                done = zip(places, _blobs(vectors), strict=True)
-                await self._embedded.put([(left.pop(place), blob) for place, blob in done])
+                done = zip(places, vectors.astype(np.float16), strict=True)
+                await self._embedded.put([(left.pop(place), vector.tobytes()) for place, vector in done])
                 if self._stopping.is_set():
                     return  # the rest is handed over
 
@@ -186,8 +177,7 @@ class Worker:
                 retry_s = FIRST_RETRY_S
                 continue
             # Even a full Redis lets the batch be read and embedded again; without a pause the model would do only that.
-            await self._pause(retry_s)
-            retry_s = min(LAST_RETRY_S, retry_s * 2)
+            retry_s = await self._pause(retry_s)
 
     async def _write(self, embedded: Embedded) -> int:
         written = 0
@@ -201,7 +191,8 @@ class Worker:
     async def _next_entries(self) -> list[Entry]:
         """A batch with its texts; empty if nothing came for a while."""
         if self._lost_group or not self._opened:
-            await self._open_streams()
+            self._unchecked = await self._streams.open(heal=self._lost_group)
+            self._opened, self._lost_group = True, False
         entries = await self._recovered() or await self._claimed() or await self._streams.fresh(self._batch)
         if not entries and not self._held:
             await self._check_buckets()
@@ -243,10 +234,6 @@ class Worker:
 
     # --- indexes that grow ---
 
-    @property
-    def _fits(self) -> bool:
-        return self._buckets.settings.index_algorithm == "auto"
-
     async def _fit_indexes(self) -> None:
         """Rebuilds indexes that their buckets have outgrown, beside everything else."""
         while True:
@@ -282,10 +269,6 @@ class Worker:
         self._lost_some = True
         return None
 
-    async def _open_streams(self) -> None:
-        self._unchecked = await self._streams.open(heal=self._lost_group)
-        self._opened, self._lost_group = True, False
-
     async def _check_buckets(self) -> None:
         """Puts messages without a vector back on their stream. Done while idle: the scan would delay new messages."""
         now = asyncio.get_running_loop().time()
@@ -296,7 +279,3 @@ class Worker:
             except (CommandRefusedError, DamagedDataError) as error:  # new messages must not wait for it
                 log.warning("Could not look for lost messages; trying again in %g s: %s", CHECK_RETRY_S, error)
                 self._next_check_s = now + CHECK_RETRY_S
-
-
-def _blobs(vectors: NDArray[np.float32]) -> list[bytes]:
-    return [vector.tobytes() for vector in vectors.astype(np.float16)]

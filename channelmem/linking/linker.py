@@ -1,13 +1,7 @@
-"""Implicit replies: which earlier message in its channel does a message answer, if any?
-
-Enters: the messages of one channel in order (`Linker`), or of all channels (`ChannelLinkers`). Leaves: up to three
-probable parents for each message, with their probabilities; the remainder up to 1 is the chance that it starts
-something new. An explicit reply is certain.
-
-Nothing is learned at run time, and no embedding is needed. Who is addressed, who answered whom, time, authorship and
-shared words (`window`) are evidence for or against each candidate; a small averaged network (`links.npz`, made by
-scripts/train_links.py) turns these `features` into a distribution. It only looks at what came before a message.
-"""
+"""Implicit replies: which earlier messages in its channel does a message probably answer? Up to three parents with
+their probabilities; the rest is the chance that it starts something new. A small averaged network (`links.npz`, made by
+scripts/train_links.py) weighs the `features` of each candidate. Nothing is learned at run time, and no embedding
+needed."""
 
 from __future__ import annotations
 
@@ -29,8 +23,7 @@ from channelmem.linking.window import FEATURES, SPAN, Floats, LinkInput, Turn, T
 from channelmem.types import Message, Person
 
 PARENTS: Final = 3
-CHANNELS: Final = 2_000
-"""How many channels keep their linkers; the least recently heard one goes first."""
+CHANNELS: Final = 2_000  # how many channels keep their linkers; the least recently heard one goes first
 TOGETHER: Final = 8
 """How many messages are scored at once; with more, the numbers no longer fit in the faster CPU caches."""
 
@@ -50,11 +43,8 @@ class Networks:
         self._inner = [_with_bias(*layer, passed_on=at < len(layers) - 1) for at, layer in enumerate(layers[:-1], 1)]
 
     def chances(self, clues: Floats, missing: Iterable[int] = ()) -> Floats:
-        """A probability per message and alternative.
-
-        `clues` is a table from `tabulate`: (messages, features and a row of ones, alternatives). `missing` says, per
-        message, how many columns after the first are padding; their probability is 0.
-        """
+        """A probability per message and alternative. `clues` is a table from `tabulate`: (messages, features and a row
+        of ones, alternatives). `missing` is how many columns after the first are padding, per message; theirs is 0."""
         hidden = clues.transpose(0, 2, 1)
         for matrix in self._inner:
             hidden = hidden @ matrix
@@ -93,8 +83,7 @@ def shipped() -> Networks:
 class Linker:
     """The last messages of one channel; says what a message among or after them probably answers."""
 
-    _fresh: Turn | None
-    """The message read last, which is mostly the one to be added next."""
+    _fresh: Turn | None  # the message read last, which is mostly the one to be added next
 
     def __init__(self, recent: Iterable[Message] = (), networks: Networks | None = None) -> None:
         self._networks = shipped() if networks is None else networks
@@ -122,16 +111,9 @@ class Linker:
 
     def hear(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; from now on it is a candidate for others."""
-        if message.id in self._ids or not self._is_next(message):
-            seen = self.see(message)
-            self.add(message)
-            return seen
-        turn = self._read(message)
-        self._fresh = None
-        if len(self) == SPAN:
-            self._ids.discard(self._past.turns[0].message.id)
-        self._ids.add(message.id)
-        return self._past.take(turn)
+        seen = self.see(message)
+        self.add(message)
+        return seen
 
     def _is_next(self, message: Message) -> bool:
         """Whether it comes after everything that is known."""
@@ -216,8 +198,7 @@ class Linker:
         return self._fresh
 
 
-Load = Callable[[int, int], Awaitable[Iterable[Message]]]
-"""The newest messages of a channel."""
+Load = Callable[[int, int], Awaitable[Iterable[Message]]]  # the newest messages of a channel
 
 
 @dataclass(slots=True)
@@ -315,11 +296,8 @@ def guess(seen: Sequence[LinkInput], networks: Networks | None = None) -> list[P
 
 
 def _likeliest(seen: Sequence[LinkInput], networks: Networks) -> Iterator[Parents]:
-    """The most likely candidates, the oldest first among equals, and their probabilities to four digits.
-
-    The small remainders of all others are dropped: sharing them among these three did more harm than good, joining
-    #ubuntu threads that are separate.
-    """
+    """The most likely candidates, the oldest first among equals, and their probabilities to four digits. The small
+    remainders of all others are dropped: shared among these three, they joined #ubuntu threads that are separate."""
     all_chances = networks.chances(tabulate(seen), absent(seen))[:, 1:]
     for one, chances in zip(seen, all_chances, strict=True):
         best = _highest(chances[len(chances) - len(one.turns) :])

@@ -1,8 +1,5 @@
-"""A message read on its own: its words, whom it addresses, and a few clues about what kind of line it is.
-
-Enters: a message and the names of the people around. Leaves: a `Turn`, made once per message; `window` then compares it
-with many others.
-"""
+"""The last messages of a channel as a linker sees them: each is read once, on its own (`Turn`); the window then says
+whom it addresses, who answered whom, and which words it shares with the others, as features for the network."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ TEXT_FEATURES: Final = (
     "first here", "bot",
 )  # fmt: skip
 
-_STEM: Final = 6
-"""Words are compared by their first letters: a stemmer takes more time than the whole linker."""
+_STEM: Final = 6  # words are compared by their first letters: a stemmer takes more time than the whole linker
 _WORD = re.compile(r"[^\W_][\w'.+-]*[\w+]|[^\W_]")
 _UNKNOWN_ADDRESS = re.compile(r"\s*@?[^\s:,]{2,32}[:,](?:\s|$)")
 _MISSPELT_ADDRESS = re.compile(r"\W*([^\s:,]{4,32})(?:[:,>]|\s*$)")
@@ -62,12 +58,9 @@ class Turn:
 
     message: Message
     words: frozenset[str]
-    addressed: frozenset[int]
-    """People named at the beginning, mentioned by id, or explicitly replied to."""
-    named: frozenset[int]
-    """Everybody named anywhere in the text, including those addressed."""
-    row: tuple[float, ...]
-    """The values of TEXT_FEATURES."""
+    addressed: frozenset[int]  # people named at the beginning, mentioned by id, or explicitly replied to
+    named: frozenset[int]  # everybody named anywhere in the text, including those addressed
+    row: tuple[float, ...]  # the values of TEXT_FEATURES
 
 
 def read(message: Message, names: Mapping[str, int], replied: int | None, *, first_here: bool) -> Turn:
@@ -184,36 +177,30 @@ _SINCE: Final = FEATURES.index("mine since")
 _SETS: Final = FEATURES.index(SETS[0])
 _WORDS: Final = FEATURES.index(WORDS[0])
 _ITS: Final = len(FEATURES) - len(TEXT_FEATURES)
-_COUNTED: Final = _SETS - _SINCE
-"""How many features count the members of a set that come later."""
+_COUNTED: Final = _SETS - _SINCE  # how many features count the members of a set that come later
 _UINT64: Final = np.dtype("<u8")
 _PASSED: Final = np.arange(1, SPAN + 1, dtype=_UINT64)
 """How many turns there are up to each candidate: a set shifted by that number of bits holds what came later."""
 
 Floats = NDArray[np.float32]
-Marks = int
-"""A set of candidates: bit 0 is the oldest one."""
+Marks = int  # a set of candidates: bit 0 is the oldest one
 
 
 class LinkInput(NamedTuple):
     """What a channel looks like at the moment a message arrives."""
 
     message: Message
-    turns: tuple[Turn, ...]
-    """The candidates, oldest first."""
-    alone: tuple[float, ...]
-    """TEXT_FEATURES and SITUATION of the message; the same for all alternatives."""
+    turns: tuple[Turn, ...]  # the candidates, oldest first
+    alone: tuple[float, ...]  # TEXT_FEATURES and SITUATION of the message; the same for all alternatives
     sets: list[Marks]
     """First three sets whose members after a candidate are counted, including the message itself: messages by its
     author, by the addressee, and by or to its author. Then SETS."""
     common: list[tuple[int, float, float, bool]]
     """For each candidate that shares words with the message: its place, then WORDS."""
-    ages_s: NDArray[np.float64]
-    """Per candidate: its age plus 1."""
+    ages_s: NDArray[np.float64]  # per candidate: its age plus 1
     later: NDArray[np.uint8]
     """Per candidate: how many messages its author has written from there on, including the candidate."""
-    texts: Floats
-    """TEXT_FEATURES of the candidates."""
+    texts: Floats  # TEXT_FEATURES of the candidates
 
 
 def tabulate(seen: Sequence[LinkInput]) -> Floats:
@@ -229,7 +216,7 @@ def tabulate(seen: Sequence[LinkInput]) -> Floats:
         candidates[_ITS:-1] = one.texts
         for at, *values in one.common:
             candidates[_WORDS:_ITS, at] = values
-    _fill_in_sets(table, [_moved(one.sets, gap) for one, gap in zip(seen, gaps, strict=True)])
+    _fill_in_sets(table, [[marks << gap for marks in one.sets] for one, gap in zip(seen, gaps, strict=True)])
     # We need log(1 + n), and the numbers already include the 1: `log1p` takes ten times as long as `log`.
     np.log(table[:, _TIME:_SETS], out=table[:, _TIME:_SETS])
     return table
@@ -240,10 +227,6 @@ def absent(seen: Sequence[LinkInput]) -> list[int]:
     counts = [len(one.turns) for one in seen]
     most = max(counts)
     return [most - count for count in counts]
-
-
-def _moved(sets: list[Marks], places: int) -> list[Marks]:
-    return [marks << places for marks in sets] if places else sets
 
 
 def _fill_in_sets(table: Floats, marks: Sequence[Sequence[Marks]]) -> None:
@@ -274,17 +257,14 @@ Index = dict[Any, Marks]
 
 
 class TurnWindow:
-    """The last turns of a channel, and who wrote, addressed, named and said what in them.
-
-    The turns move through twice as many slots as there are candidates; `_first` is the slot of the oldest. Older turns
-    stay in the indexes until the slots are used up, then everything moves back at once.
-    """
+    """The last turns of a channel, and who wrote, addressed, named and said what in them. They move through twice as
+    many slots as there are candidates; `_first` is the slot of the oldest. Older turns stay in the indexes until the
+    slots are used up, then everything moves back at once."""
 
     def __init__(self) -> None:
         self.turns: deque[Turn] = deque()
         self.names: dict[str, int] = {}
-        self._partners: dict[int, frozenset[int]] = {}
-        """Whom each person last addressed."""
+        self._partners: dict[int, frozenset[int]] = {}  # whom each person last addressed
         self._first = 0
         # Sets of slots: who wrote there, who is addressed or named there, which words occur there.
         self._by: Index = {}
@@ -296,8 +276,7 @@ class TurnWindow:
         self._newest: Marks = 0
         self._newest_open: Marks = 0
         self._times = np.zeros(2 * SPAN, np.float64)
-        self._later = bytearray(2 * SPAN)
-        """Per slot: how many messages the same author has written from there on."""
+        self._later = bytearray(2 * SPAN)  # per slot: how many messages the same author has written from there on
         self._later_by_slot = np.frombuffer(self._later, np.uint8)
         self._texts = np.zeros((len(TEXT_FEATURES), 2 * SPAN), np.float32)
 
@@ -363,12 +342,6 @@ class TurnWindow:
         for column in (self._times, self._later_by_slot, self._texts.T):
             column[:SPAN] = column[first : first + SPAN]
         self._first = 0
-
-    def take(self, turn: Turn) -> LinkInput:
-        """What there is to see when this turn comes; from now on it is one of the last."""
-        seen = self.see(turn)
-        self.append(turn)
-        return seen
 
     def see(self, turn: Turn) -> LinkInput:
         """What the channel looks like if this turn comes next."""

@@ -1,15 +1,12 @@
-"""Why a language model gave nothing. In: an exception of a model call. Out: a sentence of our own.
-
-A provider's response may contain the key or people's text, which must not reach a log: errors are never quoted that are
-not ours.
-"""
+"""Answers in a language model's words: streamed, metered, and checked before they count. A provider's response may
+contain the key or people's text, which must not reach a log, so its errors are told in our own words."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_ai import Agent, RunContext, Tool
@@ -44,16 +41,24 @@ from channelmem.ids import ChannelId
 from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import Character, character_of
 from channelmem.llm.checks import shares_something, visible_part, without_marks
-from channelmem.llm.models import Endpoint, MeteredModel, UnfinishedError, build_model, call_settings, quiet_sdk_loggers
+from channelmem.llm.models import (
+    Endpoint,
+    MeteredModel,
+    OnTokens,
+    UnfinishedError,
+    build_model,
+    call_settings,
+    close_model,
+    quiet_sdk_loggers,
+)
 from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.settings import Settings
 from channelmem.tools import context_tool
-from channelmem.types import Answer, Kind, Origin, Question, Source
+from channelmem.types import Answer, Context, Kind, Origin, Question
 
-FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)
-"""All that a call may raise."""
+FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)  # all that a call may raise
 
 REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
     ((ModelRequestTimeout, ModelTimeoutError), "the language model did not answer within {timeout_s:g} s"),
@@ -66,6 +71,14 @@ REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
 )
 """The first match applies."""
 
+TOOL_CALLS_PER_ROUND: Final = 3
+
+EMPTY: Final = "the language model gave an empty answer"
+UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
+OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
+
+UntilStored = Callable[[int], Awaitable[None]]
+
 
 def reason_of(error: Exception, settings: Settings) -> str:
     if isinstance(error, CapReachedError | RedisUnavailableError):
@@ -75,58 +88,43 @@ def reason_of(error: Exception, settings: Settings) -> str:
     return reason.format(timeout_s=settings.llm_timeout_s, status=status, rounds=settings.llm_tool_rounds)
 
 
-# --- given ---
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Given:
+    """What a model has for one answer. The tool adds to it while the model writes."""
+
     question: Question
     answer: Answer
-    texts: list[str] = field(default_factory=list)
-    sources: set[Origin] = field(default_factory=set)
-    """The messages it is made of, as far as they can be looked up again."""
+    quoted: set[Origin]  # told to the caller: the answer goes with these
+    context: Context = Context()  # noqa: RUF009  (frozen)
+    sources: frozenset[Origin] = frozenset()  # what of it can be looked up again
 
     @classmethod
-    async def of(cls, question: Question, answer: Answer, text: str, memory: ChannelMemory) -> Given:
+    async def of(
+        cls, question: Question, answer: Answer, prompt: Prompt, quoted: set[Origin], memory: ChannelMemory
+    ) -> Given:
+        given = cls(question, answer, quoted)
         # What is quoted counts even if it went before the model began: the quoting answer is part of the prompt.
-        given = cls(question, answer, sources=set(answer.origins) if _is_stored(answer) else set())
-        await given.add(text, memory)
+        given.sources = frozenset(answer.origins if answer.tried and not answer.from_history else ())
+        await given.add(replace(prompt.context, text=prompt.given), memory)
         return given
 
-    async def add(self, text: str, memory: ChannelMemory) -> None:
-        if text.strip():
-            self.texts.append(text)
+    async def add(self, found: Context, memory: ChannelMemory) -> None:
+        self.context += found
+        self.quoted |= found.shown
         try:
-            self.sources.update(await memory.standing(self.question, self.answer))
+            self.sources |= await memory.standing(self.question, self.answer, self.context)
         except RedisUnavailableError:
             return  # then it comes from the platform's history, which nothing can be compared with
 
     def grounds(self, text: str) -> bool:
         """Whether an answer rests on this. It need not where the question is not about the channel, or where the
         character is given nothing of it."""
-        free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.texts
-        return free or shares_something(text, "\n".join(self.texts), self.question.text)
+        free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.context.text
+        return free or shares_something(text, self.context.text, self.question.text)
 
     async def stands(self, memory: ChannelMemory) -> bool:
         """Whether all of it is still visible and unchanged; RedisUnavailableError if that can't be found out."""
-        return not self.sources or self.sources <= await memory.standing(self.question, self.answer)
-
-
-def _is_stored(answer: Answer) -> bool:
-    return bool(answer.tried) and answer.tried[-1].source is not Source.HISTORY
-
-
-# --- agent ---
-
-
-TOOL_CALLS_PER_ROUND: Final = 3
-
-EMPTY: Final = "the language model gave an empty answer"
-UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
-OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
-
-OnTokens = Callable[[str, int], None]
-UntilStored = Callable[[int], Awaitable[None]]
+        return not self.sources or self.sources <= await memory.standing(self.question, self.answer, self.context)
 
 
 async def _at_once(channel_id: int) -> None:
@@ -150,14 +148,16 @@ class LlmResponder:
         }
         self._agents = {one.name: self._agent(one) for one in characters}
 
-    async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+    async def respond(
+        self, question: Question, answer: Answer, location: Location, quoted: set[Origin]
+    ) -> AsyncIterator[str]:
         """Yields the whole text so far, and the finished text once it is checked. What the model says before a tool
         call is replaced by what follows."""
         character = character_of(question, self._characters)
         said = ready = ""
         try:
             prompt = await compose(character, question, answer, location, self._memory)
-            given = await Given.of(question, answer, prompt.given, self._memory)
+            given = await Given.of(question, answer, prompt, quoted, self._memory)
             # Closed as soon as nobody listens: the provider bills whatever else the model writes.
             async with aclosing(self._speak(character, prompt, given)) as growing:
                 async for said in growing:
@@ -185,52 +185,36 @@ class LlmResponder:
 
     async def close(self) -> None:
         for model in self._models.values():
-            # Leaving a model's context closes its connections.
-            async with model:
-                pass
+            await close_model(model)
 
     async def _speak(self, character: Character, prompt: Prompt, given: Given) -> AsyncGenerator[str, None]:
-        agent, limits = self._agents[character.name], self._limits()
-        model = self._metered(character, given.question)
+        agent, rounds = self._agents[character.name], self._settings.llm_tool_rounds
+        call: Any = {
+            "model": self._metered(character, given.question),
+            "instructions": prompt.instructions,
+            "deps": given,
+            "usage_limits": UsageLimits(request_limit=rounds, tool_calls_limit=rounds * TOOL_CALLS_PER_ROUND),
+        }
         if not self._settings.llm_stream:
-            result = await agent.run(
-                prompt.message, model=model, instructions=prompt.instructions, deps=given, usage_limits=limits
-            )
-            yield result.output
+            yield (await agent.run(prompt.message, **call)).output
             return
         said = ""
-        async with agent.run_stream_events(
-            prompt.message, model=model, instructions=prompt.instructions, deps=given, usage_limits=limits
-        ) as events:
+        async with agent.run_stream_events(prompt.message, **call) as events:
             async for event in events:
                 if (grown := _grown(said, event)) != said:
                     said = grown
                     yield said
-
-    def _limits(self) -> UsageLimits:
-        rounds = self._settings.llm_tool_rounds
-        return UsageLimits(request_limit=rounds, tool_calls_limit=rounds * TOOL_CALLS_PER_ROUND)
 
     def _model_name(self, character: Character) -> str:
         return character.model or self._settings.llm_model or ""
 
     def _metered(self, character: Character, question: Question) -> MeteredModel:
         model, channel = self._models[self._model_name(character)], ChannelId(question.guild_id, question.channel_id)
-        return MeteredModel(model, self.spend, channel, Prices.of(self._settings), self._count)
-
-    def _count(self, input_tokens: int, output_tokens: int) -> None:
-        if self.on_tokens is not None:
-            self.on_tokens("input", input_tokens)
-            self.on_tokens("output", output_tokens)
+        return MeteredModel(model, self.spend, channel, Prices.of(self._settings), self.on_tokens)
 
     def _agent(self, character: Character) -> Agent[Given, str]:
         tools = [self._tool()] if self._settings.llm_tool else []
-        return Agent(
-            deps_type=Given,
-            name=character.name,
-            tools=tools,
-            model_settings=self._model_settings(character),
-        )
+        return Agent(deps_type=Given, name=character.name, tools=tools, model_settings=self._model_settings(character))
 
     def _tool(self) -> Tool[Given]:
         async def look(context: RunContext[Given], /, **arguments: object) -> str:
@@ -240,7 +224,7 @@ class LlmResponder:
                 return context_tool.complaint(error)
             found = await context_tool.look(self._memory, context.deps.question, wanted)
             await context.deps.add(found, self._memory)
-            return fence(TOOL_RESULT, found)
+            return fence(TOOL_RESULT, found.text)
 
         made = Tool[Given].from_schema(
             look, context_tool.NAME, context_tool.DESCRIPTION, context_tool.schema(), takes_ctx=True

@@ -1,10 +1,6 @@
-"""Characters: the bot's persona in a language model's answers. In: a Markdown file with front matter. Out: a prompt.
-
-The file's text is a prompt with placeholders. Short values (`{user_name}` ...) are inserted in place. Blocks
-(`{channel_context}` ...) hold what people wrote: they go into the user's message between marks, and the prompt only
-points to them, so that nobody's words end up among the instructions. All placeholders are replaced in one pass:
-braces inside a value stay braces.
-"""
+"""Characters: the bot's persona, from a Markdown file with front matter. Short values (`{user_name}` ...) are inserted
+into its prompt; blocks (`{channel_context}` ...) hold what people wrote, so they go into the user's message between
+marks, and the prompt only points to them. One pass replaces all: braces inside a value stay braces."""
 
 from __future__ import annotations
 
@@ -53,8 +49,7 @@ class _FrontMatter(BaseModel):
 class Character:
     name: str
     prompt: str
-    model: str | None = None
-    """Overrides CHANNELMEM_LLM_MODEL."""
+    model: str | None = None  # overrides CHANNELMEM_LLM_MODEL
     temperature: float | None = None
 
     @property

@@ -1,10 +1,6 @@
-"""What a language model writes is checked before people see it. In: its text, and what it was given. Out: the text
-without marks of our prompt, and whether it has anything in common with what was given.
-
-Small models repeat the marks around the blocks of a prompt, and invent. A mark never passes, not even in pieces while
-an answer is streamed. An invention is recognised by its words: it has hardly any of those that the model was given,
-apart from those of the question, which any answer repeats.
-"""
+"""Checks what a language model writes before people see it. Small models repeat the marks of our prompt, and invent. A
+mark never passes, not even in pieces of a stream; an invention has hardly any of the words that the model was given,
+apart from those of the question, which any answer repeats."""
 
 from __future__ import annotations
 

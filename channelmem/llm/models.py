@@ -1,7 +1,5 @@
-"""Builds language models. In: settings and a name such as anthropic:claude-haiku-4-5. Out: a metered model.
-
-Metered: every request reserves the most it can cost, and settles with what it did cost.
-"""
+"""Builds language models by names such as anthropic:claude-haiku-4-5. They are metered: every request reserves the most
+it can cost, and settles with what it did cost."""
 
 from __future__ import annotations
 
@@ -39,14 +37,13 @@ OVERHEAD_TOKENS: Final = 1000
 PICTURE_TOKENS: Final = 6_000
 """The most that a picture of 1,024 by 1,024 costs at OpenAI or Anthropic is about half of this."""
 
-MAPPED_ONLY: Final = ("xai",)
-"""Providers whose own finish reason pydantic-ai does not keep."""
+MAPPED_ONLY: Final = ("xai",)  # providers whose own finish reason pydantic-ai does not keep
 
 MALFORMED: Final = (TypeError, AttributeError, LookupError, ValueError, AssertionError)
 """What pydantic-ai and the SDKs raise for valid JSON that lacks the expected fields."""
 MALFORMED_MESSAGE: Final = "the response lacks expected fields"
 
-OnTokens = Callable[[int, int], None]
+OnTokens = Callable[[str, int], None]  # told "input" or "output", and how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +121,11 @@ def _provider(module: str, kind: str, /, **options: Any) -> Provider[Any]:
 
 
 def _compatible(model: str, base_url: str, key: str | None) -> Model:
-    provider = _provider("openai_compatible", "OpenAICompatibleProvider", **_at(base_url, key, model))
-    return infer_model(f"openai-chat:{model}", lambda _: provider)
-
-
-def _at(base_url: str, key: str | None, model: str) -> dict[str, Any]:
     # Every endpoint accepts the older max_tokens field, except OpenAI's own newer models.
     profile = {"openai_chat_supports_max_completion_tokens": model.startswith(OPENAI_NAMES)}
-    return {"name": "openai-compatible", "base_url": base_url, "api_key": key, "profile": profile}
+    at = {"name": "openai-compatible", "base_url": base_url, "api_key": key, "profile": profile}
+    provider = _provider("openai_compatible", "OpenAICompatibleProvider", **at)
+    return infer_model(f"openai-chat:{model}", lambda _: provider)
 
 
 def _other(kind: str, key: str | None) -> Provider[Any]:
@@ -160,10 +154,18 @@ def _is_finished(response: StreamedResponse) -> bool:
     return response.cancelled or bool(said or (response.finish_reason and not assumed))
 
 
+async def close_model(model: Model) -> None:
+    """Leaving a model's context closes its connections."""
+    async with model:
+        pass
+
+
 class MeteredModel(WrapperModel):
     """A model whose requests for one channel stay within the daily spend cap."""
 
-    def __init__(self, wrapped: Model, spend: Spend, channel: ChannelId, prices: Prices, on_tokens: OnTokens) -> None:
+    def __init__(
+        self, wrapped: Model, spend: Spend, channel: ChannelId, prices: Prices, on_tokens: OnTokens | None
+    ) -> None:
         super().__init__(wrapped)
         self._spend, self._channel, self._prices, self._on_tokens = spend, channel, prices, on_tokens
 
@@ -221,6 +223,8 @@ class MeteredModel(WrapperModel):
 
     async def _settle(self, reservation: Reservation, usage: RequestUsage) -> None:
         """If the provider reports no usage, or the answer broke off, the whole reservation counts as spent."""
-        self._on_tokens(usage.input_tokens, usage.output_tokens)
+        if self._on_tokens is not None:
+            self._on_tokens("input", usage.input_tokens)
+            self._on_tokens("output", usage.output_tokens)
         if usage.input_tokens and not usage.unmeasured_requests:
             await self._spend.settle(reservation, self._prices.cost(usage.input_tokens, usage.output_tokens))

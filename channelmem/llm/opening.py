@@ -1,19 +1,14 @@
-"""Opens the configured language models. In: settings and Memory. Out: a responder, a summariser, or None if no model is
-configured for it.
-
-The model packages are an optional extra and take a second to import, so they load only when a model is configured.
-"""
+"""Opens the configured language models. Their packages are an optional extra and take a second to import, so they load
+only when a model is configured."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from channelmem.errors import ConfigError
-from channelmem.extras import how_to_install
+from channelmem.extras import load
 from channelmem.llm.characters import load_characters
 from channelmem.settings import Settings
 
@@ -21,8 +16,6 @@ if TYPE_CHECKING:
     from channelmem.interface import ChannelMemory
     from channelmem.llm.agent import LlmResponder
     from channelmem.llm.summariser import LlmSummariser
-
-NOT_INSTALLED = "{setting} is set, but the language model packages are missing: {fix}"
 
 
 def open_responder(
@@ -32,7 +25,7 @@ def open_responder(
     if settings.llm_model is None:
         return None
     characters = load_characters(settings.character)
-    agent = _loaded("agent", "CHANNELMEM_LLM_MODEL")
+    agent = load("channelmem.llm.agent", "llm", "CHANNELMEM_LLM_MODEL")
     responder: LlmResponder = agent.LlmResponder(settings, memory, characters, clock=clock)
     return responder
 
@@ -41,7 +34,7 @@ def open_summariser(settings: Settings, *, clock: Callable[[], float] = time.tim
     """None if no model is to write summaries; raises ConfigError, with the fix, if the configured one can't be used."""
     if settings.summary_model is None:
         return None
-    summariser = _loaded("summariser", "CHANNELMEM_SUMMARY_MODEL")
+    summariser = load("channelmem.llm.summariser", "llm", "CHANNELMEM_SUMMARY_MODEL")
     opened: LlmSummariser = summariser.LlmSummariser(settings.summary_model, settings, clock=clock)
     return opened
 
@@ -55,10 +48,3 @@ async def summariser_of(settings: Settings) -> AsyncIterator[LlmSummariser | Non
     finally:
         if summariser is not None:
             await summariser.close()
-
-
-def _loaded(module: str, setting: str) -> Any:
-    try:
-        return import_module(f"channelmem.llm.{module}")
-    except ImportError as error:
-        raise ConfigError(NOT_INSTALLED.format(setting=setting, fix=how_to_install("llm"))) from error

@@ -1,8 +1,5 @@
-"""Prompts. In: a question, Memory's answer, the location. Out: instructions and the user's message.
-
-Instructions come from the character and from us. What people wrote (context, hits, the quoting answer, tool results)
-goes into marked blocks of the user's message, and nothing inside a block can end it.
-"""
+"""Prompts for answers. Instructions come from the character and from us; what people wrote goes into marked blocks of
+the user's message, and nothing inside a block can end it."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import BLOCKS, Character
 from channelmem.llm.responder import Location
 from channelmem.policy.policy import Policy
-from channelmem.types import Answer, Hit, Kind, Question, Source
+from channelmem.types import Answer, Context, Hit, Kind, Question, Source
 
 TOOL_RESULT: Final = "channel_messages"
 QUESTION: Final = "question"
@@ -43,8 +40,8 @@ _FENCE: Final = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join((*BLOCKS, TOOL_RESULT, QU
 class Prompt:
     instructions: str
     message: str
-    given: str = ""
-    """What people wrote in it, the question excepted."""
+    given: str = ""  # what people wrote in it, the question excepted
+    context: Context = Context()  # noqa: RUF009  (frozen)
 
 
 async def compose(
@@ -54,16 +51,18 @@ async def compose(
     alone where memory is off."""
     used, policy = character.placeholders, memory.policies.of_question(question)
     blocks: dict[str, str] = {}
+    context = Context()
     if not policy.enabled:
         used = frozenset[str]()
     if "channel_context" in used:
-        blocks["channel_context"] = "" if in_isolation(question) else await memory.context(question, answer)
+        context = context if in_isolation(question) else await memory.context(question, answer)
+        blocks["channel_context"] = context.text
     if "recent_memories" in used:
         blocks["recent_memories"] = recent_memories(answer, policy)
     if "answer" in used:
         blocks["answer"] = answer.text
     instructions = f"{character.instructions(_values(question, location, policy))}\n\n{RULES}"
-    return Prompt(instructions, _message(question, blocks), "\n".join(blocks.values()))
+    return Prompt(instructions, _message(question, blocks), "\n".join(blocks.values()), context)
 
 
 def in_isolation(question: Question) -> bool:

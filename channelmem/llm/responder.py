@@ -1,7 +1,4 @@
-"""The interface to a language model. In: a question, Memory's answer, the location. Out: a growing text.
-
-Without a responder, callers show the quoting answer instead.
-"""
+"""The interface to a language model. Without a responder, callers show the quoting answer instead."""
 
 from __future__ import annotations
 
@@ -9,10 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from channelmem.types import Answer, Question
+from channelmem.types import Answer, Origin, Question
 
-MOST_CHARS: Final = 6_000
-"""Of an answer. Nobody reads more in a chat, and a model may write without end."""
+MOST_CHARS: Final = 6_000  # of an answer. Nobody reads more in a chat, and a model may write without end.
 CUT: Final = "… (The answer is cut here: it is too long.)"
 
 
@@ -31,11 +27,14 @@ class Location:
 class Responder(Protocol):
     """Puts Memory's answer into its own words."""
 
-    def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+    def respond(
+        self, question: Question, answer: Answer, location: Location, quoted: set[Origin]
+    ) -> AsyncIterator[str]:
         """Yields the whole text so far, longer each time; raises ResponderError if it can't go on. Of a text beyond
         MOST_CHARS it yields the beginning, and a note that the rest is missing.
 
-        A caller must not leave standing what was yielded before a ResponderError."""
+        A caller must not leave standing what was yielded before a ResponderError. `quoted` gets what the model is shown
+        of the channel, as it is shown it: the answer must go with any of it."""
 
     async def close(self) -> None:
         """Called once, after the last answer."""

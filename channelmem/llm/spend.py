@@ -1,9 +1,6 @@
-"""The daily spend cap. In: the most a model call can cost, then what it did cost. Out: a reservation, or a refusal.
-
-Each call reserves its maximum cost before it starts, so concurrent calls cannot exceed the cap together. Spending is
-kept in Redis per UTC day (`store/spending.py`), one cap for all processes and restarts. A cap that can't be checked
-allows nothing: while Redis is unreachable, only models that cost nothing are asked.
-"""
+"""The daily spend cap. Each call reserves its maximum cost before it starts, so concurrent calls cannot exceed the cap
+together; spending is kept in Redis per UTC day, for all processes. A cap that can't be checked allows nothing: while
+Redis is unreachable, only models that cost nothing are asked."""
 
 from __future__ import annotations
 
@@ -42,14 +39,10 @@ class Prices:
     @classmethod
     def of_summaries(cls, settings: Settings) -> Prices:
         """Those of the model that writes summaries, if it has its own."""
-        of_answers, given_in, given_out = (
-            cls.of(settings),
-            settings.summary_usd_per_mtok_in,
-            settings.summary_usd_per_mtok_out,
-        )
+        own_in, own_out = settings.summary_usd_per_mtok_in, settings.summary_usd_per_mtok_out
         return cls(
-            of_answers.input_usd if given_in is None else given_in / MILLION,
-            of_answers.output_usd if given_out is None else given_out / MILLION,
+            (settings.llm_usd_per_mtok_in if own_in is None else own_in) / MILLION,
+            (settings.llm_usd_per_mtok_out if own_out is None else own_out) / MILLION,
         )
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
@@ -72,16 +65,10 @@ class Ledger(Protocol):
 
     async def settle(self, day: int, channel: ChannelId, change_micros: int) -> None: ...
 
-    async def total(self, day: int) -> int: ...
-
 
 class Spend:
     def __init__(self, ledger: Ledger, cap_usd: float, clock: Callable[[], float]) -> None:
         self._ledger, self._cap_usd, self._clock = ledger, cap_usd, clock
-
-    async def used_usd(self) -> float:
-        """Spent or reserved today."""
-        return await self._ledger.total(self._today()) / MILLION
 
     async def reserve(self, channel: ChannelId, usd: float) -> Reservation:
         """Reserves the most a call can cost; raises CapReachedError if that could exceed the cap."""

@@ -1,13 +1,8 @@
-"""Describes pictures with a language model. In: a picture. Out: what it shows, in a few neutral sentences.
-
-The prompt is our own and not a character's: what is seen here is kept and shared by all of them. Providers cannot fetch
-a chat platform's signed links, so they are sent bytes. What is written in a picture is somebody's text: it is
-transcribed, never obeyed.
-"""
+"""Describes pictures with a language model. The prompt is our own and not a character's: what is seen here is kept and
+shared by all of them. Text in a picture is somebody's: it is transcribed, never obeyed."""
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from pydantic_ai.direct import model_request
@@ -22,12 +17,11 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model
 
-from channelmem.ids import ChannelId
-from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings
-from channelmem.llm.spend import CapReachedError, Ledger, Prices, Spend
+from channelmem.llm.models import Endpoint, MeteredModel, build_model, call_settings, close_model
+from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError, lasting, passing
-from channelmem.media.reader import PICTURE_BYTES, PROVIDER, File, OnSpent
+from channelmem.media.reader import PICTURE_BYTES, PROVIDER, Costs, File
 from channelmem.settings import Settings
 
 PROMPT: Final = """
@@ -39,19 +33,16 @@ ASKED: Final = "The picture:"
 OUTPUT_TOKENS: Final = 400
 REFUSED: Final = range(400, 500)
 RETRIED: Final = (408, 409, 429)
-SETUP: Final = (401, 402, 403, 404)
-"""A wrong key or name: no fault of the picture."""
+SETUP: Final = (401, 402, 403, 404)  # a wrong key or name: no fault of the picture
 
 
-def open_vision(
-    name: str, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder
-) -> VisionReader | None:
+def open_vision(name: str, settings: Settings, costs: Costs, decoder: Decoder) -> VisionReader | None:
     """None if the model is the answering one and not known to take images."""
     setting = "CHANNELMEM_VISION_MODEL" if settings.vision_model else "CHANNELMEM_LLM_MODEL"
     model = build_model(name, Endpoint.of(settings), setting)
     if settings.vision_model is None and not takes_images(model, settings):
         return None
-    return VisionReader(name, model, settings, ledger, on_spent, decoder)
+    return VisionReader(name, model, settings, costs, decoder)
 
 
 def takes_images(model: Model, settings: Settings) -> bool:
@@ -66,12 +57,10 @@ class VisionReader:
     rank = PROVIDER
     max_bytes = PICTURE_BYTES
 
-    def __init__(
-        self, name: str, model: Model, settings: Settings, ledger: Ledger, on_spent: OnSpent, decoder: Decoder
-    ) -> None:
+    def __init__(self, name: str, model: Model, settings: Settings, costs: Costs, decoder: Decoder) -> None:
         self.name = name
-        self._settings, self._on_spent = settings, on_spent
-        self._spend, self._prices = Spend(ledger, settings.llm_daily_usd, time.time), Prices.of(settings)
+        self._settings, self._costs = settings, costs
+        self._spend, self._prices = Spend(costs.ledger, settings.llm_daily_usd, costs.clock), Prices.of(settings)
         self._model, self._decoder = model, decoder
 
     async def read(self, file: File) -> str:
@@ -79,25 +68,18 @@ class VisionReader:
         content = BinaryContent(picture.content, media_type=picture.media_type)
         request = ModelRequest([UserPromptPart([ASKED, content])], instructions=PROMPT)
         try:
-            response = await model_request(
-                self._metered(file.channel), [request], model_settings=call_settings(self._settings, OUTPUT_TOKENS)
-            )
+            metered = MeteredModel(self._model, self._spend, file.channel, self._prices, None)
+            bounds = call_settings(self._settings, OUTPUT_TOKENS)
+            response = await model_request(metered, [request], model_settings=bounds)
         except (AgentRunError, UserError, CapReachedError) as error:
             raise _problem(error) from None
+        self._costs.on_spent(self._prices.cost(response.usage.input_tokens, response.usage.output_tokens))
         if not (text := (response.text or "").strip()):
             raise passing("the model gave no description")
         return text
 
     async def close(self) -> None:
-        # Leaving a model's context closes its connections.
-        async with self._model:
-            pass
-
-    def _metered(self, channel: ChannelId) -> MeteredModel:
-        return MeteredModel(self._model, self._spend, channel, self._prices, self._count)
-
-    def _count(self, input_tokens: int, output_tokens: int) -> None:
-        self._on_spent(self._prices.cost(input_tokens, output_tokens))
+        await close_model(self._model)
 
 
 def _problem(error: Exception) -> UnreadableError:

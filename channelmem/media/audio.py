@@ -1,10 +1,6 @@
-"""Recordings: how long they are, and their sound. In: bytes that claim to be one. Out: seconds or samples, or
-UnreadableError. Runs in a process of its own (`confined.py`).
-
-What a recording is, its first bytes say, and only that demuxer opens it: left to guess, FFmpeg also takes playlists and
-session descriptions, which name files and sockets to open. How long it is gets counted, frame by frame and before
-anything is resampled: what a file claims is its sender's word. PyAV is an optional package (extra `media`).
-"""
+"""How long recordings are, and their sound; runs in a process of its own (`confined.py`). Their first bytes say what
+they are, and only that demuxer opens them: left to guess, FFmpeg also takes playlists, which name files and sockets to
+open. Length is counted frame by frame, before anything is resampled. PyAV is an optional package (extra `media`)."""
 
 from __future__ import annotations
 
@@ -20,8 +16,7 @@ from av.container import InputContainer
 from channelmem.media.kinds import lasting
 from channelmem.media.reader import Recording
 
-RATE_HZ: Final = 16_000
-"""What speech models take."""
+RATE_HZ: Final = 16_000  # what speech models take
 MAGIC: Final = ((0, b"OggS", "ogg"), (0, b"fLaC", "flac"), (4, b"ftyp", "mp4"), (0, b"\x1aE\xdf\xa3", "webm"),
                 (8, b"WAVE", "wav"), (0, b"ID3", "mp3"))  # fmt: skip
 """Offset, bytes and demuxer. An MP3 without a tag begins with a frame."""
@@ -32,11 +27,9 @@ CODECS: Final = frozenset(
 DECODERS: Final = ",".join(sorted({*CODECS, "libopus", "libvorbis", "mp3float"}))
 """The same by the names of what decodes them."""
 DEMUXERS: Final = "ogg,flac,mp4,matroska,webm,wav,mp3"
-RATES_HZ: Final = range(6_000, 192_001)
-"""At 1 Hz, a second of sound becomes hours of samples."""
+RATES_HZ: Final = range(6_000, 192_001)  # at 1 Hz, a second of sound becomes hours of samples
 MOST_CHANNELS: Final = 8
-LONGEST_FRAME: Final = 65_536
-"""Samples. FLAC has the longest."""
+LONGEST_FRAME: Final = 65_536  # samples. FLAC has the longest.
 NOT_AUDIO: Final = "it is not a recording, or a broken one"
 
 

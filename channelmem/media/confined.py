@@ -1,10 +1,6 @@
-"""The process in which strangers' files are decoded, started by `decoder.py`. In: jobs on stdin, a line of JSON and the
-file. Out: on stdout, a line of JSON and what became of it.
-
+"""The process in which strangers' files are decoded, started by `decoder.py`: jobs come on stdin, replies go to stdout.
 A decoder's fault ends this process and nothing else: it has no secrets, can open neither files nor sockets, and its
-memory and processor time are limited. Everything is imported before the limits hold. What the system does not offer
-(Windows has no `resource`) is left out; the bounds in the code and the deadline of whoever started it remain.
-"""
+memory and processor time are limited where the system can do that (not on Windows). Imports come before the limits."""
 
 from __future__ import annotations
 
@@ -28,8 +24,7 @@ if sys.platform != "win32":
 
 MEMORY: Final = 768 << 20
 """Bytes beyond what the imports take: a picture of 40 million pixels is held three times while it is encoded again."""
-FILES: Final = 0
-"""New ones: what is open stays open, and the number of one that is closed can't be taken again."""
+FILES: Final = 0  # new ones: what is open stays open, and the number of one that is closed can't be taken again
 
 
 def main() -> None:

@@ -1,10 +1,6 @@
-"""Decodes strangers' files in a bounded process. In: a picture or a recording. Out: a picture that models take, its
-pixels, a recording's sound or length; or UnreadableError.
-
-One process (`confined.py`) for everything that is read, one file at a time: reading media must never take the cores
-from answering. It starts with the first file, stays, and is replaced after a fault, a missed deadline or a caller that
-went away. Its replies are JSON and bytes of a bounded size, never objects.
-"""
+"""Decodes strangers' files in one bounded process (`confined.py`), one file at a time: reading media must never take
+the cores from answering. The process starts with the first file, stays, and is replaced after a fault, a missed
+deadline or a caller that went away. Its replies are JSON and bytes of a bounded size, never objects."""
 
 from __future__ import annotations
 
@@ -22,21 +18,17 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from channelmem.media.kinds import UnreadableError, lasting, passing
-from channelmem.media.reader import LONGEST_SIDE, Picture, Recording
+from channelmem.media.reader import LONGEST_SIDE, TOO_MANY, Picture, Recording
 
-PICTURE_CPU_S: Final = 10.0
-"""40 million pixels take 1.5 s."""
+PICTURE_CPU_S: Final = 10.0  # 40 million pixels take 1.5 s
 SOUND_CPU_S: Final = 10.0
-SOUND_SPEED: Final = 30.0
-"""Seconds of sound that are decoded in a second, at least."""
-PATIENCE: Final = 3.0
-"""How much longer than its processor time a file may take while other programs run."""
+SOUND_SPEED: Final = 30.0  # seconds of sound that are decoded in a second, at least
+PATIENCE: Final = 3.0  # how much longer than its processor time a file may take while other programs run
 ENDING_S: Final = 1.0
 END_S: Final = 5.0
 MOST_WAITING: Final = 16
 MOST_PICTURE: Final = 4_000_000
-MOST_PIXELS: Final = 3 * LONGEST_SIDE * LONGEST_SIDE
-"""Bytes."""
+MOST_PIXELS: Final = 3 * LONGEST_SIDE * LONGEST_SIDE  # bytes
 SOUND_BYTES_PER_S: Final = 32_000
 KEPT: Final = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "TZ", "VIRTUAL_ENV")
 """Of the environment. Keys and tokens are not among them."""
@@ -46,7 +38,6 @@ NOT_ITS_FAULT: Final = {-getattr(signal, name) for name in ("SIGKILL", "SIGTERM"
 
 BROKEN: Final = "it is broken, or takes too much to read"
 TOO_SLOW: Final = "it takes too long to read"
-TOO_MANY: Final = "there is too much to read at once"
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +60,6 @@ class Decoder:
         self._lane = asyncio.Lock()
         self._waiting = 0
         self._process: Process | None = None
-
-    @property
-    def pid(self) -> int | None:
-        """Of the process that decodes, if there is one."""
-        return self._process.pid if self._process is not None else None
 
     async def picture(self, content: bytes) -> Picture:
         """Small enough for a model, and with nothing in it but itself."""

@@ -1,9 +1,6 @@
-"""From where media may be fetched. In: a URL that somebody posted. Out: where to connect, or UnreadableError.
-
-The platform's own hosts are reached over HTTPS at public addresses only: what a name resolves to is checked, and the
-connection goes to that very address, so that a name cannot point elsewhere a moment later. Hosts that the operator
-names may be private and speak plain HTTP.
-"""
+"""Fetches media. The platform's own hosts are reached over HTTPS at public addresses only; the connection goes to the
+very address that was checked, so that a name cannot point elsewhere a moment later. Hosts that the operator names may
+be private and speak plain HTTP."""
 
 from __future__ import annotations
 
@@ -19,11 +16,16 @@ import httpx
 
 from channelmem.media.kinds import PLATFORM_HOSTS, UnreadableError, lasting, passing
 
-Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a host, for a port."""
+Resolve = Callable[[str, int], Awaitable[list[str]]]  # the addresses of a host, for a port
 
 MOST_ADDRESSES: Final = 4
 PORTS: Final = {"https": 443, "http": 80}
+
+TIMEOUT_S: Final = 20.0  # for a whole file, redirects included
+CONNECT_S: Final = 5.0
+REDIRECTS: Final = 2
+GONE: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+PASSING: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,6 @@ class Target:
 
     url: httpx.URL
     addresses: tuple[str, ...]
-
-    @property
-    def pinned(self) -> list[httpx.URL]:
-        return [self.url.copy_with(host=address) for address in self.addresses]
 
 
 class Hosts:
@@ -87,17 +85,6 @@ def _is_platform(url: httpx.URL) -> bool:
     return url.scheme == "https" and url.host in PLATFORM_HOSTS and url.port in {None, 443}
 
 
-# --- fetch ---
-
-
-TIMEOUT_S: Final = 20.0
-"""For a whole file, redirects included."""
-CONNECT_S: Final = 5.0
-REDIRECTS: Final = 2
-GONE: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
-PASSING: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
-
-
 class GoneError(UnreadableError):
     """The host does not have it, or no longer under this link, which may have expired."""
 
@@ -140,7 +127,8 @@ class Fetcher:
         """To one of the checked addresses, in the name of the host: also for its certificate."""
         headers, named = {"Host": target.url.netloc.decode()}, {"sni_hostname": target.url.host}
         problem: httpx.ConnectError | None = None
-        for url in target.pinned:
+        for address in target.addresses:
+            url = target.url.copy_with(host=address)
             request = self._client.build_request("GET", url, headers=headers, extensions=named)
             try:
                 return await self._client.send(request, stream=True)

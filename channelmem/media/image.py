@@ -1,10 +1,6 @@
-"""Checks a picture before a model sees it. In: bytes that claim to be one. Out: a picture that models take, or
-UnreadableError.
-
-What it is, its content says. A picture that is small enough and carries nothing but itself stays byte for byte; any
-other is scaled down and re-encoded, which leaves out where and with what it was taken. Of a moving picture the first
-frame counts. Runs in a process of its own (`confined.py`). Pillow is an optional package (extra `media`).
-"""
+"""Checks a picture before a model sees it; runs in a process of its own (`confined.py`). One that is small enough and
+carries nothing but itself stays byte for byte; any other is scaled down and re-encoded, which leaves out where and with
+what it was taken. Pillow is an optional package (extra `media`)."""
 
 from __future__ import annotations
 
@@ -18,11 +14,9 @@ from channelmem.media.reader import LONGEST_SIDE, Picture
 
 MOST_PIXELS: Final = 40_000_000
 """A camera's picture has fewer. A file of a few kilobytes can claim millions, which take gigabytes once unpacked."""
-MOST_SCANS: Final = 50
-"""Of a JPEG. A progressive one has about ten; one of hundreds is unpacked hundreds of times."""
+MOST_SCANS: Final = 50  # of a JPEG. A progressive one has about ten; one of hundreds is unpacked hundreds of times.
 SCAN: Final = b"\xff\xda"
-MOST_SENT: Final = 3_500_000
-"""Bytes: providers take 5 MB of base64."""
+MOST_SENT: Final = 3_500_000  # bytes: providers take 5 MB of base64
 TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
 """What every provider takes."""
 OPENED: Final = (*TYPES, "BMP")

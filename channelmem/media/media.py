@@ -1,10 +1,6 @@
-"""`Memory.media`: what is attached to messages, read when it matters. In: a question, what it points at and what
-surrounds it; or messages as they arrive. Out: the same messages, with what their pictures show and recordings say.
-
-What somebody points at is read at once: a reply to it, a link to it, the question's own. Of what surrounds a question,
-as many of the newest pictures as the policy allows; those with alt text need no model. Everything else keeps what is
-known of it already, which costs nothing. The readers themselves (`media/`) are loaded when the first one is needed.
-"""
+"""`Memory.media`: what is attached to messages, read when it matters. What somebody points at is read at once; of what
+surrounds a question, as many of the newest pictures as the policy allows. Everything else keeps what is known of it
+already. The readers are loaded when the first one is needed."""
 
 from __future__ import annotations
 
@@ -39,12 +35,9 @@ if TYPE_CHECKING:
     from channelmem.media.reader import MediaReader
 
 
-POINTED: Final = 10
-"""Attachments that one question has read, at most."""
-REMEMBERED: Final = 500
-"""Questions of which it is noted what was looked at, for whoever asks why."""
-GLANCE_S: Final = 300.0
-"""Texts stay in this process no longer than an answer may take."""
+POINTED: Final = 10  # attachments that one question has read, at most
+REMEMBERED: Final = 500  # questions of which it is noted what was looked at, for whoever asks why
+GLANCE_S: Final = 300.0  # texts stay in this process no longer than an answer may take
 ARRIVING: Final = 200
 """Messages whose attachments wait to be read as they arrive; further ones stay unread until somebody refers to them."""
 LINK: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -63,8 +56,7 @@ class Use:
     author_id: int
     author: str
     kind: MediaKind
-    how: str
-    """ "described, by openai:gpt-5-mini", "not read: it is gone"."""
+    how: str  # "described, by openai:gpt-5-mini", "not read: it is gone"
 
 
 @dataclass(slots=True)
@@ -88,8 +80,7 @@ class Media:
         self.counts: Counter[tuple[str, str]] = Counter()
         """Kind and outcome ("described", "cached", "failed") -> how often."""
         self.spent_usd = 0.0
-        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
-        """Told the same as it happens."""
+        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None  # told the same as it happens
         self.on_spent: Callable[[float], None] = lambda usd: None
 
     async def __aenter__(self) -> Self:
@@ -247,11 +238,6 @@ class Media:
                 if item.key in results:
                     self._counted(item, results[item.key])
 
-    async def idle(self) -> None:
-        """Waits until what arrived so far is read, or was given up."""
-        while self._arriving:
-            await asyncio.wait(self._arriving)
-
     # --- what this process keeps ---
 
     def drop(self) -> None:
@@ -277,10 +263,11 @@ class Media:
         reading, opening, fetch = (
             load(f"channelmem.media.{name}", "media", purpose) for name in ("reader", "opening", "fetch")
         )
+        costs = reading.Costs(self._store.spending, self._store.buckets.clock, self._spent)
         made: MediaReader = reading.MediaReader(
             self._settings,
             self._store.descriptions,
-            opening.open_readers(self._settings, self._store.spending, self._spent),
+            opening.open_readers(self._settings, costs),
             self._policies.of_message,
             fetcher=fetch.Fetcher(self._settings.media_hosts),
             history=self._history,

@@ -1,5 +1,4 @@
-"""Text in pictures, offline: rapidocr (extra `ocr`), whose models come with it. In: a picture's pixels.
-Out: its text."""
+"""Text in pictures, offline: rapidocr (extra `ocr`), whose models come with it."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from rapidocr import RapidOCR
 
 from channelmem.media.kinds import passing
 from channelmem.media.reader import LONGEST_SIDE, Picture
-from channelmem.settings import Settings
 
 OPTIONS: Final = {
     "Global.log_level": "critical",
@@ -22,7 +20,7 @@ OPTIONS: Final = {
 }
 
 
-class OcrEngine:
+class Engine:
     def __init__(self) -> None:
         self._ocr = RapidOCR(params=OPTIONS)
 
@@ -35,8 +33,3 @@ class OcrEngine:
             raise passing("the text in it can't be read") from error
         lines = " ".join(found.txts or ())
         return f"Text: {lines}" if lines.strip() else ""
-
-
-def open_engine(settings: Settings) -> OcrEngine:
-    del settings
-    return OcrEngine()

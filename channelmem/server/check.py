@@ -1,4 +1,4 @@
-"""Explains why the embedded server did not start. In: what was tried and its output. Out: a sentence with the fix."""
+"""Checks a Redis server, and explains why the embedded one did not start, each time with the fix."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ TELLING = (
     "RDB format",
     "Bad file",
 )
+
+# FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
+SEARCH_NEEDED = 2_10_00
+NEEDED = "channelmem needs RediSearch 2.10 or newer (Redis Stack 7.4 or Redis 8)"
+FIX = "run `docker compose up -d redis`, or unset REDIS_URL to use the embedded server"
 
 
 def os_sentence(error: OSError, root: Path) -> str:
@@ -66,15 +71,6 @@ def _reason(why: str) -> str:
     """The most telling line: a missing library, an unreadable file, or else the last line."""
     lines = [line.strip() for line in why.splitlines() if line.strip()]
     return next((line for line in lines if any(mark in line for mark in TELLING)), lines[-1])[-200:]
-
-
-# --- check ---
-
-
-# FLOAT16 vectors and INDEXMISSING came with RediSearch 2.10 (Redis Stack 7.4).
-SEARCH_NEEDED = (2, 10, 0)
-NEEDED = "channelmem needs RediSearch 2.10 or newer (Redis Stack 7.4 or Redis 8)"
-FIX = "run `docker compose up -d redis`, or unset REDIS_URL to use the embedded server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +110,7 @@ def _look(redis_url: str, *, timeout_s: float) -> tuple[dict[str, Any], list[Any
     try:
         check_redis_url(redis_url)
         with redis.Redis.from_url(
-            redis_url,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
+            redis_url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
         ) as client:
             # INFO lists the modules too and, unlike MODULE LIST, needs no admin rights.
             info = {**client.info("server"), **client.info("modules")}
@@ -169,19 +162,16 @@ def _described(found: ServerInfo, url: str) -> str:
     return f"{where_is(url)} is {found.name} {found.version} with RediSearch {found.search_version}"
 
 
-def _modules(info: Mapping[str, Any]) -> dict[str, int]:
-    return {str(module["name"]).lower(): int(module["ver"]) for module in info.get("modules", ())}
-
-
 def _suitable(info: Mapping[str, Any], where: str) -> ServerInfo:
-    modules = _modules(info)
-    name, version = _name(info), str(info.get("valkey_version", info.get("redis_version", "?")))
+    modules = {str(module["name"]).lower(): int(module["ver"]) for module in info.get("modules", ())}
+    name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
+    version = str(info.get("valkey_version", info.get("redis_version", "?")))
     search = modules.get("search")
     if search is None:
         raise RedisUnsuitableError(
             f"The server at {where} is {name} {version} without the search module, but {NEEDED}; {FIX}."
         )
-    if search < _number(SEARCH_NEEDED):
+    if search < SEARCH_NEEDED:
         raise RedisUnsuitableError(
             f"The server at {where} is {name} {version} with RediSearch {_dotted(search)}, but {NEEDED}; {FIX}."
         )
@@ -213,15 +203,6 @@ def where_is(redis_url: str) -> str:
     """Host and port, without the password."""
     parts = urlsplit(redis_url)
     return parts.netloc.rpartition("@")[2] or parts.path
-
-
-def _name(info: Mapping[str, Any]) -> str:
-    return "Valkey" if info.get("server_name") == "valkey" else "Redis"
-
-
-def _number(version: tuple[int, int, int]) -> int:
-    major, minor, patch = version
-    return major * 10_000 + minor * 100 + patch
 
 
 def _dotted(version: int) -> str:

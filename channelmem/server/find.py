@@ -1,7 +1,5 @@
-"""Directories of the embedded server. In: a data directory. Out: paths that only this user can change, or an error.
-
-Whoever may replace the directory could put a socket of their own there, and would get the password from our clients.
-"""
+"""Programs and directories of the embedded server. Whoever may replace its directory could put a socket of their own
+there, and would get the password from our clients: only paths that nobody else can change will do."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ from pathlib import Path
 from channelmem.errors import ServerError
 
 SOCKET = "redis.sock"
-LONGEST_SOCKET = 100
-"""Bytes of a socket's path: the kernel takes 107 on Linux and 103 on macOS."""
+LONGEST_SOCKET = 100  # bytes of a socket's path: the kernel takes 107 on Linux and 103 on macOS
+
+MODULES = ("redisearch.so", "rejson.so")
 
 
 def refuse_foreign(folder: Path) -> None:
@@ -40,9 +39,7 @@ def _refusal(why: str, fix: str) -> ServerError:
 
 def socket_path(root: Path, last: str | None) -> Path:
     """Where the server listens: in its own directory or, if that path is too long for a socket, in a short new one.
-
-    `last` is where it listened before: clients that still use that path must find the server there again.
-    """
+    `last` is where it listened before: clients that still use that path must find the server there again."""
     path = root / SOCKET
     if len(os.fsencode(path)) <= LONGEST_SOCKET:
         return path
@@ -63,12 +60,6 @@ def _is_private(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
-
-
-# --- find ---
-
-
-MODULES = ("redisearch.so", "rejson.so")
 
 
 @dataclass(frozen=True, slots=True)

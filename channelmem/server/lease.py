@@ -8,11 +8,11 @@ the supervisor cannot decide that nobody is left.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -25,30 +25,31 @@ from typing import Any
 from urllib.parse import quote
 
 import psutil
+import redis
 from filelock import FileLock, Timeout
 
 from channelmem.errors import ServerError
 from channelmem.server import supervisor
 from channelmem.server.check import ELSEWHERE, ServerInfo, check_server, os_sentence, tried_sentence
 from channelmem.server.find import candidates, refuse_foreign, socket_path
-from channelmem.server.locks import await_death, await_unlocked, command_of, having_open, locked
 from channelmem.settings import Settings
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Server", "ServerInfo", "check_server", "connect_url", "lease", "redis_url", "running", "stop", "users"]
+__all__ = ["Server", "ServerInfo", "check_server", "connect_url", "lease", "running", "stop", "users"]
 
 log = logging.getLogger(__name__)
 
 JOIN_S = 120.0  # another process may still be loading a large append-only file
 REVIVE_S = 5.0
 STARTS = 3
+PORT_TRIES = 3  # another program may take a port between choosing and using it
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running embedded server. `url` leads to its socket and includes the password; loopback.py opens a port."""
+    """A running embedded server. `url` leads to its socket and includes the password; `port_url` opens a port."""
 
     url: str
     pid: int
@@ -67,10 +68,8 @@ class User:
 
 @contextlib.contextmanager
 def lease(settings: Settings) -> Iterator[Server]:
-    """Starts or joins the embedded server, which then runs at least until the block or this process ends.
-
-    Blocks for about half a second to start, a few milliseconds to join.
-    """
+    """Starts or joins the embedded server, which then runs at least until the block or this process ends. Blocks for
+    about half a second to start, a few milliseconds to join."""
     root = _prepare(settings)
     fd, server = _join(settings, root)
     _watch(settings, root)
@@ -90,11 +89,6 @@ def connect_url(settings: Settings) -> Iterator[str]:
         return
     with lease(settings) as server:
         yield server.url
-
-
-def redis_url(settings: Settings) -> str:
-    """Like `connect_url`, for scripts: the lease lasts until this process ends."""
-    return _until_exit.enter_context(connect_url(settings))
 
 
 def running(settings: Settings) -> Server | None:
@@ -148,9 +142,6 @@ def stop(settings: Settings) -> bool:
 
 
 # --- joining and starting ---
-
-_until_exit = contextlib.ExitStack()
-atexit.register(_until_exit.close)
 
 
 def _root(settings: Settings) -> Path:
@@ -335,3 +326,98 @@ def _revive_when_dead(settings: Settings, root: Path) -> None:
         except ServerError as error:
             log.warning("%s", error)
             time.sleep(REVIVE_S)
+
+
+# --- its locks ---
+# No recorded pid is trusted: pids are reused, while the kernel's tables of locks and open files are never stale.
+
+
+def locked(path: Path) -> bool:
+    """Whether another process holds it exclusively."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        raise ServerError(os_sentence(error, path.parent)) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def await_unlocked(path: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while locked(path):
+        if time.monotonic() > deadline:
+            log = path.with_name("server.log")
+            raise ServerError(f"The embedded server does not stop; check {log} and end its process.")
+        time.sleep(0.02)
+
+
+def having_open(path: Path) -> list[psutil.Process]:
+    """Other processes of this user that have the file open."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and any(file.path == str(path) for file in process.open_files()):
+                found.append(process)
+    return found
+
+
+def command_of(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())[:100]
+    return "?"
+
+
+def await_death(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
+# --- its loopback port ---
+# For RedisInsight and redis-cli, on request only: after a crash another user of the machine may take the port, and
+# programs that reconnect would send the password there. So its password is a new one with each start of the server, and
+# the one for the socket is never sent to a port.
+
+
+def port_url(server: Server) -> str:
+    """Opens the port, if it is not open yet, until the server stops."""
+    with redis.Redis.from_url(server.url, protocol=2, decode_responses=True) as client:
+        for _ in range(PORT_TRIES):
+            # Port and password in one reply of the server that has them: after a crash, the state file is older.
+            found = client.config_get("port", "requirepass")
+            if int(found["port"]):
+                return f"redis://:{quote(found['requirepass'], safe='')}@127.0.0.1:{found['port']}/0"
+            _open(client)
+    raise ServerError("The embedded server crashes again and again; check its server.log for the cause.")
+
+
+def open_port(client: redis.Redis) -> int:
+    """0 if none is open."""
+    return int(client.config_get("port")["port"] or 0)
+
+
+def _open(client: redis.Redis) -> None:
+    why = ""
+    for _ in range(PORT_TRIES):
+        try:
+            client.config_set("port", free_port())
+        except redis.ResponseError as error:
+            why = str(error)
+        else:
+            return
+    raise ServerError(f"The embedded server cannot open a port ({why}); set CHANNELMEM_EMBEDDED_PORT and restart it.")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

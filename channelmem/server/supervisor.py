@@ -41,8 +41,7 @@ LOG_BYTES = 4_000_000
 IN_USE = "Address already in use"
 SEARCH_LIMITS = ("MAXSEARCHRESULTS", "10000", "MAXAGGREGATERESULTS", "10000")
 """As Redis Stack's image sets them: what works here works there."""
-USER = "channelmem"
-"""Our own login, for the socket. The default user's is for the port, and a new one with each start."""
+USER = "channelmem"  # our own login, for the socket. The default user's is for the port, and a new one with each start.
 
 
 class StartFailedError(Exception):

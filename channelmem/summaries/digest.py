@@ -1,13 +1,10 @@
-"""A stretch of a channel for people to read: a few parts in order of time. Enters: its summaries on all levels, and
-what was said that none of them covers. Leaves: parts, and lines of an answer that tell them.
-
-As many parts as people read at a glance: neighbours are merged while there are more, and split into their halves while
-there are fewer. Each part says when it was, how much was said and about what, and links to where it began.
-"""
+"""A stretch of a channel for people to read: a few parts in order of time, each with when it was, how much was said,
+about what, and a link to where it began. Neighbours are merged while there are too many, and split while there is
+room."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -16,29 +13,23 @@ from typing import Final
 from channelmem.display import Phrasing, counted, flatten, name, quoted, safe
 from channelmem.durations import HOUR_S
 from channelmem.summaries.extractive import MODEL, combine, lines_of, shortened, summarise
-from channelmem.summaries.pyramid import ClosedWindow, Summary, roots, window_start
+from channelmem.summaries.pyramid import ClosedWindow, Summary, halves, roots, window_start
 from channelmem.telling.recap import clock_time
 from channelmem.types import Message, Origin
 
 MOST_PARTS: Final = 5
-PART_CHARS: Final = 350
-"""A part needs about this much room for its times, its link and some words."""
-LEAST_SPLIT: Final = 8
-"""A part of fewer messages is not split."""
-PAUSE_S: Final = 4 * HOUR_S
-"""Parts with a longer pause between them are merged last."""
-LEAST_CHARS: Final = 80
-"""Of people's words in a part."""
+PART_CHARS: Final = 350  # a part needs about this much room for its times, its link and some words
+LEAST_SPLIT: Final = 8  # a part of fewer messages is not split
+PAUSE_S: Final = 4 * HOUR_S  # parts with a longer pause between them are merged last
+LEAST_CHARS: Final = 80  # of people's words in a part
 
-Link = Callable[[Origin], str]
-"""A link to a message; empty if there is none."""
+Link = Callable[[Origin], str]  # a link to a message; empty if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     summary: Summary
-    first: Origin | None
-    """The message it begins with."""
+    first: Origin | None  # the message it begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +57,12 @@ def digest(
     """`messages` are the raw ones of the stretch, in any order; those that a summary covers are left out."""
     known = {one.id: one for one in summaries}
     tops = roots(summaries)
-    raw = sorted((one for one in messages if not _covered(one.ts, tops)), key=lambda one: (one.ts, one.id))
+    left = (one for one in messages if not any(top.start <= one.ts <= top.end for top in tops))
+    raw = sorted(left, key=lambda one: (one.ts, one.id))
     found = [Part(top, _first(top, known)) for top in tops]
-    found += [_part_of(some, now) for some in _stretches(raw)]
+    found += [_part_of(tuple(some), now) for _, some in groupby(raw, key=lambda one: window_start(one.ts))]
     parts = sorted(found, key=lambda part: part.summary.start)
-    parts = _split(_merged(parts, most, now), known, most)
-    return Digest(tuple(parts))
+    return Digest(tuple(_split(_merged(parts, most, now), known, most)))
 
 
 def told(digest_: Digest, phrasing: Phrasing, limit: int, link: Link) -> Iterator[str]:
@@ -89,17 +80,9 @@ def told(digest_: Digest, phrasing: Phrasing, limit: int, link: Link) -> Iterato
         yield " ".join(filter(None, (head, _words(part.summary, phrasing, room), url)))
 
 
-def _covered(ts: float, tops: Iterable[Summary]) -> bool:
-    return any(top.start <= ts <= top.end for top in tops)
-
-
-def _stretches(raw: Sequence[Message]) -> list[list[Message]]:
-    """Messages without a summary, window by window."""
-    return [list(some) for _, some in groupby(raw, key=lambda one: window_start(one.ts))]
-
-
-def _part_of(messages: Sequence[Message], now: float) -> Part:
-    window = ClosedWindow(messages[0].ts, messages[-1].ts, tuple(messages))
+def _part_of(messages: tuple[Message, ...], now: float) -> Part:
+    """Messages of a window that has no summary."""
+    window = ClosedWindow(messages[0].ts, messages[-1].ts, messages)
     return Part(summarise(window, created=now), messages[0].origin)
 
 
@@ -127,21 +110,16 @@ def _cost(older: Summary, newer: Summary) -> tuple[bool, int]:
 
 def _split(parts: list[Part], known: Mapping[str, Summary], most: int) -> list[Part]:
     while len(parts) < most:
-        able = [at for at, part in enumerate(parts) if _halves(part.summary, known)]
+        able = [at for at, part in enumerate(parts) if _worth_telling_apart(part.summary, known)]
         if not able:
             break
         at = max(able, key=lambda place: parts[place].summary.message_count)
-        parts[at : at + 1] = [Part(one, _first(one, known)) for one in _halves(parts[at].summary, known)]
+        parts[at : at + 1] = [Part(one, _first(one, known)) for one in _worth_telling_apart(parts[at].summary, known)]
     return parts
 
 
-def _halves(summary: Summary, known: Mapping[str, Summary]) -> tuple[Summary, ...]:
-    """Both of them, if there are any worth telling apart."""
-    found = tuple(known[one] for one in summary.parts if one in known)
-    return found if len(found) == 2 and summary.message_count >= LEAST_SPLIT else ()
-
-
-# --- in words ---
+def _worth_telling_apart(summary: Summary, known: Mapping[str, Summary]) -> tuple[Summary, ...]:
+    return halves(summary, known) if summary.message_count >= LEAST_SPLIT else ()
 
 
 def _head(summary: Summary, phrasing: Phrasing) -> str:

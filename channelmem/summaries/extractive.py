@@ -1,9 +1,5 @@
-"""Where a chat message's sentences end. Enters: what somebody wrote. Leaves: its sentences, each one tidy line.
-
-Written for chat: a new line ends a sentence, lower case may begin one, and many have no mark at all. A dot ends a
-sentence only before white space, so links, versions and decimals stay whole; after an abbreviation, an initial or the
-number of a list item it ends nothing.
-"""
+"""Summaries of what people wrote, chosen sentence by sentence, without a language model: where sentences of a chat end,
+what they are about, and which of them fit and say most."""
 
 from __future__ import annotations
 
@@ -111,8 +107,7 @@ class _Term:
 
     messages: set[int] = field(default_factory=set)
     forms: Counter[str] = field(default_factory=Counter)
-    names: int = 0
-    """How often it was capitalised inside a sentence."""
+    names: int = 0  # how often it was capitalised inside a sentence
 
     def worth(self, words: int) -> float:
         """Pairs of words say more than words, names more than nouns, long words more than short ones."""
@@ -192,8 +187,7 @@ def _topical(word: str, speakers: Collection[str]) -> str:
 
 
 MODEL: Final = "extractive"
-SUMMARY_CHARS: Final = 700
-"""Ten to twelve sentences: a quarter of a lively half hour."""
+SUMMARY_CHARS: Final = 700  # ten to twelve sentences: a quarter of a lively half hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,28 +197,18 @@ class SentenceWeights:
 
     length: float = 0.6
     """The power of the length by which the worth of a sentence is divided: 1 prefers fragments, 0 long sentences."""
-    label_chars: float = 5.0
-    """Added to the length: every sentence costs part of a name and a line."""
-    own: float = 1.2
-    """For "I", "my", "we": people tell about themselves and ask about others."""
-    other: float = 0.7
-    """For "you" without "I": encouragement and advice."""
-    time: float = 1.5
-    """For a word that says when."""
-    name: float = 2.0
-    """For a capitalised word inside the sentence."""
+    label_chars: float = 5.0  # added to the length: every sentence costs part of a name and a line
+    own: float = 1.2  # for "I", "my", "we": people tell about themselves and ask about others
+    other: float = 0.7  # for "you" without "I": encouragement and advice
+    time: float = 1.5  # for a word that says when
+    name: float = 2.0  # for a capitalised word inside the sentence
     number: float = 1.2
-    settled: float = 1.5
-    """For a decision or a correction. The fitting set has neither; the value is that of a time."""
-    marks: float = 0.3
-    """For tables, code and logs: every token of them is rare, and hardly any answers a question."""
+    settled: float = 1.5  # for a decision or a correction. The fitting set has neither; the value is that of a time.
+    marks: float = 0.3  # for tables, code and logs: every token of them is rare, and hardly any answers a question
     question: float = 0.5
-    answer: float = 1.3
-    """For what follows somebody else's question."""
-    least: float = 0.1
-    """A line worth less than this share of the first one is left out, even if there is room."""
-    light: float = 0.3
-    """For words that any chat is full of."""
+    answer: float = 1.3  # for what follows somebody else's question
+    least: float = 0.1  # a line worth less than this share of the first one is left out, even if there is room
+    light: float = 0.3  # for words that any chat is full of
 
 
 SHIPPED: Final = SentenceWeights()
@@ -335,8 +319,7 @@ def _is_marks(sentence: str) -> bool:
     return 3 * sum(char.isalpha() or char == " " for char in sentence) < 2 * len(sentence)
 
 
-Gap = tuple[str, float]
-"""A silence line, and the time before which it stands."""
+Gap = tuple[str, float]  # a silence line, and the time before which it stands
 
 
 def _written(

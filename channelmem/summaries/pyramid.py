@@ -1,9 +1,6 @@
-"""When a stretch of conversation is over. Enters: a channel's messages and the time. Leaves: its closed windows.
-
-A window is 30 minutes on the UTC wall clock: 14:00 to 14:29, 14:30 to 14:59. The current one stays raw, closed ones are
-summarised, and empty ones do not exist. With smart sizes a busy window is cut into quarters of an hour, and an hour
-with little in it is one window. A window that is closed never changes its bounds, whatever comes later.
-"""
+"""Windows of conversation and the pyramid of summaries above them. A window is 30 minutes on the UTC wall clock (smart
+sizes cut a busy one in two and join quiet ones); once closed, it never changes its bounds. Each window has a summary of
+level 1, and two neighbours of one level are combined into one of the next."""
 
 from __future__ import annotations
 
@@ -22,15 +19,18 @@ from channelmem.types import Message, Origin, Person
 WINDOW_MINUTES: Final = 30
 _DAY_MINUTES: Final = round(DAY_S / MINUTE_S)
 
+READ_BEFORE = 4_096  # summaries kept parsed: the next question reads the same ones. Equal bytes are the same summary.
+
+SILENCE_S: Final = HOUR_S  # longer gaps are named
+_IN_DAYS_S: Final = 2 * DAY_S
+
 
 @dataclass(frozen=True, slots=True)
 class SmartSizes:
     """Half of a window where much is said, twice its size where little is."""
 
-    busy: int = 60
-    """A window with more messages than this is cut in two."""
-    quiet: int = 5
-    """Two windows with at most this many messages together are one."""
+    busy: int = 60  # a window with more messages than this is cut in two
+    quiet: int = 5  # two windows with at most this many messages together are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class ClosedWindow:
     """A stretch of time that is over, with its messages, oldest first; never empty."""
 
     start: float
-    end: float
-    """Excluded."""
+    end: float  # excluded
     messages: tuple[Message, ...]
 
 
@@ -97,13 +96,6 @@ def _halves(window: ClosedWindow, size_s: float, smart: SmartSizes) -> list[Clos
     return [part for part in parts if part.messages]
 
 
-# --- documents ---
-
-
-READ_BEFORE = 4_096
-"""Summaries kept parsed: the next question reads the same ones. Equal bytes are the same summary."""
-
-
 def to_document(summary: Summary) -> str:
     document: dict[str, Any] = {
         "level": summary.level,
@@ -120,7 +112,8 @@ def to_document(summary: Summary) -> str:
         document["parts"] = summary.parts
     else:
         channel_ids = {one.channel_id for one in summary.origins}
-        document |= {"channel": str(*channel_ids), "messages": _pack(summary.origins)}
+        messages = [{"id": str(one.id), "revision": repr(one.revision)} for one in summary.origins]
+        document |= {"channel": str(*channel_ids), "messages": messages}
     if summary.lines:
         document["lines"] = [
             {"message": str(one.message_id), "author": str(one.author_id), "ts": repr(one.ts), "weight": one.weight}
@@ -147,7 +140,7 @@ def from_document(document: bytes) -> Summary:
         topics=tuple(read["topics"]),
         model=read["model"],
         created=float(read["created"]),
-        origins=_origins(channel_id, read.get("messages", ())),
+        origins=tuple(Origin(channel_id, int(one["id"]), float(one["revision"])) for one in read.get("messages", ())),
         parts=tuple(read.get("parts", ())),
         lines=tuple(_line(one, names) for one in read.get("lines", ())),
         shared=Shared(**read.get("shared", {})),
@@ -160,16 +153,7 @@ def forget_read() -> None:
     _plain.cache_clear()
 
 
-_plain = lru_cache(maxsize=1_024)(plain_name)
-"""The same people are named in every summary of a channel."""
-
-
-def _pack(origins: Iterable[Origin]) -> list[dict[str, str]]:
-    return [{"id": str(one.id), "revision": repr(one.revision)} for one in origins]
-
-
-def _origins(channel_id: int, read: Iterable[Mapping[str, Any]]) -> tuple[Origin, ...]:
-    return tuple(Origin(channel_id, int(one["id"]), float(one["revision"])) for one in read)
+_plain = lru_cache(maxsize=1_024)(plain_name)  # the same people are named in every summary of a channel
 
 
 def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> SummaryLine:
@@ -181,14 +165,6 @@ def _line(read: Mapping[str, Any], names: Mapping[str, str]) -> SummaryLine:
         read["text"],
         float(read["weight"]),
     )
-
-
-# --- pyramid ---
-
-
-SILENCE_S: Final = HOUR_S
-"""Longer gaps are named."""
-_IN_DAYS_S: Final = 2 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +189,7 @@ class Shared:
     files: int = 0
 
     def __add__(self, other: Shared) -> Shared:
-        return Shared(
-            self.images + other.images,
-            self.voice_messages + other.voice_messages,
-            self.files + other.files,
-        )
+        return Shared(self.images + other.images, self.voice_messages + other.voice_messages, self.files + other.files)
 
     def __str__(self) -> str:
         """ "[3 images shared]"; empty if there is nothing."""
@@ -231,24 +203,18 @@ class Summary:
     """A stretch of a channel in few words, and what it came from."""
 
     level: int
-    start: float
-    """When its first message was sent."""
-    end: float
-    """When its last message was sent."""
+    start: float  # when its first message was sent
+    end: float  # when its last message was sent
     text: str
     """Without a header. In an extractive summary every line begins with a name, or is ours in square brackets."""
     message_count: int
-    authors: tuple[Person, ...]
-    """By first appearance, with the name they had last."""
+    authors: tuple[Person, ...]  # by first appearance, with the name they had last
     topics: tuple[str, ...]
     model: str
     created: float
-    origins: tuple[Origin, ...] = ()
-    """Level 1: the messages of its window."""
-    parts: tuple[str, ...] = ()
-    """Higher levels: the ids of the two summaries it came from, the older first."""
-    lines: tuple[SummaryLine, ...] = ()
-    """What an extractive summary keeps; empty where a language model wrote the text."""
+    origins: tuple[Origin, ...] = ()  # level 1: the messages of its window
+    parts: tuple[str, ...] = ()  # higher levels: the ids of the two summaries it came from, the older first
+    lines: tuple[SummaryLine, ...] = ()  # what an extractive summary keeps; empty where a language model wrote the text
     shared: Shared = Shared()
 
     @property
@@ -257,21 +223,15 @@ class Summary:
         # Rounded down, so that it never leaves its window.
         return f"{self.level}-{math.floor(self.start * 1000)}-{math.floor(self.end * 1000)}"
 
+    def origin_in(self, channel_id: int) -> Origin:
+        """It counts as one source, under a number that no message has: its messages may have expired."""
+        return Origin(channel_id, -(math.floor(self.start * 1000) * 100 + self.level), self.created)
+
 
 def from_id(name: str) -> Summary:
     """A summary of which only its place in the pyramid is known: enough for roots, pairs and plans."""
     level, start, end = name.split("-")
     return Summary(int(level), int(start) / 1000, int(end) / 1000, "", 0, (), (), "", 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a cascade has to do before it combines pairs."""
-
-    outdated: tuple[Summary, ...] = ()
-    """To be removed: their window has a message, or a revision of one, that they do not know; and all above them."""
-    missing: tuple[ClosedWindow, ...] = ()
-    """To be summarised, oldest first."""
 
 
 def roots(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
@@ -285,9 +245,7 @@ def roots(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
 
 def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
     """Neighbours to combine next, the older first. After combining them there may be new ones: repeat until none.
-
-    The lowest level comes first: a summary that is being made again must find the neighbour it had before.
-    """
+    The lowest level comes first: a summary that is being made again must find the neighbour it had before."""
     found: list[tuple[Summary, Summary]] = []
     waiting: Summary | None = None
     for root in roots(summaries):
@@ -300,19 +258,30 @@ def pairs(summaries: Iterable[Summary]) -> tuple[tuple[Summary, Summary], ...]:
     return tuple(pair for pair in found if pair[0].level == lowest)
 
 
-def plan(summaries: Collection[Summary], windows: Sequence[ClosedWindow]) -> Plan:
-    """Which windows have no summary yet, and which summaries no longer fit: of such a window, or of more than one level
-    across it, because a window that had no messages when its neighbours were paired belongs between them."""
-    kept, outdated = list(summaries), dict[str, Summary]()
+def halves(summary: Summary, known: Mapping[str, Summary]) -> tuple[Summary, ...]:
+    """The two summaries it came from, if both are there."""
+    found = tuple(known[one] for one in summary.parts if one in known)
+    return found if len(found) == 2 else ()
+
+
+def reaching(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[Summary]:
+    """Those that reach into any of these windows; whatever is above such a one reaches there, too."""
+    return [one for one in summaries if any(one.start < window.end and one.end >= window.start for window in windows)]
+
+
+def missing(summaries: Collection[Summary], windows: Sequence[ClosedWindow]) -> tuple[ClosedWindow, ...]:
+    """Windows to be summarised, oldest first: they have a message, or a revision of one, that no summary knows. So do
+    those into which a summary of such a window reaches, because that one goes (the window size was changed, or a window
+    that was empty lies between two that were paired)."""
+    kept = list(summaries)
     while True:
         known = {origin for summary in kept for origin in summary.origins}
-        missing = [window for window in windows if any(one.origin not in known for one in window.messages)]
-        stale = [one for one in kept if any(_touches(one, window) for window in missing)]
-        if not stale:
-            return Plan(tuple(outdated.values()), tuple(missing))
-        outdated |= {one.id: one for one in with_all_above(kept, {one.id for one in stale})}
-        # A summary that reached into another window (the window size was changed) leaves that one without any.
-        kept = [one for one in kept if one.id not in outdated]
+        found = [window for window in windows if any(one.origin not in known for one in window.messages)]
+        outdated = {one.id for one in reaching(kept, found)}
+        if not outdated:
+            return tuple(found)
+        gone = {one.id for one in with_all_above(kept, outdated)}
+        kept = [one for one in kept if one.id not in gone]
 
 
 def affected_by(summaries: Collection[Summary], message_ids: Collection[int]) -> tuple[Summary, ...]:
@@ -367,13 +336,8 @@ def silence(gap_s: float) -> str:
     """ "[3.5 hours of silence]" for a gap of more than an hour, in days from two days on; else empty."""
     if gap_s <= SILENCE_S:
         return ""
-    return (
-        f"[{gap_s / DAY_S:.1f} days of silence]" if gap_s >= _IN_DAYS_S else f"[{gap_s / HOUR_S:.1f} hours of silence]"
-    )
-
-
-def _touches(summary: Summary, window: ClosedWindow) -> bool:
-    return summary.start < window.end and summary.end >= window.start
+    size, unit = (DAY_S, "days") if gap_s >= _IN_DAYS_S else (HOUR_S, "hours")
+    return f"[{gap_s / size:.1f} {unit} of silence]"
 
 
 def with_all_above(summaries: Iterable[Summary], ids: Collection[str]) -> list[Summary]:

@@ -1,7 +1,5 @@
-"""The summaries of a channel that may be shown. In: a channel and its policy. Out: summaries on all levels.
-
-Redis leaves out what was removed; what this process could not tell Redis yet is left out here.
-"""
+"""The summaries of a channel that may be shown, and as many of them as fit into a language model's context. Redis
+leaves out what was removed; what this process could not tell Redis yet is left out here."""
 
 from __future__ import annotations
 
@@ -23,12 +21,18 @@ from channelmem.summaries.pyramid import (
     Summary,
     affected_by,
     from_document,
+    halves,
     roots,
     silence,
     with_all_above,
 )
 from channelmem.telling.block import plain_words
 from channelmem.types import Message
+
+CONTEXT_CHARS: Final = 10_000
+NEARNESS: Final = 0.25
+"""How much more the near past counts than the far: 0 splits the largest summary first, so that all are equally fine; 1
+splits by the share of a summary in what was said since it began. See docs/summaries.md for the measurement."""
 
 
 class SummaryReader:
@@ -48,13 +52,6 @@ class SummaryReader:
         documents = await self._store.since(guild_id, channel_id, start, policy)
         return _shown(map(from_document, documents), guild_id, channel_id, withdrawn)
 
-    @reads
-    async def standing(self, guild_id: int, channel_id: int, ids: Iterable[str], policy: Policy) -> dict[str, Summary]:
-        """These summaries as they are now, by id; without those that went."""
-        withdrawn = self._store.withdrawn()
-        documents = await self._store.some(guild_id, channel_id, ids, policy)
-        return {one.id: one for one in _shown(map(from_document, documents), guild_id, channel_id, withdrawn)}
-
 
 def _shown(summaries: Iterable[Summary], guild_id: int, channel_id: int, withdrawn: Withdrawn) -> tuple[Summary, ...]:
     found = tuple(summaries)
@@ -71,70 +68,28 @@ def _shown(summaries: Iterable[Summary], guild_id: int, channel_id: int, withdra
     return tuple(one for one in found if one.id not in hidden)
 
 
-# --- cover ---
-
-
-CONTEXT_CHARS: Final = 10_000
-NEARNESS: Final = 0.25
-"""How much more the near past counts than the far: 0 splits the largest summary first, so that all are equally fine; 1
-splits by the share of a summary in what was said since it began. See docs/summaries.md for the measurement."""
-
-
 @dataclass(frozen=True, slots=True)
-class RawLine:
-    """A message as the caller will show it: when it was sent, and how many characters its line has."""
-
-    ts: float
-    chars: int
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of the context: one of the three."""
+class PastBlock:
+    """Summaries as one text, and those there was no room for; oldest first."""
 
     text: str = ""
-    """A summary with its header, or a line of silence."""
-    summary: Summary | None = None
-    raw: int | None = None
-    """The position of a raw line among those passed in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """What to show, oldest first, one piece per line or lines of its own, and what there was no room for."""
-
-    pieces: tuple[Piece, ...] = ()
+    summaries: tuple[Summary, ...] = ()
     dropped: tuple[Summary, ...] = ()
-    """Summaries left out, oldest first. From level 4 on, that is much of the past: worth a warning in the log."""
-    dropped_raw: tuple[int, ...] = ()
-    """Positions of raw lines left out."""
-
-    @property
-    def summaries(self) -> tuple[Summary, ...]:
-        return tuple(piece.summary for piece in self.pieces if piece.summary is not None)
-
-    @property
-    def raw(self) -> tuple[int, ...]:
-        return tuple(piece.raw for piece in self.pieces if piece.raw is not None)
-
-    def text(self, raw: Sequence[str]) -> str:
-        """All of it, given the raw lines."""
-        return "\n".join(piece.text if piece.raw is None else raw[piece.raw] for piece in self.pieces)
 
 
-def cover(
-    summaries: Collection[Summary], raw: Sequence[RawLine], *, now: float, tz: tzinfo, limit: int = CONTEXT_CHARS
-) -> Cover:
-    """The finest cover of at most `limit` characters, line ends included. Raw lines may come in any order; what a
-    summary already covers is left out of them, so that nothing is told twice."""
-    tops = roots(summaries)
-    lines = [(line.ts, at, line.chars) for at, line in enumerate(raw) if not any(_covers(top, line.ts) for top in tops)]
-    items = [*(_Item(top.start, top.end, summary=top) for top in tops)]
-    items += [_Item(ts, ts, raw=at, chars=chars) for ts, at, chars in sorted(lines)]
-    draft = _Draft(sorted(items, key=lambda item: (item.start, item.raw or 0)), now, tz)
-    draft.drop_until_fits(limit)
-    draft.split_while_fits({one.id: one for one in summaries}, limit)
-    return draft.result()
+def cover(summaries: Collection[Summary], *, now: float, tz: tzinfo, limit: int = CONTEXT_CHARS) -> PastBlock:
+    """The finest cover of at most `limit` characters. The oldest are dropped until the coarsest cover fits; then the
+    summary that is coarsest for its age is split, again and again, until the next one has no room."""
+    known, tops, writer = {one.id: one for one in summaries}, roots(summaries), _Writer(now, tz)
+    # Dropping something never adds to the size, so the fewest can be found by halving.
+    fewest = bisect_left(range(len(tops)), True, key=lambda count: len(writer.text(tops[count:])) <= limit)
+    shown = list(tops[fewest:])
+    while (at := _next_split(shown, known)) is not None:
+        split = [*shown[:at], *halves(shown[at], known), *shown[at + 1 :]]
+        if len(writer.text(split)) > limit:
+            break
+        shown = split
+    return PastBlock(writer.text(shown), tuple(shown), tops[:fewest])
 
 
 def header(summary: Summary, now: float, tz: tzinfo) -> str:
@@ -154,141 +109,55 @@ def _date(moment: datetime, known: datetime) -> str:
     return f"{moment.day} {moment:%b} " if moment.year == known.year else f"{moment.day} {moment:%b %Y} "
 
 
-def _covers(summary: Summary, ts: float) -> bool:
-    return summary.start <= ts <= summary.end
+class _Writer:
+    """Tells summaries with their headers, and the silence between them."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A summary or a raw line in order of time."""
-
-    start: float
-    end: float
-    summary: Summary | None = None
-    raw: int | None = None
-    chars: int = 0
-    dropped: bool = False
-
-
-class _Draft:
-    """Everything in order of time, dropped things included: silence is only named where nothing was left out."""
-
-    def __init__(self, items: list[_Item], now: float, tz: tzinfo) -> None:
-        self._items = items
+    def __init__(self, now: float, tz: tzinfo) -> None:
         self._now, self._tz = now, tz
         self._texts: dict[str, str] = {}
 
-    def drop_until_fits(self, limit: int) -> None:
-        """The oldest summaries go first, then the oldest raw lines."""
-        order = [at for at, item in enumerate(self._items) if item.summary is not None]
-        order += [at for at, item in enumerate(self._items) if item.summary is None]
-        # Dropping something never adds to the size, so the fewest can be found by halving.
-        fewest = bisect_left(
-            range(len(order)), True, key=lambda count: self._size(self._without(order[:count])) <= limit
-        )
-        self._items = self._without(order[:fewest])
+    def text(self, shown: Sequence[Summary]) -> str:
+        pieces: list[str] = []
+        for at, summary in enumerate(shown):
+            gap = silence(summary.start - shown[at - 1].end) if at else ""
+            pieces += filter(None, (gap, self._one(summary)))
+        return "\n".join(pieces)
 
-    def split_while_fits(self, known: Mapping[str, Summary], limit: int) -> None:
-        """Splits the summary that is coarsest for its age, again and again, until the next one has no room."""
-        while True:
-            at = self._next_split(known)
-            if at is None:
-                return
-            parts = _parts(self._items[at].summary, known)
-            split = [*self._items[:at], *(_Item(one.start, one.end, one) for one in parts), *self._items[at + 1 :]]
-            if self._size(split) > limit:
-                return
-            self._items = split
-
-    def result(self) -> Cover:
-        return Cover(
-            tuple(self._pieces(self._items)),
-            tuple(item.summary for item in self._items if item.dropped and item.summary is not None),
-            tuple(item.raw for item in self._items if item.dropped and item.raw is not None),
-        )
-
-    def _without(self, places: Sequence[int]) -> list[_Item]:
-        items = list(self._items)
-        for at in places:
-            items[at] = replace(items[at], dropped=True)
-        return items
-
-    def _next_split(self, known: Mapping[str, Summary]) -> int | None:
-        best, found, newer = 0.0, None, 0
-        for at in range(len(self._items) - 1, -1, -1):
-            item = self._items[at]
-            if item.summary is None:
-                continue
-            windows = 2 ** (item.summary.level - 1)
-            newer += windows
-            coarse = windows / newer**NEARNESS
-            if not item.dropped and coarse > best and _gains(item.summary, known):
-                best, found = coarse, at
-        return found
-
-    def _size(self, items: Sequence[_Item]) -> int:
-        shown = [len(piece.text) if piece.raw is None else 0 for piece in self._pieces(items)]
-        raw = sum(item.chars for item in items if item.raw is not None and not item.dropped)
-        return sum(shown) + raw + max(len(shown) - 1, 0)
-
-    def _pieces(self, items: Sequence[_Item]) -> list[Piece]:
-        found: list[Piece] = []
-        before: _Item | None = None
-        for item in items:
-            if not item.dropped:
-                if before is not None and not before.dropped and (gap := silence(item.start - before.end)):
-                    found.append(Piece(gap))
-                found.append(Piece(self._text(item.summary), item.summary) if item.summary else Piece(raw=item.raw))
-            before = item
-        return found
-
-    def _text(self, summary: Summary) -> str:
+    def _one(self, summary: Summary) -> str:
         if summary.id not in self._texts:
             told = (header(summary, self._now, self._tz), summary.text)
             self._texts[summary.id] = "\n".join(filter(None, told))
         return self._texts[summary.id]
 
 
-def _parts(summary: Summary | None, known: Mapping[str, Summary]) -> tuple[Summary, ...]:
-    """The halves, if both are there."""
-    parts = tuple(known[one] for one in summary.parts if one in known) if summary else ()
-    return parts if len(parts) == 2 else ()
+def _next_split(shown: Sequence[Summary], known: Mapping[str, Summary]) -> int | None:
+    best, found, newer = 0.0, None, 0
+    for at in range(len(shown) - 1, -1, -1):
+        windows = 2 ** (shown[at].level - 1)
+        newer += windows
+        coarse = windows / newer**NEARNESS
+        if coarse > best and _gains(shown[at], known):
+            best, found = coarse, at
+    return found
 
 
 def _gains(summary: Summary, known: Mapping[str, Summary]) -> bool:
     """Whether its halves say more than it does: a few lines that all found room need no second header."""
-    parts = _parts(summary, known)
+    parts = halves(summary, known)
     if summary.lines:
         return len(summary.lines) < sum(len(part.lines) for part in parts)
     return len(summary.text) < sum(len(part.text) for part in parts)
-
-
-# --- past ---
-
-
-@dataclass(frozen=True, slots=True)
-class PastBlock:
-    """The summaries that are shown, and those that had no room."""
-
-    text: str = ""
-    summaries: tuple[Summary, ...] = ()
-    dropped: tuple[Summary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
     """What a language model is given of a channel's past, in numbers."""
 
-    summaries: tuple[Summary, ...] = ()
-    """Shown, oldest first."""
-    raw: int = 0
-    """Recent messages shown as they were written."""
-    chars: int = 0
-    """Of the whole block."""
-    limit: int = 0
-    """How many characters it may have."""
-    dropped: tuple[Summary, ...] = ()
-    """Had no room, oldest first."""
+    summaries: tuple[Summary, ...] = ()  # shown, oldest first
+    raw: int = 0  # recent messages shown as they were written
+    chars: int = 0  # of the whole block
+    limit: int = 0  # how many characters it may have
+    dropped: tuple[Summary, ...] = ()  # had no room, oldest first
     dropped_raw: int = 0
 
     @property
@@ -299,24 +168,17 @@ class Breakdown:
 
 
 def past(
-    summaries: Collection[Summary],
-    raw: Collection[Message],
-    *,
-    start: float | None,
-    now: float,
-    tz: tzinfo,
-    limit: int,
+    summaries: Collection[Summary], raw: Collection[Message], *, start: float | None, now: float, tz: tzinfo, limit: int
 ) -> PastBlock:
     """As much of the past since `start` as fits; `raw` is what else is shown of the channel."""
     kept = _untold(_since(summaries, start), {one.id for one in raw})
-    found = cover([_safe(one) for one in kept], (), now=now, tz=tz, limit=limit)
+    found = cover([_safe(one) for one in kept], now=now, tz=tz, limit=limit)
     if not found.summaries:
-        return PastBlock(dropped=found.dropped)
-    text = found.text(())
-    first = min((one.ts for one in raw if one.ts > found.summaries[-1].end), default=now)
-    gap = silence(first - found.summaries[-1].end)
-    text = f"{text}\n{gap}" if gap and len(text) + 1 + len(gap) <= limit else text
-    return PastBlock(text, found.summaries, found.dropped)
+        return found
+    end = found.summaries[-1].end
+    gap = silence(min((one.ts for one in raw if one.ts > end), default=now) - end)
+    fits = gap and len(found.text) + 1 + len(gap) <= limit
+    return replace(found, text=f"{found.text}\n{gap}") if fits else found
 
 
 def _since(summaries: Iterable[Summary], start: float | None) -> list[Summary]:
@@ -357,14 +219,12 @@ def _untold(summaries: Collection[Summary], told: set[int]) -> list[Summary]:
 
 
 def _safe(summary: Summary) -> Summary:
-    text, topics = _safe_text(summary.text, summary.topics)
-    return replace(summary, text=text, topics=topics)
+    return replace(summary, text=_safe_text(summary.text), topics=tuple(map(plain_name, summary.topics)))
 
 
 @lru_cache(maxsize=READ_BEFORE)
-def _safe_text(text: str, topics: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    lines = "\n".join(f"  {plain_words(line)}" for line in text.splitlines())
-    return lines, tuple(map(plain_name, topics))
+def _safe_text(text: str) -> str:
+    return "\n".join(f"  {plain_words(line)}" for line in text.splitlines())
 
 
 def forget_read() -> None:

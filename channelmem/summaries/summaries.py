@@ -1,8 +1,6 @@
-"""Summaries of channels, as adapters use them: `memory.summaries`. In: a channel. Out: its past, in few words.
-
-Everything returned is visible now: nothing of a message that was deleted or edited, or of somebody who opted out.
-`RedisUnavailableError` is raised where Redis does not answer, `SummariesBusyError` where somebody else is at work.
-"""
+"""`memory.summaries`: a channel's past in few words, as adapters use it. Everything returned is visible now: nothing of
+a message that was deleted or edited, or of somebody who opted out. `RedisUnavailableError` is raised where Redis does
+not answer, `SummariesBusyError` where somebody else is at work."""
 
 from __future__ import annotations
 
@@ -23,8 +21,9 @@ from channelmem.summaries.worker import SummaryWorker
 from channelmem.text import stems
 from channelmem.types import Answer, Kind, Message, Question, Route, Window
 
-WAIT_S = 30.0
-"""How long a request waits for an update that is under way."""
+WAIT_S = 30.0  # how long a request waits for an update that is under way
+
+LEAST: Final = 0.5  # of the topic's words, the share that a line must have
 
 
 class Summaries:
@@ -86,14 +85,7 @@ class Summaries:
         """What `Memory.context` would give a language model of the channel's past, in numbers."""
         question = self._policies.reached(question)
         answer, policy = Answer("", Route(Kind.NONE)), self._policies.of_question(question)
-        return (await self._context.context(question, answer, policy))[1]
-
-
-# --- lookup ---
-
-
-LEAST: Final = 0.5
-"""Of the topic's words, the share that a line must have."""
+        return (await self._context.block(question, answer, policy))[1]
 
 
 def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> list[tuple[SummaryLine, float]]:

@@ -1,14 +1,12 @@
-"""Who writes summaries. Enters: a closed window, or two neighbouring summaries. Leaves: a `Summary`.
-
-The default quotes and needs nothing but processor time, which it takes from a thread: an answer never waits for it.
-"""
+"""Writes what is missing in a channel's pyramid of summaries, and removes what no longer fits. The default summariser
+quotes, and takes its processor time from a thread: an answer never waits for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import accumulate
 from typing import Protocol
 
 from channelmem.errors import SummariesBusyError
@@ -25,12 +23,19 @@ from channelmem.summaries.pyramid import (
     closed_windows,
     from_document,
     from_id,
+    missing,
     pairs,
-    plan,
+    reaching,
     to_document,
     window_start,
 )
 from channelmem.types import Message, Source, Window
+
+BATCH_MESSAGES = 600  # messages whose summaries are committed together: about 10 ms of Redis
+BATCH_SUMMARIES = 64
+READ = 2_000  # messages read at once
+TRIES = 3  # how often an update is planned anew because people deleted or edited something meanwhile
+BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
 
 
 class Summariser(Protocol):
@@ -56,19 +61,6 @@ class Extractive:
         return await asyncio.to_thread(combine, older, newer, created=created, limit=self._chars)
 
 
-# --- update ---
-
-
-BATCH_MESSAGES = 600
-"""Messages whose summaries are committed together: about 10 ms of Redis."""
-BATCH_SUMMARIES = 64
-READ = 2_000
-"""Messages read at once."""
-TRIES = 3
-"""How often an update is planned anew because people deleted or edited something meanwhile."""
-BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """A channel whose lock is held."""
@@ -78,12 +70,15 @@ class Held:
     policy: Policy
     token: str
 
+    @property
+    def place(self) -> ChannelId:
+        return ChannelId(self.guild_id, self.channel_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Updated:
     made: int
-    due: float | None
-    """When to look again; None: not before its next message."""
+    due: float | None  # when to look again; None: not before its next message
 
 
 @dataclass(slots=True)
@@ -119,7 +114,7 @@ class Updater:
     async def update(self, held: Held) -> Updated:
         made = tries = 0
         while True:
-            outline, now = await self._store.outline(held.guild_id, held.channel_id, held.policy), self._store.now()
+            outline, now = await self._store.outline(*held.place, held.policy), self._store.now()
             draft = await self._draft(held, outline, now)
             if not draft.rows:
                 return Updated(made, self._due(outline, now))
@@ -130,7 +125,7 @@ class Updater:
 
     async def rebuild(self, held: Held) -> Updated:
         """Forgets every summary that can be made again, and all pairs, then makes them."""
-        documents = await self._store.since(held.guild_id, held.channel_id, None, held.policy)
+        documents = await self._store.since(*held.place, None, held.policy)
         stored = {one.origin for one in await self._messages(held, Window())}
         again = [one for one in map(from_document, documents) if one.level > 1 or stored.issuperset(one.origins)]
         draft = _Draft()
@@ -143,7 +138,8 @@ class Updater:
         known = {one: from_id(one) for one in outline.ids}
         windows: list[ClosedWindow] = []
         for start, end in self._spans(outline, now):
-            windows += closed_windows(await self._within(held, start, end), now, self._minutes, self._smart)
+            within = [one for one in await self._messages(held, Window(start, end)) if one.ts < end]
+            windows += closed_windows(within, now, self._minutes, self._smart)
             if sum(len(one.messages) for one in windows) >= BATCH_MESSAGES:
                 break  # the rest is for the next commit
         return await self._drafted(held, known, windows)
@@ -162,10 +158,6 @@ class Updater:
     def _slots(self, summary: Summary) -> set[float]:
         first, last = summary.start // self._slot_s, summary.end // self._slot_s
         return {first + at for at in range(int(last - first) + 1)}
-
-    async def _within(self, held: Held, start: float, end: float) -> list[Message]:
-        found = await self._messages(held, Window(start, end))
-        return [one for one in found if one.ts < end]
 
     async def _messages(self, held: Held, window: Window) -> list[Message]:
         """What people said in a window, however much that is."""
@@ -191,15 +183,13 @@ class Updater:
 
     async def absorb(self, held: Held, messages: Sequence[Message], now: float) -> int:
         """Summarises messages that are too old to be stored, window by window."""
-        windows = [
-            one
-            for one in closed_windows(messages, now - held.policy.limits.archive_s, self._minutes, self._smart)
-            if one.messages[0].ts > now - held.policy.limits.summary_s
-        ]
+        limits = held.policy.limits
+        closed = closed_windows(messages, now - limits.archive_s, self._minutes, self._smart)
+        windows = [one for one in closed if one.messages[0].ts > now - limits.summary_s]
         made = 0
         while windows:
-            known = {one: from_id(one) for one in await self._store.ids(held.guild_id, held.channel_id, held.policy)}
-            batch = list(takewhile(_batches(), windows))
+            known = {one: from_id(one) for one in await self._store.ids(*held.place, held.policy)}
+            batch = _batch(windows)
             windows = windows[len(batch) :]
             draft = await self._drafted(held, known, batch, passing=True)
             if draft.rows and not await self._commit(held, draft):
@@ -212,18 +202,19 @@ class Updater:
     async def _drafted(
         self, held: Held, known: dict[str, Summary], windows: Sequence[ClosedWindow], *, passing: bool = False
     ) -> _Draft:
-        known |= await self._read(held, _reaching(known.values(), windows))
-        missing = plan(list(known.values()), windows).missing
+        lowest = [one.id for one in reaching(known.values(), windows) if one.level == 1]
+        known |= await self._read(held, lowest)
+        todo = missing(known.values(), windows)
         if passing:  # what is stored no longer can't be read again: a window is replaced by one that has all of it
-            missing = tuple(one for one in missing if _has_all(one, known.values()))
-        batch = list(takewhile(_batches(), missing))
+            todo = tuple(one for one in todo if _has_all(one, known.values()))
+        batch = _batch(todo)
         draft = _Draft(known=known)
-        draft.drop(_outdated(known.values(), batch))
+        draft.drop(reaching(known.values(), batch))
         created = self._store.now()
         for window in batch:
             summary = await self._summariser.of_window(window, created=created)
             draft.add(summary, passing=window.messages if passing else ())
-        left = missing[len(batch) :]
+        left = todo[len(batch) :]
         await self._pair(held, draft, left[0].start if left else float("inf"), created)
         return draft
 
@@ -240,20 +231,15 @@ class Updater:
                 both = draft.known[older.id], draft.known[newer.id]
                 if not all(one.message_count for one in both):
                     raise SummariesBusyError(BUSY)
-                draft.add(
-                    await self._summariser.of_pair(
-                        *both, created=created, channel=ChannelId(held.guild_id, held.channel_id)
-                    )
-                )
+                draft.add(await self._summariser.of_pair(*both, created=created, channel=held.place))
 
     async def _read(self, held: Held, ids: Sequence[str]) -> dict[str, Summary]:
-        documents = await self._store.some(held.guild_id, held.channel_id, ids, held.policy)
+        documents = await self._store.some(*held.place, ids, held.policy)
         return {one.id: one for one in map(from_document, documents)}
 
     async def _commit(self, held: Held, draft: _Draft) -> bool:
         """False if a source went meanwhile."""
-        place = (held.guild_id, held.channel_id, held.token)
-        result = await self._store.commit(*place, draft.removed, draft.rows, held.policy)
+        result = await self._store.commit(*held.place, held.token, draft.removed, draft.rows, held.policy)
         if result is Committed.LOST:
             raise SummariesBusyError(BUSY)
         return result is Committed.DONE
@@ -266,33 +252,13 @@ class Updater:
         return (closes if closes > now else now + 60 * self._minutes) + self._debounce_s
 
 
-def _batches() -> Callable[[ClosedWindow], bool]:
-    """Accepts windows until they have enough messages for one commit; always the first."""
-    taken = 0
-
-    def fits(window: ClosedWindow) -> bool:
-        nonlocal taken
-        first, taken = taken == 0, taken + len(window.messages)
-        return first or taken <= BATCH_MESSAGES
-
-    return fits
-
-
-def _reaching(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[str]:
-    return [
-        one.id
-        for one in summaries
-        if one.level == 1 and any(one.start < window.end and one.end >= window.start for window in windows)
-    ]
-
-
-def _outdated(summaries: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[Summary]:
-    """What reaches into windows that are summarised now; whatever is above it reaches there, too."""
-    return [one for one in summaries if any(one.start < window.end and one.end >= window.start for window in windows)]
+def _batch(windows: Sequence[ClosedWindow]) -> list[ClosedWindow]:
+    """The first ones, with as many messages as one commit takes; at least one window."""
+    sizes = accumulate(len(one.messages) for one in windows)
+    return [one for one, size in zip(windows, sizes, strict=True) if one is windows[0] or size <= BATCH_MESSAGES]
 
 
 def _has_all(window: ClosedWindow, summaries: Iterable[Summary]) -> bool:
     """Whether it has every message of the summaries that it would replace."""
     mine = {one.origin for one in window.messages}
-    reaching = [one for one in summaries if one.level == 1 and one.start < window.end and one.end >= window.start]
-    return all(mine.issuperset(one.origins) for one in reaching)
+    return all(mine.issuperset(one.origins) for one in reaching(summaries, [window]) if one.level == 1)

@@ -1,9 +1,6 @@
-"""Keeps summaries up to date in the background. In: channels that are due, in Redis. Out: their pyramids.
-
-Messages make their channel due a while after their window closes, removals at once. Any number of processes share the
-work: a channel is updated under a lock with a token, which expires if its process dies, and is due again then. A
-channel that fails is tried again, later each time. Answers never wait for this.
-"""
+"""Keeps summaries up to date in the background; answers never wait for it. Messages make their channel due a while
+after their window closes, removals at once. Any number of processes share the work: a channel is updated under a lock,
+which expires if its process dies, and one that fails is tried again, later each time."""
 
 from __future__ import annotations
 
@@ -24,10 +21,8 @@ from channelmem.tasks import cancel_all
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 4
-"""Channels that one process updates at a time."""
-POLL_S = 5.0
-"""Between two looks for channels that are due."""
+TOGETHER = 4  # channels that one process updates at a time
+POLL_S = 5.0  # between two looks for channels that are due
 FIRST_RETRY_S = 30.0
 LAST_RETRY_S = 3600.0
 LOCK_POLL_S = 0.2
@@ -39,8 +34,7 @@ Work = Callable[[Held], Awaitable[Updated]]
 class SummaryWorker:
     def __init__(self, store: SummaryStore, updater: Updater, policy_of: PolicyOf) -> None:
         self._store, self._updater, self._policy_of = store, updater, policy_of
-        self._failures: LRUCache[tuple[int, int], int] = LRUCache(10_000)
-        """How often in a row a channel failed."""
+        self._failures: LRUCache[tuple[int, int], int] = LRUCache(10_000)  # how often in a row a channel failed
 
     # --- in the background ---
 
@@ -93,9 +87,8 @@ class SummaryWorker:
         return await self._work(Held(guild_id, channel_id, self._policy_of(guild_id, channel_id), token), work)
 
     async def _work(self, held: Held, work: Work) -> Updated:
-        place, policy = (held.guild_id, held.channel_id), held.policy
-        done = Updated(0, None)
-        failed = self._failures.pop(place, 0) + 1
+        done, policy = Updated(0, None), held.policy
+        failed = self._failures.pop(held.place, 0) + 1
         due: float | None = self._store.now() + min(LAST_RETRY_S, FIRST_RETRY_S * 2 ** (failed - 1))
         try:
             if policy.enabled and policy.summaries and policy.limits.archive:
@@ -104,10 +97,10 @@ class SummaryWorker:
             failed, due = 0, done.due
         finally:
             if failed:
-                self._failures[place] = failed
+                self._failures[held.place] = failed
             # If that fails too, the lock expires, and the channel is due again.
             with contextlib.suppress(RedisUnavailableError):
-                await self._store.free(*place, held.token, due)
+                await self._store.free(*held.place, held.token, due)
         return done
 
     @asynccontextmanager
@@ -118,7 +111,7 @@ class SummaryWorker:
             while True:
                 await asyncio.sleep(LOCK_MS / 3000)
                 with contextlib.suppress(RedisUnavailableError):
-                    await self._store.keep(held.guild_id, held.channel_id, held.token)
+                    await self._store.keep(*held.place, held.token)
 
         task = asyncio.create_task(keep(), name="channelmem keeping a lock")
         try:

@@ -1,8 +1,5 @@
-"""Written dates: the names of days and months, and what "march 3rd" or "10.03.2026" means.
-
-Enters: a phrase from a question. Leaves: a date that is not in the future. dateutil parses it in 0.1 ms; dateparser
-knows more languages, but takes up to 0.8 s for the first date in a process and then 1-15 ms.
-"""
+"""Written dates, clocks, amounts and named days: the patterns of expressions, and the spans they mean. dateutil parses
+dates in 0.1 ms; dateparser knows more languages, but takes up to 0.8 s for the first date in a process."""
 
 from __future__ import annotations
 
@@ -53,28 +50,20 @@ def written_date(phrase: str, today: date) -> date | None:
     plain = phrase.replace("the ", "").replace(" ,", "")
     plain = " ".join(str(_ORDINALS.get(word, word)) for word in plain.split() if word != "of")
     # dateutil reads 10.03.2026 as October, but people who write dots put the day first.
+    first = datetime(today.year, today.month, 1)  # noqa: DTZ001  (only its date is used, for missing parts)
     for day_first in (not _MONTH_FIRST.search(plain), True):
         try:
-            day: date = dateutil_parser.parse(plain, default=_first(today), dayfirst=day_first).date()
+            day: date = dateutil_parser.parse(plain, default=first, dayfirst=day_first).date()
         except (ValueError, OverflowError):
             continue
         if day > today and str(day.year) not in plain:
-            day = _year_before(day)
+            day = day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
         if day <= today:
             return day
     return None
 
 
 _MONTH_FIRST = re.compile(r"\d/\d|^\d{4}")
-
-
-def _first(day: date) -> datetime:
-    """What dateutil fills in for missing parts."""
-    return datetime(day.year, day.month, 1)  # noqa: DTZ001  (only its date is used)
-
-
-def _year_before(day: date) -> date:
-    return day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
 
 
 # --- amounts ---
@@ -115,8 +104,7 @@ class Amount:
     most: float
     unit_s: float
     loose: bool
-    bare: bool
-    """No number was said: "hours ago", "the last hour"."""
+    bare: bool  # no number was said: "hours ago", "the last hour"
 
     @property
     def single(self) -> bool:
@@ -276,24 +264,8 @@ def this_part(match: re.Match[str], moment: Moment) -> Span:
 def the_part(match: re.Match[str], moment: Moment) -> Span:
     """In the morning: the most recent one, unless there is a day next to it."""
     hours = PARTS[match["part"]]
-    day = moment.today if moment.hour >= hours[0] else moment.today - timedelta(days=1)
+    day = moment.today if moment.hour >= hours[0] else moment.day(1)
     return Span(moment.at(day, hours[0]), moment.at(day, hours[1]), hours=hours)
-
-
-def last_night(_match: re.Match[str], moment: Moment) -> Span:
-    return spans.part_of_day(moment, moment.today - timedelta(days=1), (17.0, 30.0))
-
-
-def night_before_last(_match: re.Match[str], moment: Moment) -> Span:
-    return spans.part_of_day(moment, moment.today - timedelta(days=2), (17.0, 30.0))
-
-
-def overnight(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.at(moment.today, -4), moment.at(moment.today, 9))
-
-
-def small_hours(_match: re.Match[str], moment: Moment) -> Span:
-    return spans.part_of_day(moment, moment.today, (0.0, 6.0))
 
 
 # --- almanac ---
@@ -301,8 +273,7 @@ def small_hours(_match: re.Match[str], moment: Moment) -> Span:
 
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAY_NAMES = "|".join(WEEKDAYS)
-_MONTH_NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
-_PART = "(?P<part>morning|afternoon|evening|night)"
+PART = "(?P<part>morning|afternoon|evening|night)"
 # A holiday by its folded words: month, day, and how many days around it count.
 _FEASTS = {
     "christmas": (12, 25, 2), "christmas eve": (12, 24, 0), "xmas": (12, 25, 2), "boxing day": (12, 26, 0),
@@ -316,7 +287,7 @@ FEAST_WORDS = frozenset(word for name in _FEASTS for word in name.split()) - _PL
 
 WEEKDAY = (
     r"(?:(?:back )?on |the |earlier )?(?:(?P<which>last|past|previous|this past|this|next|coming) )?"
-    rf"(?P<name>{_DAY_NAMES})(?: (?:in the |at )?{_PART})?"
+    rf"(?P<name>{_DAY_NAMES})(?: (?:in the |at )?{PART})?"
 )
 WEEKDAYS_AGO = rf"(?P<count>two|three|four|2|3|4) (?P<name>{_DAY_NAMES})s ago"
 WEEKDAY_RANGE = (
@@ -334,12 +305,12 @@ EDGE = (
 )
 MONTH_PART = (
     r"(?:in |at |during |since |around |towards )?(?:the )?(?P<edge>first (?:week|half|days)|last week|second half"
-    rf"|start|beginning|end|middle) of (?P<name>{_MONTH_NAMES})"
+    rf"|start|beginning|end|middle) of (?P<name>{_NAMES})"
 )
 MONTH_PATTERN = (
     r"(?P<which>(?:back |early |late |mid |sometime |earlier )?"
     r"(?:in|during|since|of|last|this past|around|early|mid|late|until|till|before|after|throughout|all of))"
-    rf"(?: early| late| mid)? (?P<name>{_MONTH_NAMES})(?: (?:of )?(?P<year>\d{{4}}))?"
+    rf"(?: early| late| mid)? (?P<name>{_NAMES})(?: (?:of )?(?P<year>\d{{4}}))?"
 )
 SEASON = (
     r"(?:back )?(?:in |during )?(?:(?P<which>last|previous|this past|past|this)|(?:in|during|over|since)(?: the)?) "
@@ -365,7 +336,7 @@ def weekday(match: re.Match[str], moment: Moment) -> Span:
     day = found.day or moment.today
     if match["part"]:
         return spans.part_of_day(moment, day, PARTS[match["part"]])
-    if which == "last" and day == moment.today - timedelta(days=1):
+    if which == "last" and day == moment.day(1):
         # People usually call that day "yesterday", but they may still mean it, so the span covers both.
         return Span(moment.at(day - timedelta(days=7)), moment.at(day, 24))
     return found
@@ -485,10 +456,6 @@ def _feast_day(year: int, month_number: int, number: int) -> date:
     return date(year, month_number, number)
 
 
-def year_named(match: re.Match[str], moment: Moment) -> Span:
-    return spans.whole_year(moment, int(match[1]))
-
-
 def written(match: re.Match[str], moment: Moment) -> Span | None:
     day = written_date(match["date"] or match["short"], moment.today)
     return spans.whole_day(moment, day) if day else None
@@ -521,7 +488,7 @@ def all_of(match: re.Match[str], moment: Moment) -> Span:
         return this_unit(match, moment)
     hours = (0.0, 24.0) if unit == "day" else PARTS[unit]
     back = moment.hour < hours[0]
-    return spans.part_of_day(moment, moment.today - timedelta(days=back), hours)
+    return spans.part_of_day(moment, moment.day(back), hours)
 
 
 def last_unit(match: re.Match[str], moment: Moment) -> Span:
@@ -531,12 +498,8 @@ def last_unit(match: re.Match[str], moment: Moment) -> Span:
 
 def day_word(match: re.Match[str], moment: Moment) -> Span:
     back = {"today": 0, "yesterday": 1, "previous day": 1}.get(match["word"], 2)
-    day = moment.today - timedelta(days=back)
+    day = moment.day(back)
     return spans.part_of_day(moment, day, PARTS[match["part"]]) if match["part"] else spans.whole_day(moment, day)
-
-
-def two_days(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.at(moment.today - timedelta(days=2)), moment.at(moment.today))
 
 
 def other_day(match: re.Match[str], moment: Moment) -> Span:

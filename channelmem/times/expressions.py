@@ -1,8 +1,5 @@
-"""How people say a time: one rule per kind of expression, each with the span it means.
-
-Leaves: `RULES`, patterns over folded words with their handlers. Hours of a day are in `clocks`, named days, months and
-holidays in `almanac`, amounts in `amounts`; this module has the distances from now and the order of all rules.
-"""
+"""How people say a time: `RULES`, one per kind of expression, each with the span it means; here the distances from now,
+and the order of all rules."""
 
 from __future__ import annotations
 
@@ -10,14 +7,13 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from channelmem.times import calendar as almanac
-from channelmem.times import calendar as clocks
-from channelmem.times import spans
+from channelmem.times import calendar, spans
 from channelmem.times.calendar import (
     ABOUT,
     AMOUNT,
     MONTHS,
     NUM,
+    PART,
     SHORT_DATE,
     UNIT,
     WEEKDAYS,
@@ -28,7 +24,7 @@ from channelmem.times.calendar import (
 from channelmem.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
-_PART = "(?P<part>morning|afternoon|evening|night)"
+
 _LONG_ABSENCE_S = 3 * HOUR
 # "Last night" and "last evening" have their own rule.
 _NOT_A_PART = "(?<!night)(?<!evening)(?<!morning)(?<!afternoon)"
@@ -50,11 +46,6 @@ def _rolling(match: re.Match[str], moment: Moment) -> Span:
     return spans.rolling(moment, _reach_s(amount(match)))
 
 
-def _last_minutes(match: re.Match[str], moment: Moment) -> Span:
-    """The last 15: people who leave out the unit mean minutes."""
-    return spans.rolling(moment, float(match["count"]) * MINUTE)
-
-
 def _reach_s(said: Amount) -> float:
     return said.most * said.unit_s * (2 if said.loose else 1)
 
@@ -70,37 +61,8 @@ def _recent(_match: re.Match[str], moment: Moment) -> Span:
     return Span(moment.now - moment.horizon_s, moment.now, Clue.RECENT)
 
 
-def _earlier(_match: re.Match[str], moment: Moment) -> Span:
-    # The word asks for the current conversation, but that may have begun hours ago.
-    return Span(moment.now - max(6 * HOUR, moment.horizon_s), moment.now, Clue.RECENT)
-
-
-def _lately(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.now - 14 * DAY, moment.now)
-
-
-def _while_back(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.now - YEAR, moment.now - max(moment.horizon_s, HOUR), Clue.PAST)
-
-
 def _long_ago(_match: re.Match[str], moment: Moment) -> Span:
     return Span(None, moment.now - moment.horizon_s, Clue.PAST)
-
-
-def _before_joining(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(None, moment.joined_ts, Clue.PAST)
-
-
-def _since_joining(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.joined_ts, moment.now)
-
-
-def _away(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.last_spoke_ts, moment.now, Clue.RECENT)
-
-
-def _future(_match: re.Match[str], moment: Moment) -> Span:
-    return Span(moment.now, moment.now, Clue.FUTURE)
 
 
 def words(text: str) -> frozenset[str]:
@@ -122,31 +84,31 @@ def _rule(handler: Handler, needs: str, *forms: str) -> Rule:
 # In `needs`, means every word that begins with a digit.
 FIGURE = "#"
 _UNITS = " ".join(f"{unit} {unit}s" for unit in UNIT.strip("(?:)").split("|"))
-_DAY_NAMES, _MONTH_NAMES, _FEASTS = " ".join(WEEKDAYS), " ".join(MONTHS), " ".join((*almanac.FEAST_WORDS, "new"))
-_HOURS = " ".join(f"{hour}{half}" for hour in clocks.HOURS.split() for half in ("", "am", "pm", "a.m", "p.m"))
+_DAY_NAMES, _MONTH_NAMES, _FEASTS = " ".join(WEEKDAYS), " ".join(MONTHS), " ".join((*calendar.FEAST_WORDS, "new"))
+_HOURS = " ".join(f"{hour}{half}" for hour in calendar.HOURS.split() for half in ("", "am", "pm", "a.m", "p.m"))
 _DAY_PARTS = "morning afternoon evening night"
 _TERMS = "holidays vacation break semester season term exams"
 
 # The first rule that matches a stretch of words takes it, so longer and surer forms come first.
 RULES: tuple[Rule, ...] = (
     _rule(
-        _future,
+        lambda _, at: Span(at.now, at.now, Clue.FUTURE),
         f"next tomorrow later soon upcoming now {_UNITS}",
         rf"(?:in|within) (?:the next )?{NUM} {UNIT}s?",
         rf"(?:the )?next (?:few |couple |\d+ )?(?:{UNIT}s?|weekend|time|spring|summer)",
-        rf"tomorrow(?: {_PART})?|day after tomorrow|later(?: today| tonight| this \w+)?(?! in the)|soon|upcoming"
+        rf"tomorrow(?: {PART})?|day after tomorrow|later(?: today| tonight| this \w+)?(?! in the)|soon|upcoming"
         r"|from now",
     ),
     _rule(
-        _before_joining,
+        lambda _, at: Span(None, at.joined_ts, Clue.PAST),
         "before prior until",
         r"(?:before|prior to|until) (?:i|we) (?:\w+ )?(?:joined|came|got here|arrived|was here|showed up|join"
         r"|(?:was|were) (?:in|on|a member|part))",
         r"before my time",
     ),
-    _rule(_since_joining, "since", r"since (?:i|we) (?:\w+ )?(?:joined|arrived)"),
+    _rule(lambda _, at: Span(at.joined_ts, at.now), "since", r"since (?:i|we) (?:\w+ )?(?:joined|arrived)"),
     _rule(
-        _away,
+        lambda _, at: Span(at.last_spoke_ts, at.now, Clue.RECENT),
         "while when since meantime",
         r"(?:while|when) (?:i|i am|i was|we were|i have|me) (?:\w+ ){0,2}(?:away|gone|asleep|sleeping|afk|out|offline"
         r"|busy|working|eating|in class|at work|driving|off|not here|cooking|slept|worked|ate|drove|showered)"
@@ -184,7 +146,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(_recent, "ago", r"not (?:too |so |that |very )?long ago"),
     _rule(
-        _while_back,
+        lambda _, at: Span(at.now - YEAR, at.now - max(at.horizon_s, HOUR), Clue.PAST),
         "ago back",
         r"(?:(?:quite |for )?a (?:long |good |little )?)?while (?:ago|back)",
         r"some ?time (?:ago|back)|(?:a |some )?time ago",
@@ -197,16 +159,24 @@ RULES: tuple[Rule, ...] = (
         rf"in the past(?! (?:several|{NUM}|{UNIT}s?)(?!\S))",
         r"(?:the )?(?:last|first) time|(?:one|that|another) time|at some point",
     ),
-    _rule(almanac.other_day, "other", r"(?:the )?other (?P<unit>day|night|week|morning|evening)"),
-    _rule(almanac.before_last, "before", almanac.BEFORE_LAST),
-    _rule(clocks.night_before_last, "before", r"(?:the )?night before last"),
-    _rule(almanac.weekday_range, _DAY_NAMES, almanac.WEEKDAY_RANGE),
-    _rule(almanac.two_days, "yesterday", r"yesterday (?:or|and) the day before(?: that| yesterday)?"),
-    _rule(almanac.of_last_week, "week", almanac.OF_LAST_WEEK),
-    _rule(almanac.weekdays_ago, "ago", almanac.WEEKDAYS_AGO),
-    _rule(almanac.edge, "week month year", almanac.EDGE),
-    _rule(almanac.month_part, _MONTH_NAMES, almanac.MONTH_PART),
-    _rule(_last_minutes, "last", r"(?:in|over|for|from|of) the last (?P<count>\d{1,3})(?=$| [,.?!])"),
+    _rule(calendar.other_day, "other", r"(?:the )?other (?P<unit>day|night|week|morning|evening)"),
+    _rule(calendar.before_last, "before", calendar.BEFORE_LAST),
+    _rule(lambda _, at: spans.night(at, 2), "before", r"(?:the )?night before last"),
+    _rule(calendar.weekday_range, _DAY_NAMES, calendar.WEEKDAY_RANGE),
+    _rule(
+        lambda _, at: Span(at.at(at.day(2)), at.at(at.today)),
+        "yesterday",
+        r"yesterday (?:or|and) the day before(?: that| yesterday)?",
+    ),
+    _rule(calendar.of_last_week, "week", calendar.OF_LAST_WEEK),
+    _rule(calendar.weekdays_ago, "ago", calendar.WEEKDAYS_AGO),
+    _rule(calendar.edge, "week month year", calendar.EDGE),
+    _rule(calendar.month_part, _MONTH_NAMES, calendar.MONTH_PART),
+    _rule(  # people who leave out the unit mean minutes
+        lambda match, at: spans.rolling(at, float(match["count"]) * MINUTE),
+        "last",
+        r"(?:in|over|for|from|of) the last (?P<count>\d{1,3})(?=$| [,.?!])",
+    ),
     _rule(_rolling, "these", rf"(?:in |over |during )these {AMOUNT}"),
     _rule(
         _rolling,
@@ -214,7 +184,7 @@ RULES: tuple[Rule, ...] = (
         rf"{_DURING}(?:the |these |this )(?:last|past|previous) {ABOUT}{AMOUNT}{_NOT_A_PART}",
     ),
     _rule(
-        almanac.last_unit,
+        calendar.last_unit,
         "last previous",
         r"(?:(?:from |during )?the |during |back |early |late |earlier )?(?:last|previous) (?P<unit>week|month|year)"
         r"(?! (?:or (?:so|two|three)|and (?:a half|the)) ?)",
@@ -225,51 +195,67 @@ RULES: tuple[Rule, ...] = (
         rf"{_DURING}?(?:the |these |this )?(?:last|past|previous) {ABOUT}{AMOUNT}{_NOT_A_PART}",
     ),
     _rule(
-        almanac.this_unit,
+        calendar.this_unit,
         "week month year",
         r"(?:earlier |at the (?:start|beginning) of |sometime |during )?this (?P<unit>week|month|year)",
     ),
     _rule(
-        almanac.day_word,
+        calendar.day_word,
         "today yesterday day",
         r"(?:earlier |sometime |late |early |at some point |first thing |all )?(?:the )?"
-        rf"(?P<word>day before yesterday|previous day|today|yesterday)(?: (?:in the )?{_PART})?(?: earlier)?",
+        rf"(?P<word>day before yesterday|previous day|today|yesterday)(?: (?:in the )?{PART})?(?: earlier)?",
     ),
     _rule(
-        clocks.this_part,
+        calendar.this_part,
         f"{_DAY_PARTS} tonight",
-        rf"(?:earlier |first thing |early |late |in |all )?this {_PART}|tonight",
+        rf"(?:earlier |first thing |early |late |in |all )?this {PART}|tonight",
     ),
     _rule(
-        clocks.last_night,
+        lambda _, at: spans.night(at, 1),
         "night evening",
         r"(?:late |earlier |all )?(?:last|yester) (?:night|evening)|the (?:night before|previous (?:night|evening))",
     ),
-    _rule(clocks.overnight, "overnight night", r"overnight|during the night|through the night"),
-    _rule(clocks.small_hours, "hours", r"in the (?:wee|small|early) hours(?: of the morning)?"),
-    _rule(almanac.weekday, _DAY_NAMES, almanac.WEEKDAY),
-    _rule(almanac.weekend, "weekend", almanac.WEEKEND),
     _rule(
-        almanac.written,
+        lambda _, at: Span(at.at(at.today, -4), at.at(at.today, 9)),
+        "overnight night",
+        r"overnight|during the night|through the night",
+    ),
+    _rule(
+        lambda _, at: spans.part_of_day(at, at.today, (0.0, 6.0)),
+        "hours",
+        r"in the (?:wee|small|early) hours(?: of the morning)?",
+    ),
+    _rule(calendar.weekday, _DAY_NAMES, calendar.WEEKDAY),
+    _rule(calendar.weekend, "weekend", calendar.WEEKEND),
+    _rule(
+        calendar.written,
         f"{FIGURE} {_MONTH_NAMES}",
         rf"(?:on )?(?:the )?(?P<date>{WRITTEN_DATE})|on (?P<short>{SHORT_DATE})",
     ),
-    _rule(almanac.month, _MONTH_NAMES, almanac.MONTH_PATTERN),
-    _rule(almanac.season, "spring summer autumn fall winter", almanac.SEASON),
-    _rule(almanac.quarter, "q1 q2 q3 q4 quarter", almanac.QUARTER),
-    _rule(almanac.feast, _FEASTS, almanac.FEAST),
-    _rule(almanac.day_of_month, FIGURE, almanac.DAY_OF_MONTH),
-    _rule(almanac.year_named, FIGURE, r"(?:back )?in (20\d{2}|19\d{2})"),
-    _rule(clocks.clocks, "between from", clocks.CLOCKS),
-    _rule(clocks.spoken_clock, "half quarter ten twenty five", clocks.CLOCK_SPOKEN),
-    _rule(clocks.clock, f"{FIGURE} {_HOURS}", clocks.CLOCK),
-    _rule(clocks.clock, FIGURE, clocks.CLOCK_MINUTES),
-    _rule(clocks.clock, f"{FIGURE} {_HOURS}", clocks.CLOCK_BARE),
-    _rule(clocks.the_part, _DAY_PARTS, rf"(?:earlier |early |late )?(?:in |during )the {_PART}"),
-    _rule(clocks.point, "lunch lunchtime noon midday midnight breakfast dinner", clocks.POINT),
-    _rule(almanac.all_of, "all", almanac.ALL_OF),
-    _rule(_lately, "lately these late recent", r"lately|these days|of late|in recent (?:days|weeks)"),
-    _rule(_earlier, "earlier recently now currently moment", r"earlier(?: on)?|recently|now|currently|a moment"),
+    _rule(calendar.month, _MONTH_NAMES, calendar.MONTH_PATTERN),
+    _rule(calendar.season, "spring summer autumn fall winter", calendar.SEASON),
+    _rule(calendar.quarter, "q1 q2 q3 q4 quarter", calendar.QUARTER),
+    _rule(calendar.feast, _FEASTS, calendar.FEAST),
+    _rule(calendar.day_of_month, FIGURE, calendar.DAY_OF_MONTH),
+    _rule(lambda match, at: spans.whole_year(at, int(match[1])), FIGURE, r"(?:back )?in (20\d{2}|19\d{2})"),
+    _rule(calendar.clocks, "between from", calendar.CLOCKS),
+    _rule(calendar.spoken_clock, "half quarter ten twenty five", calendar.CLOCK_SPOKEN),
+    _rule(calendar.clock, f"{FIGURE} {_HOURS}", calendar.CLOCK),
+    _rule(calendar.clock, FIGURE, calendar.CLOCK_MINUTES),
+    _rule(calendar.clock, f"{FIGURE} {_HOURS}", calendar.CLOCK_BARE),
+    _rule(calendar.the_part, _DAY_PARTS, rf"(?:earlier |early |late )?(?:in |during )the {PART}"),
+    _rule(calendar.point, "lunch lunchtime noon midday midnight breakfast dinner", calendar.POINT),
+    _rule(calendar.all_of, "all", calendar.ALL_OF),
+    _rule(
+        lambda _, at: Span(at.now - 14 * DAY, at.now),
+        "lately these late recent",
+        r"lately|these days|of late|in recent (?:days|weeks)",
+    ),
+    _rule(  # the words ask for the current conversation, but that may have begun hours ago
+        lambda _, at: Span(at.now - max(6 * HOUR, at.horizon_s), at.now, Clue.RECENT),
+        "earlier recently now currently moment",
+        r"earlier(?: on)?|recently|now|currently|a moment",
+    ),
     _rule(
         _long_ago,
         f"previously formerly days once before last previous {_TERMS}",

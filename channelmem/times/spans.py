@@ -1,8 +1,5 @@
-"""Calendar arithmetic for the router: a moment of asking, and the local days, weeks and months before it.
-
-Enters: now and a time zone. Leaves: `Span`s, clipped so that start <= end <= now. Vague words get wide spans on
-purpose: a window that is too wide costs a few extra messages, one that is too narrow hides the answer.
-"""
+"""Calendar arithmetic: a moment of asking, and the local days, weeks and months before it. Vague words get wide spans
+on purpose: a window that is too wide costs a few extra messages, one that is too narrow hides the answer."""
 
 from __future__ import annotations
 
@@ -31,12 +28,10 @@ class Span(NamedTuple):
     start: float | None
     end: float | None
     clue: Clue = Clue.EXPLICIT
-    nominal: float | None = None
-    """The moment the words name, if the span is wider than that ("30 minutes ago")."""
+    nominal: float | None = None  # the moment the words name, if the span is wider than that ("30 minutes ago")
     day: date | None = None
     hours: tuple[float, float] | None = None
-    either_half: bool = False
-    """The hours may be those before or after noon."""
+    either_half: bool = False  # the hours may be those before or after noon
 
 
 @lru_cache(maxsize=64)
@@ -66,6 +61,10 @@ class Moment:
     def hour(self) -> float:
         return self.local.hour + self.local.minute / 60
 
+    def day(self, back: int) -> date:
+        """The local day so many days ago."""
+        return self.today - timedelta(days=back)
+
     def midnight(self, ts: float) -> float:
         """When the local day of a moment begins."""
         return self.at(datetime.fromtimestamp(ts, zone(self.tz)).date())
@@ -89,7 +88,7 @@ def whole_day(moment: Moment, day: date) -> Span:
 
 
 def days_back(moment: Moment, days: int) -> Span:
-    return whole_day(moment, moment.today - timedelta(days=days))
+    return whole_day(moment, moment.day(days))
 
 
 def weekday(moment: Moment, index: int) -> Span:
@@ -101,20 +100,25 @@ def part_of_day(moment: Moment, day: date, hours: tuple[float, float]) -> Span:
     return Span(moment.at(day, hours[0]), moment.at(day, hours[1]), day=day, hours=hours)
 
 
+def night(moment: Moment, back: int) -> Span:
+    """The evening and night that began so many days ago."""
+    return part_of_day(moment, moment.day(back), (17.0, 30.0))
+
+
 def last_week(moment: Moment) -> Span:
-    monday = moment.today - timedelta(days=moment.today.weekday())
+    monday = moment.day(moment.today.weekday())
     # Late in a week "last week" may also mean the past seven days, so it reaches up to three days ago.
     return Span(moment.at(monday - timedelta(days=7)), max(moment.at(monday), moment.now - 3 * DAY))
 
 
 def this_week(moment: Moment) -> Span:
-    return Span(moment.at(moment.today - timedelta(days=moment.today.weekday())), moment.now)
+    return Span(moment.at(moment.day(moment.today.weekday())), moment.now)
 
 
 def weekend(moment: Moment, *, previous: bool) -> Span:
     """From Friday evening to Sunday night; the current one counts unless `previous`."""
     since_saturday = (moment.today.weekday() - 5) % 7
-    saturday = moment.today - timedelta(days=since_saturday)
+    saturday = moment.day(since_saturday)
     if previous and since_saturday < 2:
         saturday -= timedelta(days=7)
     return Span(moment.at(saturday - timedelta(days=1), 18), moment.at(saturday, 48))
@@ -149,15 +153,9 @@ def last_year(moment: Moment) -> Span:
 def season(moment: Moment, first_month: int, *, previous: bool) -> Span:
     """Three months from the first; the current season counts unless `previous`."""
     year = moment.today.year - (moment.today.month < first_month)
-    if previous and moment.today < _months_on(date(year, first_month, 1), 3):
+    if previous and moment.today < month_start(year, first_month + 3):
         year -= 1
-    first = date(year, first_month, 1)
-    return Span(moment.at(first), moment.at(_months_on(first, 3)))
-
-
-def _months_on(day: date, months: int) -> date:
-    years, month = divmod(day.month - 1 + months, 12)
-    return day.replace(year=day.year + years, month=month + 1)
+    return Span(moment.at(date(year, first_month, 1)), moment.at(month_start(year, first_month + 3)))
 
 
 def whole_year(moment: Moment, year: int) -> Span:
@@ -181,5 +179,5 @@ def rolling(moment: Moment, seconds: float) -> Span:
 def clock(moment: Moment, hour: float, *, either_half: bool) -> float:
     """The last time the clock showed that hour; without am or pm, the later of the two."""
     hours = (hour % 12, hour % 12 + 12) if either_half else (hour,)
-    seen = [moment.at(moment.today - timedelta(days=back), h) for back in (0, 1) for h in hours]
+    seen = [moment.at(moment.day(back), h) for back in (0, 1) for h in hours]
     return max(ts for ts in seen if ts <= moment.now)

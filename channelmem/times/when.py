@@ -1,9 +1,5 @@
-"""Which time is meant: time expressions in a question's words, as windows in UTC.
-
-Enters: folded words and the moment of asking. Leaves: `TimeMatch` expressions with their position in the words. One
-check against a set of trigger words decides whether there is anything to do, so a question without a time costs
-nothing.
-"""
+"""Which time is meant: time expressions in a question's words, as windows in UTC. One check against a set of trigger
+words decides whether there is anything to do, so a question without a time costs nothing."""
 
 from __future__ import annotations
 

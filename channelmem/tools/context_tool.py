@@ -1,8 +1,5 @@
-"""The tool `get_channel_context`: a language model looks at the channel itself. In: its arguments. Out: text for it.
-
-The schema is defined once, as a pydantic model, and converted to each provider's format. `call` never raises because
-of what a model wrote: a wrong argument, an unknown name or an unreachable Redis comes back as a sentence to act on.
-"""
+"""The tool `get_channel_context`: a language model looks at the channel itself. `call` never raises because of what a
+model wrote: a wrong argument, an unknown name or an unreachable Redis comes back as a sentence to act on."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from channelmem.durations import parse
 from channelmem.errors import RedisUnavailableError
-from channelmem.types import ContextRequest, Question
+from channelmem.types import Context, ContextRequest, Question
 
 if TYPE_CHECKING:
     from channelmem.interface import ChannelMemory
@@ -29,8 +26,7 @@ NO_CHANNEL: Final = "There is no channel to look at: this is a direct message."
 UNREACHABLE: Final = "The channel's memory is unreachable right now. Answer without it, and say so."
 MAX_MESSAGES: Final = 100
 MAX_NAME_CHARS: Final = 40
-MAX_PROBLEMS: Final = 5
-"""Every token the model reads costs money, so complaints do not quote its arguments at length."""
+MAX_PROBLEMS: Final = 5  # every token the model reads costs money, so complaints do not quote its arguments at length
 
 
 class Arguments(BaseModel):
@@ -94,17 +90,17 @@ async def call(memory: ChannelMemory, question: Question, arguments: Mapping[str
         wanted = Arguments.model_validate(dict(arguments))
     except ValidationError as error:
         return complaint(error)
-    return await look(memory, question, wanted)
+    return (await look(memory, question, wanted)).text
 
 
-async def look(memory: ChannelMemory, question: Question, wanted: Arguments) -> str:
+async def look(memory: ChannelMemory, question: Question, wanted: Arguments) -> Context:
     """The same for validated arguments."""
     if question.is_dm:
-        return NO_CHANNEL
+        return Context(NO_CHANNEL)
     try:
         return await memory.look(ContextRequest(question, wanted.query, wanted.speaker, wanted.since_s, wanted.limit))
     except RedisUnavailableError:
-        return UNREACHABLE
+        return Context(UNREACHABLE)
 
 
 def complaint(error: ValidationError) -> str:

@@ -1,7 +1,4 @@
-"""`get_channel_context` as a LangChain tool. In: Memory and a question. Out: a StructuredTool.
-
-A separate module, so that only its users need LangChain (extra: langchain).
-"""
+"""`get_channel_context` as a LangChain tool (extra: langchain)."""
 
 from __future__ import annotations
 
@@ -25,7 +22,8 @@ def langchain_tool(memory: ChannelMemory, question: Question) -> StructuredTool:
     """A tool bound to one question: it sees what the asker may see. It is asynchronous (`ainvoke`)."""
 
     async def get_channel_context(query: str = "", limit: int = 15, speaker: str = "", since: str = "") -> str:
-        return await look(memory, question, Arguments(query=query, limit=limit, speaker=speaker, since=since))
+        wanted = Arguments(query=query, limit=limit, speaker=speaker, since=since)
+        return (await look(memory, question, wanted)).text
 
     return StructuredTool.from_function(
         coroutine=get_channel_context,

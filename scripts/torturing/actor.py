@@ -141,7 +141,7 @@ class Actor:
 
     async def _ask(self, step: Step) -> Reply:
         question, answer = await self._answered(step)
-        context = await self._memory.context(question, answer)
+        context = (await self._memory.context(question, answer)).text
         return Reply(Result.DONE, seen=tokens(_words(answer) + context), down=_is_down(answer))
 
     async def _answered(self, step: Step) -> tuple[Question, Answer]:

@@ -29,7 +29,7 @@ from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.llm.responder import Location, ResponderError
 from channelmem.settings import Settings
-from channelmem.types import Answer, Kind, Question
+from channelmem.types import Answer, Kind, Origin, Question
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -437,7 +437,9 @@ class Parrot:
         self.closed = False
         self.location: Location | None = None
 
-    async def respond(self, question: Question, answer: Answer, location: Location) -> AsyncIterator[str]:
+    async def respond(
+        self, question: Question, answer: Answer, location: Location, quoted: set[Origin]
+    ) -> AsyncIterator[str]:
         self.location = location
         await self.may_speak.wait()
         for step in self.steps:

@@ -176,11 +176,12 @@ async def test_summaries_of_related_channels_come_along_and_are_looked_up_again(
     await talk.memory.policies.set(HERE, "related_channels", (other,))
     question = talk.question("what now?", related_channels=(RelatedChannel(other, "safe"),))
     answer = await talk.memory.ask(question)
-    assert "[related channel: #safe]" in await talk.memory.context(question, answer)
-    before = await talk.memory.standing(question, answer)
+    context = await talk.memory.context(question, answer)
+    assert "[related channel: #safe]" in context.text
+    before = await talk.memory.standing(question, answer, context)
     assert other in {one.channel_id for one in before}
     await talk.memory.delete(GUILD, other, [talk.last - 4])
-    assert not before <= await talk.memory.standing(question, answer)
+    assert not before <= await talk.memory.standing(question, answer, context)
 
 
 # --- the two flows ---
@@ -280,22 +281,22 @@ async def test_context_says_what_it_was_made_of_and_whether_that_stands(talk: Ta
     question = talk.question("what did Ann say about turtles?", reply_to=4711)
     platform.single[4711] = talk.message(BOB, "an old remark", id=4711)
     answer = await talk.memory.ask(question)
-    text = await talk.memory.context(question, answer)
-    assert "turtles are slow" in text
-    assert "an old remark" in text, "the platform fills a hole in the reply chain"
-    assert Origin(CHANNEL, said.id) in talk.memory.shown(GUILD, CHANNEL, question.id)
-    stands = await talk.memory.standing(question, answer)
+    context = await talk.memory.context(question, answer)
+    assert "turtles are slow" in context.text
+    assert "an old remark" in context.text, "the platform fills a hole in the reply chain"
+    assert Origin(CHANNEL, said.id) in context.shown
+    stands = await talk.memory.standing(question, answer, context)
     assert {Origin(CHANNEL, said.id), Origin(CHANNEL, near.id)} <= stands
     await talk.memory.delete(GUILD, CHANNEL, [near.id])
-    assert await talk.memory.standing(question, answer) == stands - {Origin(CHANNEL, near.id)}
+    assert await talk.memory.standing(question, answer, context) == stands - {Origin(CHANNEL, near.id)}
 
 
 async def test_the_tool_looks_and_what_it_showed_is_noted(talk: Talk) -> None:
     said = await talk.say(ANN, "turtles are slow")
     question = talk.question("")
-    text = await talk.memory.look(ContextRequest(question, "turtles", "Ann", 3600.0, 5))
-    assert "turtles are slow" in text
-    assert talk.memory.shown(GUILD, CHANNEL, question.id) >= {Origin(CHANNEL, said.id)}
+    found = await talk.memory.look(ContextRequest(question, "turtles", "Ann", 3600.0, 5))
+    assert "turtles are slow" in found.text
+    assert found.shown >= {Origin(CHANNEL, said.id)}
 
 
 async def test_an_answer_that_quotes_what_is_gone_is_to_be_redacted(talk: Talk) -> None:
@@ -452,7 +453,7 @@ async def test_a_fresh_start_limits_what_a_model_is_given_unasked(talk: Talk) ->
     await talk.say(ANN, "turtles are slow", ago_s=120)
     await talk.memory.policies.begin(GUILD, CHANNEL, Boundary(wall_now() - 60), by=ANN.id)
     question = talk.question("good morning")
-    assert "turtles" not in await talk.memory.context(question, await talk.memory.ask(question))
+    assert "turtles" not in (await talk.memory.context(question, await talk.memory.ask(question))).text
     begun = talk.memory.policies.boundary(GUILD, CHANNEL)
     assert begun is not None
     assert begun.kept == ()
@@ -495,12 +496,13 @@ async def test_a_model_is_given_summaries_and_told_when_they_no_longer_stand(tal
     assert shown.summaries
     assert 0 < shown.chars <= shown.limit
     answer = await talk.memory.ask(question)
-    assert "turtles" in await talk.memory.context(question, answer)
-    stands = await talk.memory.standing(question, answer)
+    context = await talk.memory.context(question, answer)
+    assert "turtles" in context.text
+    stands = await talk.memory.standing(question, answer, context)
     assert [one for one in stands if one.id < 0], "summaries count as sources"
     first = (await talk.memory.summaries.of(GUILD, CHANNEL))[0]
     await talk.memory.delete(GUILD, CHANNEL, [one.id for one in first.origins or ()] or [101])
-    assert await talk.memory.standing(question, answer) < stands
+    assert await talk.memory.standing(question, answer, context) < stands
 
 
 async def test_a_past_that_is_too_old_to_be_stored_is_summarised(talk: Talk) -> None:

@@ -65,7 +65,7 @@ async def test_while_the_service_is_away_writes_wait_in_order_and_questions_are_
             await client.recent(GUILD, CHANNEL, 10)
         with pytest.raises(ServiceUnavailableError):
             await client.forget(ANN.id)
-        assert await client.context(question("hi"), answer) == ""
+        assert (await client.context(question("hi"), answer)).text == ""
         assert not await client.flush(0.0)
         async with fixed(settings, port):
             await until_true(lambda: client.queued == 0)
@@ -467,7 +467,7 @@ async def test_a_question_of_any_letters_is_answered(memory: Memory) -> None:
         attachments=(Attachment(3, name="\ud800"),),
     )
     assert "turtles are slow" in (await memory.ask(odd)).text
-    assert "turtles" in await memory.look(ContextRequest(odd, "turtles \ud800", "Ann"))
+    assert "turtles" in (await memory.look(ContextRequest(odd, "turtles \ud800", "Ann"))).text
     assert await memory.enrich(GUILD, CHANNEL, 1, 2, "a \ud800") is False
 
 

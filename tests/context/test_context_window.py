@@ -17,7 +17,6 @@ from channelmem.context.window import (
     EDIT_EXAMPLES,
     FUTURE,
     MAX_AGE,
-    MEMORY_OFF,
     NO_AMOUNT,
     NO_LIMIT,
     NOTHING_STORED,
@@ -33,7 +32,7 @@ from channelmem.memory import Memory
 from channelmem.policy.cascade import Boundary, Level, Place
 from channelmem.policy.values import AUTO, OFF
 from channelmem.settings import Settings
-from channelmem.types import Person, Question
+from channelmem.types import MEMORY_OFF, Person, Question
 
 HOUR = 3_600.0
 MODERATOR = 77
@@ -192,7 +191,7 @@ def lines(text: str) -> list[str]:
 
 async def context(memory: Memory, at: float = NOW + 60) -> str:
     question = Question(GUILD, CHANNEL, 999, 5, "Ann", "hello there", at, bot=Person(99, "Bot"), character="Frodo")
-    return await memory.context(question, await memory.ask(question))
+    return (await memory.context(question, await memory.ask(question))).text
 
 
 async def test_a_fresh_start_leaves_out_what_was_said_before_and_removes_nothing(

@@ -57,37 +57,37 @@ SAFE = RelatedChannel(OTHER, "safe] talk")
 
 
 async def test_the_newest_summaries_of_a_related_channel_come_first(memory: Memory) -> None:
-    text = await memory.context(ask(SAFE), NOTHING)
+    text = (await memory.context(ask(SAFE), NOTHING)).text
     assert text.startswith("[related channel: #safe talk]\n[summarized ")
     assert SECRET in text
     assert len(text) <= 10_000
 
 
 async def test_policy_and_adapter_must_both_allow_it(memory: Memory) -> None:
-    assert SECRET not in await memory.context(ask(), NOTHING)
+    assert SECRET not in (await memory.context(ask(), NOTHING)).text
     await memory.policies.set(Place.channel(GUILD, CHANNEL), "related_channels", (OTHER + 1,))
-    assert SECRET not in await memory.context(ask(SAFE), NOTHING)
+    assert SECRET not in (await memory.context(ask(SAFE), NOTHING)).text
 
 
 @pytest.mark.parametrize("name", ["enabled", "summaries"])
 async def test_what_is_off_there_is_not_given_here(memory: Memory, name: str) -> None:
     await memory.policies.set(Place.channel(GUILD, OTHER), name, value=False)
-    assert SECRET not in await memory.context(ask(SAFE), NOTHING)
+    assert SECRET not in (await memory.context(ask(SAFE), NOTHING)).text
 
 
 async def test_a_fresh_start_there_counts_here(memory: Memory) -> None:
     await memory.policies.begin(GUILD, OTHER, Boundary(NOW - 60), by=1)
-    assert SECRET not in await memory.context(ask(SAFE), NOTHING)
+    assert SECRET not in (await memory.context(ask(SAFE), NOTHING)).text
 
 
 async def test_a_source_that_goes_there_outdates_what_was_given_here(memory: Memory) -> None:
     question = ask(SAFE)
-    await memory.context(question, NOTHING)
-    before = await memory.standing(question, NOTHING)
+    context = await memory.context(question, NOTHING)
+    before = await memory.standing(question, NOTHING, context)
     assert {one.channel_id for one in before} == {OTHER}
     await memory.delete(GUILD, OTHER, [1000])
-    assert not before <= await memory.standing(question, NOTHING)
-    assert f"{SECRET} number 0" not in await memory.context(replace(question, id=9_998), NOTHING)
+    assert not before <= await memory.standing(question, NOTHING, context)
+    assert f"{SECRET} number 0" not in (await memory.context(replace(question, id=9_998), NOTHING)).text
 
 
 async def test_the_channel_itself_keeps_most_of_the_room(memory: Memory, settings: Settings) -> None:
@@ -105,7 +105,7 @@ async def test_the_channel_itself_keeps_most_of_the_room(memory: Memory, setting
     ]
     await memory.remember_many(many)
     await memory.summaries.update(GUILD, OTHER)
-    text = await memory.context(ask(SAFE), NOTHING)
+    text = (await memory.context(ask(SAFE), NOTHING)).text
     assert len(text.partition("[question]")[0]) <= 2_100
 
 

@@ -48,7 +48,7 @@ def question(ts: float = NOW) -> Question:
 
 
 async def context(memory: Memory) -> str:
-    return await memory.context(question(), Answer("", Route(Kind.NONE)))
+    return (await memory.context(question(), Answer("", Route(Kind.NONE)))).text
 
 
 async def filled(memory: Memory, messages: list[Message]) -> Memory:
@@ -177,11 +177,11 @@ async def test_the_past_costs_one_round_trip(memory: Memory, redis: Redis, monke
 async def test_an_answer_stands_only_while_the_summaries_it_was_given_do(memory: Memory) -> None:
     await filled(memory, day(60, 7))
     answer = Answer("", Route(Kind.NONE))
-    await memory.context(question(), answer)
-    before = await memory.standing(question(), answer)
-    assert before == await memory.standing(question(), answer)
+    given = await memory.context(question(), answer)
+    before = await memory.standing(question(), answer, given)
+    assert before == await memory.standing(question(), answer, given)
     await memory.delete(GUILD, CHANNEL, [5])
-    assert not before <= await memory.standing(question(), answer)
+    assert not before <= await memory.standing(question(), answer, given)
 
 
 async def test_a_sparse_channel_is_told_day_by_day(memory: Memory) -> None:

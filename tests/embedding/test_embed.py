@@ -62,7 +62,9 @@ theirs = original.encode(texts, normalize_embeddings=True)
 stored = original.encode(list(SENTENCES), normalize_embeddings=True)
 embedder = open_embedder(settings)
 messages = asyncio.run(embedder.embed_messages(texts))
-question = asyncio.run(embedder.embed_question(texts[1]))
+async def ask():
+    return await embedder.begin_question(texts[1])
+question = asyncio.run(ask())
 embedder.close()
 np.savez(sys.argv[1], theirs=theirs, stored=stored, messages=messages, question=question, identity=embedder.identity)
 """
@@ -105,7 +107,9 @@ for name, inner, pooling, more in (
         worst[name] = str(error)
         continue
     messages = asyncio.run(embedder.embed_messages(texts)) - made.encode_document(texts, normalize_embeddings=True)
-    question = asyncio.run(embedder.embed_question(texts[1])) - made.encode_query(texts[1], normalize_embeddings=True)
+    async def ask():
+        return await embedder.begin_question(texts[1])
+    question = asyncio.run(ask()) - made.encode_query(texts[1], normalize_embeddings=True)
     embedder.close()
     worst[name] = float(max(np.abs(messages).max(), np.abs(question).max()))
 (folder / "worst.json").write_text(json.dumps(worst))
@@ -116,7 +120,9 @@ import asyncio, json, sys
 from channelmem.embedding.embed import open_embedder
 from channelmem.settings import Settings
 embedder = open_embedder(Settings(_env_file=None))
-asyncio.run(embedder.embed_question("what did I just say?"))
+async def ask():
+    return await embedder.begin_question("what did I just say?")
+asyncio.run(ask())
 asyncio.run(embedder.embed_messages(["one", "two"]))
 embedder.close()
 print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
@@ -217,7 +223,7 @@ async def test_the_torch_back_end_gives_the_same_vectors_under_the_same_identity
     onnx: Embedder, reference: dict[str, np.ndarray]
 ) -> None:
     assert np.abs(await onnx.embed_messages(TEXTS) - reference["messages"]).max() < 1e-4
-    assert np.abs(await onnx.embed_question(TEXTS[1]) - reference["question"]).max() < 1e-4
+    assert np.abs(await onnx.begin_question(TEXTS[1]) - reference["question"]).max() < 1e-4
     assert str(reference["identity"]) == onnx.identity
 
 
@@ -249,9 +255,9 @@ async def test_questions_in_int8_stay_near_messages_in_fp32_under_their_identity
     both = open_embedder(Settings(_env_file=None, embedding_question_precision="int8"))
     try:
         for text in TEXTS:
-            question = await both.embed_question(text)
+            question = await both.begin_question(text)
             assert question @ (await onnx.embed_messages([text]))[0] > 0.93
-        assert not np.array_equal(await both.embed_question(TEXTS[1]), await onnx.embed_question(TEXTS[1]))
+        assert not np.array_equal(await both.begin_question(TEXTS[1]), await onnx.begin_question(TEXTS[1]))
         assert np.array_equal(await both.embed_messages(TEXTS), await onnx.embed_messages(TEXTS))
         assert both.identity == onnx.identity
     finally:
@@ -288,7 +294,7 @@ async def test_a_machine_that_cannot_make_int8_embeds_questions_in_fp32(monkeypa
     monkeypatch.setattr(embed, "prepare", only_fp32)
     embedder = open_embedder(Settings(_env_file=None))
     try:
-        question, message = await embedder.embed_question("turtles"), await embedder.embed_messages(["turtles"])
+        question, message = await embedder.begin_question("turtles"), await embedder.embed_messages(["turtles"])
         assert question @ message[0] == pytest.approx(1, abs=1e-5)
     finally:
         embedder.close()
@@ -297,7 +303,7 @@ async def test_a_machine_that_cannot_make_int8_embeds_questions_in_fp32(monkeypa
 
 
 async def test_a_question_and_a_message_of_the_same_words_are_one_point(onnx: Embedder) -> None:
-    question = await onnx.embed_question("turtles")
+    question = await onnx.begin_question("turtles")
     assert question.shape == (onnx.dims,)
     assert np.linalg.norm(question) == pytest.approx(1, abs=1e-5)
     assert question @ (await onnx.embed_messages(["turtles"]))[0] == pytest.approx(1, abs=1e-5)
@@ -307,7 +313,7 @@ async def test_every_vector_is_that_of_its_own_text_whatever_the_lengths(onnx: E
     texts = [f"number {n} " + "and so on " * (n * 7 % 23) for n in range(40)]
     together = await onnx.embed_messages(texts)
     for index in (0, 1, 13, 22, 39):
-        assert np.abs(together[index] - await onnx.embed_question(texts[index])).max() < 1e-4
+        assert np.abs(together[index] - await onnx.begin_question(texts[index])).max() < 1e-4
 
 
 async def test_no_texts_give_no_vectors(onnx: Embedder) -> None:
@@ -317,7 +323,7 @@ async def test_no_texts_give_no_vectors(onnx: Embedder) -> None:
 async def test_half_a_surrogate_pair_is_embedded_like_a_question_mark(onnx: Embedder) -> None:
     broken, clean = await onnx.embed_messages(["so \ud83d that", "so ? that"])
     assert np.abs(broken - clean).max() < 1e-5
-    assert (await onnx.embed_question("\udc00")).shape == (onnx.dims,)
+    assert (await onnx.begin_question("\udc00")).shape == (onnx.dims,)
 
 
 async def test_text_beyond_the_models_limit_changes_nothing(onnx: Embedder) -> None:
@@ -347,7 +353,7 @@ async def test_results_come_in_the_order_of_the_texts(lanes: LaneEmbedder, recor
 async def test_a_question_overtakes_a_long_batch(lanes: LaneEmbedder, recorder: Recorder) -> None:
     messages = asyncio.create_task(lanes.embed_messages([str(n) for n in range(100)]))
     await begun(recorder)
-    assert (await lanes.embed_question("7")).tolist() == [7]
+    assert (await lanes.begin_question("7")).tolist() == [7]
     assert recorder.events == ["batch begins", "question begins", "question ends"]
     recorder.runs.release(1000)
     assert len(await messages) == 100
@@ -360,7 +366,7 @@ async def test_the_next_batch_waits_while_a_question_is_at_work(
     recorder.answers.clear()
     messages = asyncio.create_task(lanes.embed_messages([str(n) for n in range(BATCH_ROWS * 2)]))
     await begun(recorder)
-    question = asyncio.create_task(lanes.embed_question("7"))
+    question = lanes.begin_question("7")
     await begun(recorder)
     recorder.runs.release(1000)
     assert not await asyncio.to_thread(recorder.started.acquire, timeout=0.2), "a batch began beside the question"
@@ -375,7 +381,7 @@ async def test_messages_go_on_when_questions_never_stop(
     monkeypatch.setattr(embed, "YIELD_S", 0.001)
     recorder.answers.clear()
     recorder.runs.release(1000)
-    question = asyncio.create_task(lanes.embed_question("7"))
+    question = lanes.begin_question("7")
     await begun(recorder)
     assert len(await lanes.embed_messages([str(n) for n in range(50)])) == 50
     assert not question.done()
@@ -388,9 +394,9 @@ async def test_a_cancelled_question_does_not_hold_messages_up(
 ) -> None:
     monkeypatch.setattr(embed, "YIELD_S", 30)
     recorder.answers.clear()
-    running = asyncio.create_task(lanes.embed_question("1"))
+    running = lanes.begin_question("1")
     await begun(recorder)
-    waiting = asyncio.create_task(lanes.embed_question("2"))
+    waiting = lanes.begin_question("2")
     await asyncio.sleep(0)
     waiting.cancel()
     recorder.answers.set()
@@ -419,7 +425,7 @@ async def test_a_begun_question_that_nobody_wants_leaves_no_work_behind(
     recorder.answers.set()
     await running
     assert lanes._asking == 0
-    assert (await lanes.embed_question("3")).tolist() == [3]
+    assert (await lanes.begin_question("3")).tolist() == [3]
     assert recorder.events.count("question begins") == 2
 
 
@@ -441,7 +447,7 @@ async def test_as_many_batches_run_at_once_as_there_are_lanes(recorder: Recorder
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
 async def test_messages_give_way_to_everything_else(lanes: LaneEmbedder, recorder: Recorder) -> None:
     recorder.runs.release(1000)
-    await lanes.embed_question("1")
+    await lanes.begin_question("1")
     await lanes.embed_messages(["1"])
     here = os.getpriority(os.PRIO_PROCESS, 0)
     nice = {name: os.getpriority(os.PRIO_PROCESS, thread) - here for name, thread in recorder.threads.items()}
@@ -498,7 +504,7 @@ async def test_closing_twice_is_harmless_and_closed_is_closed() -> None:
     embedder.close()
     embedder.close()
     with pytest.raises(RuntimeError):
-        await embedder.embed_question("1")
+        await embedder.begin_question("1")
     with pytest.raises(RuntimeError):
         await embedder.embed_messages(["1"])
     assert embedder._asking == 0

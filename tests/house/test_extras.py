@@ -91,7 +91,7 @@ async def test_a_model_that_could_look_without_the_packages_to_look_leaves_names
         file = Attachment(1, "https://cdn.discordapp.com/1/cat.png", "image/png", "cat.png")
         asked = Question(1, 2, 3, 4, "Bob", "what's this?", 1_800_000_000.0, attachments=(file,))
         answer = await memory.ask(asked)
-        assert "[image: cat.png]" in await memory.context(asked, answer)
+        assert "[image: cat.png]" in (await memory.context(asked, answer)).text
     assert "pip install '.[media]'" in caplog.text
 
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 from hypothesis import given
 from hypothesis import strategies as st
-from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, call, llm_server, say, status
+from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, call, llm_server, say, status, used_usd
 from waiting import until_true
 
 from channelmem.errors import ConfigError
@@ -26,7 +26,19 @@ from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.types import Answer, ContextRequest, Hit, Kind, Message, Origin, Person, Question, Route, Source
+from channelmem.types import (
+    Answer,
+    Context,
+    ContextRequest,
+    Hit,
+    Kind,
+    Message,
+    Origin,
+    Person,
+    Question,
+    Route,
+    Source,
+)
 
 KEY = "sk-very-secret-0123456789"
 LOCATION = Location("Turtle Club", "general")
@@ -54,14 +66,14 @@ class Told:
     def of_question(self, question: Question) -> Policy:
         return Policy.of_settings(Settings())
 
-    async def context(self, question: Question, answer: Answer) -> str:
-        return self.text
+    async def context(self, question: Question, answer: Answer) -> Context:
+        return Context(self.text)
 
-    async def look(self, look: ContextRequest) -> str:
+    async def look(self, look: ContextRequest) -> Context:
         self.looks.append(look)
-        return self.text
+        return Context(self.text)
 
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
         return self.visible
 
 
@@ -102,7 +114,7 @@ async def opened(settings: Settings, memory: object = None, clock: Clock | None 
 
 
 async def texts(llm: LlmResponder, question: Question = MARK, answer: Answer = FOUND) -> list[str]:
-    return [text async for text in llm.respond(question, answer, LOCATION)]
+    return [text async for text in llm.respond(question, answer, LOCATION, set())]
 
 
 async def _last(reply: AsyncIterator[str]) -> str:
@@ -241,7 +253,7 @@ async def test_a_broken_connection_is_no_answer(server: LlmServer, provider: str
 async def test_what_was_streamed_before_the_break_was_seen(server: LlmServer, provider: str) -> None:
     server.will(say("one two three four five six", breaks=True))
     async with opened(settings_for(server, provider)) as llm:
-        reply = aiter(llm.respond(MARK, FOUND, LOCATION))
+        reply = aiter(llm.respond(MARK, FOUND, LOCATION, set()))
         assert await anext(reply) == "one "
         assert await anext(reply) == "one two "
         with pytest.raises(ResponderError):
@@ -273,7 +285,7 @@ async def test_an_unreachable_server_is_a_sentence(server: LlmServer, provider: 
 async def test_somebody_who_stops_listening_stops_the_model(server: LlmServer) -> None:
     server.will(say("one two three four"))
     async with opened(settings_for(server, "openai")) as llm:
-        reply = cast("Any", llm.respond(MARK, FOUND, LOCATION))
+        reply = cast("Any", llm.respond(MARK, FOUND, LOCATION, set()))
         assert await anext(reply)
         await reply.aclose()
         assert (await texts(llm))[-1] == "one two three four"
@@ -350,8 +362,8 @@ async def test_an_invention_is_no_answer(server: LlmServer, provider: str, strea
 
 async def test_what_the_tool_found_counts_as_given(server: LlmServer) -> None:
     class Finds(Told):
-        async def look(self, look: ContextRequest) -> str:
-            return "- Mark (2d ago): I got kittens from the shelter in Oslo"
+        async def look(self, look: ContextRequest) -> Context:
+            return Context("- Mark (2d ago): I got kittens from the shelter in Oslo")
 
     server.will(call({"query": "pets"}), say(INVENTION))
     async with opened(settings_for(server, "openai", llm_grounded=True), Finds()) as llm:
@@ -496,7 +508,7 @@ async def test_a_call_costs_what_the_provider_says(server: LlmServer, provider: 
     async with opened(settings_for(server, provider, llm_stream=stream, **prices)) as llm:
         llm.on_tokens = lambda direction, count: used.append((direction, count))
         await texts(llm)
-        assert await llm.spend.used_usd() == pytest.approx((INPUT_TOKENS * 10 + OUTPUT_TOKENS * 100) / 1e6)
+        assert await used_usd(llm.spend) == pytest.approx((INPUT_TOKENS * 10 + OUTPUT_TOKENS * 100) / 1e6)
     assert used == [("input", INPUT_TOKENS), ("output", OUTPUT_TOKENS)]
 
 
@@ -522,7 +534,7 @@ async def test_questions_at_the_same_time_do_not_exceed_the_cap_together(server:
         assert 0 < len(server.requests) < 10
         assert len(refused) == 10 - len(server.requests)
         # They used far less than was set aside, so there is room again, and tomorrow there is all of it.
-        assert await llm.spend.used_usd() < 0.02
+        assert await used_usd(llm.spend) < 0.02
         assert await texts(llm)
 
 
@@ -538,7 +550,7 @@ async def test_the_reserve_is_no_less_than_a_token_for_each_byte_sent(
         await texts(llm)
         # The provider did not say what it used, so the whole reserve stays spent: a dollar for each token.
         sent = server.requests[0]
-        assert await llm.spend.used_usd() >= len((sent.system + sent.user).encode()) + len(str(sent.body["tools"]))
+        assert await used_usd(llm.spend) >= len((sent.system + sent.user).encode()) + len(str(sent.body["tools"]))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -546,10 +558,10 @@ async def test_a_refused_request_costs_nothing_and_a_lost_one_all_it_could(serve
     async with opened(settings_for(server, provider, llm_timeout_s=1.5, llm_retries=0)) as llm:
         server.will(status(500))
         await failure(llm)
-        assert await llm.spend.used_usd() == 0
+        assert await used_usd(llm.spend) == 0
         server.will(say("late", gate=asyncio.Event()))
         await failure(llm)
-        assert await llm.spend.used_usd() > 0
+        assert await used_usd(llm.spend) > 0
 
 
 # --- what is sent ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,11 +19,9 @@ from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, ll
 
 from channelmem.errors import ConfigError
 from channelmem.ids import ChannelId
-from channelmem.llm import opening
 from channelmem.llm.models import SDK_LOGGERS
 from channelmem.llm.opening import open_summariser
-from channelmem.llm.summariser import FIRST_REST_S, LlmSummariser, tidy
-from channelmem.llm.transcription import MINUTES_CHARS
+from channelmem.llm.summariser import FIRST_REST_S, MINUTES_CHARS, LlmSummariser, tidy
 from channelmem.settings import Settings
 from channelmem.summaries.extractive import MODEL, summarise
 from channelmem.summaries.pyramid import ClosedWindow, Summary
@@ -173,10 +172,9 @@ def test_a_model_that_cannot_be_had_is_one_sentence_with_its_own_setting() -> No
 
 
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(_name: str) -> None:
-        raise ImportError
-
-    monkeypatch.setattr(opening, "import_module", absent)
+    for name in ("summariser", "agent", "models"):
+        monkeypatch.delitem(sys.modules, f"channelmem.llm.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ConfigError, match=r"CHANNELMEM_SUMMARY_MODEL .* pip install '\.\[llm\]'"):
         open_summariser(Settings(_env_file=None, summary_model=HAIKU))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from conftest import CHANNEL, GUILD, make_settings
-from llm_server import LlmServer, Reply, llm_server, say, status
+from conftest import CHANNEL, GUILD, NOW, make_settings
+from llm_server import LlmServer, Reply, llm_server, say, status, used_usd
 from media_server import picture
 from picturing import GREY, post, question, studio
 from PIL import Image
@@ -22,10 +22,13 @@ from channelmem.llm.responder import Location, ResponderError
 from channelmem.llm.vision import OUTPUT_TOKENS, PROMPT, VisionReader, open_vision
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError
-from channelmem.media.reader import File
+from channelmem.media.reader import Costs, File
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Attachment
+
+if TYPE_CHECKING:
+    from channelmem.store.progress import Spending
 
 CAT = Attachment(71, "https://cdn.discordapp.com/71/cat.png", "image/png", "cat.png")
 HERE = ChannelId(GUILD, CHANNEL)
@@ -46,11 +49,17 @@ def settings_for(model: LlmServer, tmp_path: Any, name: str = "openai:eyes", **c
     return make_settings("redis://127.0.0.1:1", tmp_path, **(key | changes))
 
 
-def reader(settings: Settings, decoder: Decoder, spent: list[float] | None = None) -> VisionReader:
+def reader(
+    settings: Settings, decoder: Decoder, spent: list[float] | None = None, purse: Purse | None = None
+) -> VisionReader:
     told = spent if spent is not None else []
-    made = open_vision(settings.vision_model or "", settings, Purse(), told.append, decoder)
+    made = open_vision(settings.vision_model or "", settings, costs(told.append, purse), decoder)
     assert made is not None
     return made
+
+
+def costs(on_spent: Callable[[float], None], purse: Purse | None = None) -> Costs:
+    return Costs(cast("Spending", purse or Purse()), lambda: NOW, on_spent)
 
 
 class Purse:
@@ -58,8 +67,10 @@ class Purse:
 
     def __init__(self) -> None:
         self._micros = 0
+        self.days: set[int] = set()
 
     async def reserve(self, day: int, place: tuple[int, int], micros: int, cap_micros: int) -> bool:
+        self.days.add(day)
         fits = self._micros + micros <= cap_micros
         self._micros += micros if fits else 0
         return fits
@@ -83,6 +94,15 @@ async def read(settings: Settings, content: bytes, spent: list[float] | None = N
     finally:
         await one.close()
         await decoder.close()
+
+
+async def test_a_call_counts_for_the_day_by_the_clock_of_the_memory(model: LlmServer, tmp_path: Any) -> None:
+    purse, decoder = Purse(), Decoder()
+    one = reader(settings_for(model, tmp_path), decoder, purse=purse)
+    await one.read(File(CAT, picture(), HERE))
+    await one.close()
+    await decoder.close()
+    assert purse.days == {int(NOW // 86_400)}
 
 
 @pytest.mark.parametrize("name", ["openai:eyes", "anthropic:claude-eyes", "ollama:llava"])
@@ -162,11 +182,11 @@ async def test_answers_and_descriptions_share_one_cap(settings: Settings) -> Non
         assert responder is not None
         for n in range(3):
             await room.ask("what's in this picture?", 5_000 + n, reply_to=n + 1)
-        assert 0.01 < await responder.spend.used_usd() <= 0.02
+        assert 0.01 < await used_usd(responder.spend) <= 0.02
         assert room.described == 2
         asked = question("what did Ann say?", 5_010)
         with pytest.raises(ResponderError, match="cap"):
-            async for _ in responder.respond(asked, await room.memory.ask(asked), Location()):
+            async for _ in responder.respond(asked, await room.memory.ask(asked), Location(), set()):
                 pass
         await responder.close()
 
@@ -177,14 +197,14 @@ async def test_answers_and_descriptions_share_one_cap(settings: Settings) -> Non
 @pytest.mark.parametrize("name", ["anthropic:claude-haiku-4-5", "openai:gpt-5-mini"])
 def test_the_answering_model_looks_where_it_is_known_to_take_images(tmp_path: Any, name: str) -> None:
     settings = make_settings("redis://127.0.0.1:1", tmp_path, llm_model=name, llm_api_key=SecretStr("k"))
-    assert open_vision(name, settings, Purse(), _ignore, Decoder()) is not None
+    assert open_vision(name, settings, costs(_ignore), Decoder()) is not None
 
 
 def test_of_a_model_at_another_endpoint_nobody_knows_so_it_must_be_named(model: LlmServer, tmp_path: Any) -> None:
     settings = settings_for(model, tmp_path, vision_model=None, llm_model="llama")
-    assert open_vision("llama", settings, Purse(), _ignore, Decoder()) is None
+    assert open_vision("llama", settings, costs(_ignore), Decoder()) is None
     named = settings.model_copy(update={"vision_model": "llama"})
-    assert open_vision("llama", named, Purse(), _ignore, Decoder()) is not None
+    assert open_vision("llama", named, costs(_ignore), Decoder()) is not None
 
 
 async def test_a_vision_model_that_cannot_be_used_is_reported_at_the_start(settings: Settings) -> None:
@@ -206,7 +226,7 @@ async def test_pictures_go_to_the_vision_call_only_and_the_answering_request_car
         assert load_characters(room.settings.character)
         asked = question("what's in this picture?", reply_to=1)
         answer = await room.memory.ask(asked)
-        texts = [text async for text in responder.respond(asked, answer, Location("Guild", "general"))]
+        texts = [text async for text in responder.respond(asked, answer, Location("Guild", "general"), set())]
         await responder.close()
         assert texts[-1] == "A grey cat sits on a sofa."
         look, speak = room.model.requests

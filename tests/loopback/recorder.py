@@ -23,6 +23,7 @@ from channelmem.summaries.reader import Breakdown
 from channelmem.types import (
     Answer,
     ChannelStatus,
+    Context,
     ContextRequest,
     Gap,
     Kind,
@@ -259,17 +260,14 @@ class Recorder:
         await self.may_answer.wait()
         return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
 
-    def shown(self, guild_id: int, channel_id: int, question_id: int) -> frozenset[Origin]:
+    async def standing(self, question: Question, answer: Answer, context: Context) -> frozenset[Origin]:
         return frozenset()
 
-    async def standing(self, question: Question, answer: Answer) -> frozenset[Origin]:
-        return frozenset()
+    async def context(self, question: Question, answer: Answer) -> Context:
+        return Context()
 
-    async def context(self, question: Question, answer: Answer) -> str:
-        return ""
-
-    async def look(self, request: ContextRequest) -> str:
-        return ""
+    async def look(self, request: ContextRequest) -> Context:
+        return Context()
 
     async def of_span(self, question: Question, window: Window, policy: Policy) -> None:
         return None

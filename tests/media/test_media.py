@@ -11,7 +11,7 @@ import pytest
 from conftest import CHANNEL, GUILD, NOW, count_commands
 from llm_server import Reply, say, status
 from media_server import picture
-from picturing import GREY, MODEL, Studio, again, post, question, studio
+from picturing import GREY, MODEL, Studio, again, idle, post, question, studio
 from redis.asyncio import Redis
 from stored import ARCHIVE
 from waiting import until, until_true
@@ -184,7 +184,7 @@ async def test_ten_known_pictures_cost_no_request_and_no_round_trip_more(
     counts = []
     for one, answer in zip(asked, answers, strict=True):
         sent = count_commands(redis, monkeypatch)
-        context = await room.memory.context(one, answer)
+        context = (await room.memory.context(one, answer)).text
         counts.append(len(sent))
         monkeypatch.undo()
     assert counts[0] <= counts[1] + 1
@@ -214,10 +214,10 @@ async def test_an_edit_does_not_have_its_pictures_read_again(room: Studio) -> No
     await room.memory.policies.set(HERE, "read_media", True)
     one = cat(room)
     await room.memory.remember(post(1, one))
-    await room.memory.media.idle()
+    await idle(room.memory)
     for n in range(3):
         await room.memory.edit(post(1, one, text=f"edit {n}", revision=NOW + n))
-        await room.memory.media.idle()
+        await idle(room.memory)
     assert room.described == 1
     assert (await stored(room)).attachments[0].text == GREY
 
@@ -487,11 +487,11 @@ async def test_the_honest_no_says_how_many_pictures_nobody_has_read(room: Studio
 
 async def test_nothing_is_read_on_arrival_unless_a_policy_says_so(room: Studio) -> None:
     await room.memory.remember(post(1, cat(room)))
-    await room.memory.media.idle()
+    await idle(room.memory)
     assert room.described == 0
     await room.memory.policies.set(HERE, "read_media", True)
     await room.memory.remember_many([post(2, cat(room, 72, "b.png")), post(3, cat(room, 73, "c.png", alt="a boat"))])
-    await room.memory.media.idle()
+    await idle(room.memory)
     assert room.described == 1
     assert (await stored(room, 2)).attachments[0].text == GREY
     assert (await stored(room, 3)).attachments[0].text == ""
@@ -500,7 +500,7 @@ async def test_nothing_is_read_on_arrival_unless_a_policy_says_so(room: Studio) 
 async def test_age_restricted_channels_are_read_only_by_policy(room: Studio) -> None:
     await room.memory.policies.set(HERE, "read_media", True)
     await room.memory.remember(post(1, cat(room), age_restricted=True))
-    await room.memory.media.idle()
+    await idle(room.memory)
     answer, context = await room.ask(WHAT, reply_to=1, age_restricted=True)
     assert room.described == 0
     assert "sofa" not in answer.text + context

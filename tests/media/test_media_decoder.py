@@ -19,9 +19,10 @@ from PIL import Image
 from waiting import LIMIT_S, until_true
 
 from channelmem.media import decoder as limits
-from channelmem.media.decoder import BROKEN, MOST_WAITING, TOO_MANY, TOO_SLOW, Decoder, Reply
+from channelmem.media.decoder import BROKEN, MOST_WAITING, TOO_SLOW, Decoder, Reply
 from channelmem.media.image import checked
 from channelmem.media.kinds import UnreadableError
+from channelmem.media.reader import TOO_MANY
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", reason="signals and limits of Unix")]
 

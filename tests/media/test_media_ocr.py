@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from conftest import CHANNEL, GUILD
 from media_server import picture, text_picture
-from picturing import Studio, post, studio
+from picturing import Studio, idle, post, studio
 
 from channelmem.embedding.embed import Embedder
 from channelmem.policy.cascade import Place
@@ -30,7 +30,7 @@ async def test_a_screenshot_is_found_by_its_text_without_any_provider(room: Stud
     await room.memory.remember_many(
         [post(1, room.cdn.serves(71, "screenshot.png", error)), post(2, text="lunch at noon?")]
     )
-    await room.memory.media.idle()
+    await idle(room.memory)
     await room.memory.flush()
     answer, context = await room.ask("find the screenshot with the libssl error")
     assert answer.hits[0].message.id == 1

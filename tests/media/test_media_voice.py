@@ -11,7 +11,7 @@ import pytest
 from conftest import CHANNEL, GUILD
 from hostile_media import playlist, silent_flac, wav
 from media_server import VoiceServer, voice_server
-from picturing import Studio, again, post, studio
+from picturing import Studio, again, idle, post, studio
 from pydantic import SecretStr
 
 from channelmem.policy.cascade import Place
@@ -87,7 +87,7 @@ async def test_by_policy_voices_are_transcribed_as_they_come_but_other_audio_is_
     await room.memory.policies.set(HERE, "read_media", True)
     song = replace(room.cdn.serves(90, "song.ogg", SPEECH), duration_s=None)
     await room.memory.remember_many([said(room), post(2, song)])
-    await room.memory.media.idle()
+    await idle(room.memory)
     assert len(speech.heard) == 1
     _, context = await room.ask("what is going on here?")
     assert "[voice 0:12: on my way]" in context

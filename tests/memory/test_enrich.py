@@ -194,7 +194,7 @@ async def test_an_answer_finds_by_the_description_and_quotes_only_what_was_writt
         assert [hit.message.id for hit in answer.hits] == [SAID.id]
         assert answer.hits[0].message.attachments[0].text == "a grey kitten asleep on a sofa"
         assert "this one again" in answer.text
-        context = await memory.context(asked, answer)
+        context = (await memory.context(asked, answer)).text
         assert "sofa" not in answer.text
         assert "this one again [image: a.png: a grey kitten asleep on a sofa] [image: b.png]" in context
 

@@ -55,13 +55,15 @@ async def asked(talk: Talk, text: str) -> str:
     return repr(await talk.ask(MARK, text))
 
 
+async def looked(talk: Talk) -> str:
+    return (await talk.memory.look(ContextRequest(talk.question(MARK, "hm"), speaker="bobadilla"))).text
+
+
 WAYS: dict[str, Callable[[Talk], Awaitable[str]]] = {
     "a question that names them": lambda talk: asked(talk, "what did bobadilla say about turtles?"),
     "a follow-up": lambda talk: asked(talk, "what about yesterday?"),
     "a question that looks nothing up": lambda talk: asked(talk, "write a limerick about bobadilla and tickets"),
-    "the tool of a language model": lambda talk: talk.memory.look(
-        ContextRequest(talk.question(MARK, "hm"), speaker="bobadilla")
-    ),
+    "the tool of a language model": looked,
 }
 
 

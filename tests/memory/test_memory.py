@@ -238,7 +238,7 @@ async def test_the_context_for_a_model_has_threads_hits_references_and_the_quest
     root = await talk.say(ANN, "shall we move the server to Oslo?", ago_s=240)
     await talk.say(BOB, "yes, Oslo is cheap", ago_s=200, reply_to=root.id)
     question = talk.question(MARK, "what did Bob say about Oslo?", reply_to=root.id)
-    context = await talk.memory.context(question, await talk.memory.ask(question))
+    context = (await talk.memory.context(question, await talk.memory.ask(question))).text
     assert "Oslo is cheap" in context
     assert "shall we move the server" in context
     assert "what did Bob say about Oslo?" in context
@@ -248,13 +248,14 @@ async def test_the_tool_looks_by_topic_speaker_and_time(talk: Talk) -> None:
     await talk.say(ANN, "the train to Berlin is late", ago_s=3 * 3600)
     await talk.say(BOB, "Berlin has good bread", ago_s=60)
     question = talk.question(MARK, "")
-    assert "good bread" in await talk.memory.look(ContextRequest(question, query="Berlin", speaker="bob"))
-    assert "train" in await talk.memory.look(ContextRequest(question, query="train", since_s=6 * 3600))
-    assert "Nobody called zoe" in await talk.memory.look(ContextRequest(question, speaker="zoe"))
-    assert "No relevant recent messages" in await talk.memory.look(
-        ContextRequest(question, query="quantum chromodynamics")
+    assert "good bread" in (await talk.memory.look(ContextRequest(question, query="Berlin", speaker="bob"))).text
+    assert "train" in (await talk.memory.look(ContextRequest(question, query="train", since_s=6 * 3600))).text
+    assert "Nobody called zoe" in (await talk.memory.look(ContextRequest(question, speaker="zoe"))).text
+    assert (
+        "No relevant recent messages"
+        in (await talk.memory.look(ContextRequest(question, query="quantum chromodynamics"))).text
     )
-    assert "good bread" in await talk.memory.look(ContextRequest(question))
+    assert "good bread" in (await talk.memory.look(ContextRequest(question))).text
 
 
 class Shelf(History):
@@ -319,7 +320,7 @@ async def test_an_opt_out_holds_for_fetched_history_too(settings: Settings, embe
         answer = await talk.ask(MARK, "did anyone mention a pelican?")
         assert {hit.message.author for hit in answer.hits} == {"Bob"}
         question = talk.question(MARK, "what does that mean?", reply_to=1)
-        assert "the pelican landed" not in await memory.context(question, answer)
+        assert "the pelican landed" not in (await memory.context(question, answer)).text
 
 
 async def test_events_of_a_channel_keep_their_order_however_they_are_awaited(talk: Talk) -> None:

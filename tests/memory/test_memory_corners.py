@@ -104,7 +104,7 @@ async def test_the_people_of_a_channel_are_known_while_something_is_removed_else
             return seen
 
         monkeypatch.setattr(memory._store.channels, "roster", meanwhile)
-        told = await memory.look(ContextRequest(talk.question(MARK, "?"), speaker="Ann"))
+        told = (await memory.look(ContextRequest(talk.question(MARK, "?"), speaker="Ann"))).text
         assert "the deploy is green" in told
         assert shelf.fetches == 0
 
@@ -159,7 +159,7 @@ async def test_the_context_tells_nothing_that_was_changed_or_removed_since_the_a
     await talk.memory.edit(replace(changed, content="grub is ashore", revision=talk.clock()))
     await talk.memory.delete(GUILD, CHANNEL, [gone.id])
     await talk.memory.opt_out(hidden.author_id)
-    context = await talk.memory.context(question, answer)
+    context = (await talk.memory.context(question, answer)).text
     assert "ashore" in context
     for word in ("sea", "swordfish", "secret"):
         assert word not in context
@@ -171,7 +171,7 @@ async def test_the_context_keeps_what_only_the_platforms_history_has(
     shelf = Shelf([Message(GUILD, CHANNEL, 1, ANN.id, ANN.name, "the pelican landed", clock() - 60)])
     async with Memory.open(settings, clock=clock, embedder=fake_embedder, history=shelf) as memory:
         question = Talk(memory, clock).question(MARK, "did anyone mention a pelican?")
-        assert "the pelican landed" in await memory.context(question, await memory.ask(question))
+        assert "the pelican landed" in (await memory.context(question, await memory.ask(question))).text
 
 
 # --- Redis is away ---
@@ -264,10 +264,10 @@ async def test_the_tools_arguments_bind_beyond_the_buffer_too(talk: Talk) -> Non
     await talk.say(BOB, "Rome is too hot in summer", ago_s=7_000)
     assert await talk.memory.flush()
     question = talk.question(MARK, "")
-    by_ann = await talk.memory.look(ContextRequest(question, query="Rome", speaker="Ann", since_s=DAY_S))
+    by_ann = (await talk.memory.look(ContextRequest(question, query="Rome", speaker="Ann", since_s=DAY_S))).text
     assert "lovely" in by_ann
     assert "Bob" not in by_ann
-    today = await talk.memory.look(ContextRequest(question, query="Rome", since_s=DAY_S))
+    today = (await talk.memory.look(ContextRequest(question, query="Rome", since_s=DAY_S))).text
     assert "too hot" in today
     assert "built" not in today
 
@@ -286,10 +286,10 @@ async def test_a_recap_is_told_where_ambient_context_is_off(
         question = talk.question(MARK, "catch me up")
         answer = await memory.ask(question)
         assert "the deploy is green" in answer.text
-        assert "the deploy is green" in await memory.context(question, answer)
-        assert "the deploy is green" in await memory.look(ContextRequest(question))
+        assert "the deploy is green" in (await memory.context(question, answer)).text
+        assert "the deploy is green" in (await memory.look(ContextRequest(question))).text
         other = replace(question, text="what is a turtle?")
-        assert "the deploy is green" not in await memory.context(other, await memory.ask(other))
+        assert "the deploy is green" not in (await memory.context(other, await memory.ask(other))).text
 
 
 async def test_a_recap_of_what_was_told_to_the_bot_does_not_count_the_question_as_left_out(talk: Talk) -> None:

@@ -55,7 +55,7 @@ async def test_who_opted_out_stays_hidden_after_a_restart_without_redis(
         answer = await talk.ask(MARK, ASKED)
         assert {hit.message.author for hit in answer.hits} == {"Ann"}
         assert "4711" not in answer.text
-        context = await talk.memory.context(talk.question(MARK, "what does that mean?", reply_to=1), answer)
+        context = (await talk.memory.context(talk.question(MARK, "what does that mean?", reply_to=1), answer)).text
         assert "4711" not in context
 
 
@@ -67,7 +67,7 @@ async def test_without_redis_and_copy_nothing_is_quoted_and_the_answer_says_why(
         answer = await talk.ask(MARK, ASKED)
         assert not answer.found
         assert UNKNOWN in answer.text
-        assert "4711" not in await talk.memory.context(talk.question(MARK, ASKED, reply_to=1), answer)
+        assert "4711" not in (await talk.memory.context(talk.question(MARK, ASKED, reply_to=1), answer)).text
 
 
 async def test_a_copy_from_before_the_restart_lets_questions_go_on_without_redis(
@@ -87,9 +87,10 @@ async def everything(talk: Talk, asked: str, reply_to: int) -> str:
     """All that an answer, a language model and its tool would be told."""
     question = talk.question(MARK, asked, reply_to=reply_to)
     answer = await talk.memory.ask(question)
-    looked = await talk.memory.look(ContextRequest(question, query="vault code"))
-    newest = await talk.memory.look(ContextRequest(question))
-    return "\n".join((answer.text, await talk.memory.context(question, answer), looked, newest))
+    looked = (await talk.memory.look(ContextRequest(question, query="vault code"))).text
+    newest = (await talk.memory.look(ContextRequest(question))).text
+    context = await talk.memory.context(question, answer)
+    return f"{answer.text}\n{context.text}\n{looked}\n{newest}"
 
 
 async def test_what_was_cleared_is_not_fetched_from_the_platforms_history(
@@ -167,8 +168,8 @@ async def test_a_question_reaches_no_other_channel_whose_memory_is_off(
         await talk.memory.policies.set(Place.channel(GUILD, OTHER), "enabled", False)
         answer = await talk.memory.ask(asked)
         assert "4711" not in answer.text
-        assert "4711" not in await talk.memory.context(asked, answer)
-        assert "4711" not in await talk.memory.look(ContextRequest(asked, query="vault code"))
+        assert "4711" not in (await talk.memory.context(asked, answer)).text
+        assert "4711" not in (await talk.memory.look(ContextRequest(asked, query="vault code"))).text
 
 
 # --- the bot's own answers ---
@@ -181,14 +182,15 @@ async def test_what_a_language_model_is_shown_because_of_a_question_is_noted_by_
         near = await talk.say(ANN, "good morning")
         replied, found = await talk.say(ANN, "is it safe?"), await talk.say(BOB, VAULT)
         question = talk.question(MARK, "what does that mean?", reply_to=replied.id)
-        place = (GUILD, CHANNEL, question.id)
-        assert talk.memory.shown(*place) == frozenset()
         answer = replace(await talk.memory.ask(question), hits=(), threads=())
-        assert "good morning" in await talk.memory.context(question, answer)
-        assert replied.origin in talk.memory.shown(*place)
-        assert near.origin not in talk.memory.shown(*place), "an answer does not go with all that was near it"
-        await talk.memory.look(ContextRequest(question, query="vault code"))
-        assert {replied.origin, found.origin} <= talk.memory.shown(*place)
+        context = await talk.memory.context(question, answer)
+        assert "good morning" in context.text
+        assert {replied.origin, near.origin} <= context.given
+        assert replied.origin in context.shown
+        assert near.origin not in context.shown, "an answer does not go with all that was near it"
+        looked = await talk.memory.look(ContextRequest(question, query="vault code"))
+        assert found.origin in looked.shown
+        assert {replied.origin, found.origin} <= (context + looked).shown
 
 
 async def test_an_answer_of_the_bot_is_not_fetched_from_the_platform(

@@ -46,7 +46,7 @@ async def shown(memory: Memory) -> str:
     """By every way of asking."""
     question = Question(GUILD, CHANNEL, 99, 7, "Bob", "what did Ann say about turtles?", NOW)
     answer = await memory.ask(question)
-    words = [answer.text, await memory.context(question, answer)]
+    words = [answer.text, (await memory.context(question, answer)).text]
     for source in (Source.BUFFER, Source.ARCHIVE):
         for channels in ((CHANNEL,), ()):
             query = Query(GUILD, channels, words=("turtles",), limit=100, flagged=True, source=source)

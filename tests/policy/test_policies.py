@@ -145,8 +145,8 @@ async def test_an_off_channel_is_neither_stored_nor_shown_and_comes_back_with_on
     assert answer.text == MEMORY_OFF
     assert answer.off
     asked = talk.question(MARK, "who mentioned the vault code?")
-    assert "4711" not in await talk.memory.context(asked, answer)
-    assert await talk.memory.look(ContextRequest(asked, query="vault")) == MEMORY_OFF
+    assert "4711" not in (await talk.memory.context(asked, answer)).text
+    assert (await talk.memory.look(ContextRequest(asked, query="vault"))).text == MEMORY_OFF
     await talk.memory.policies.set(HERE, "enabled", AUTO)
     assert "4711" in (await talk.ask(MARK, "who mentioned the vault code?")).text
     assert "while off" not in (await talk.ask(MARK, "what did Bob say?")).text
@@ -254,7 +254,7 @@ async def everything(talk: Talk) -> str:
         (await talk.ask(MARK, "who mentioned the vault code?")).text,
         (await talk.ask(MARK, "what did you say?")).text,
         answer.text,
-        await memory.context(question, answer),
+        (await memory.context(question, answer)).text,
         *[one.content async for one in memory.export(BOB.id)],
         str(await memory.summaries.of(GUILD, CHANNEL)),
         str(await memory.browse.page(GUILD, CHANNEL, 100)),
@@ -568,7 +568,7 @@ async def test_ten_thousand_overrides_are_read_in_a_few_round_trips(talk: Talk, 
 
 async def given(talk: Talk, text: str = "hi", **changes: object) -> str:
     question: Question = replace(talk.question(MARK, text), **changes)  # type: ignore[arg-type]
-    return await talk.memory.context(question, await talk.memory.ask(question))
+    return (await talk.memory.context(question, await talk.memory.ask(question))).text
 
 
 async def test_ambient_context_follows_count_and_age(talk: Talk, clock: Clock) -> None:
@@ -592,7 +592,7 @@ async def test_a_model_that_just_looks_around_gets_no_more_than_unasked(talk: Ta
 
     async def looked(**changes: object) -> list[bool]:
         request = ContextRequest(talk.question(MARK, "hi"), **{"limit": 10} | changes)  # type: ignore[arg-type]
-        told = await talk.memory.look(request)
+        told = (await talk.memory.look(request)).text
         return [f"line{n}" in told for n in range(5)]
 
     assert await looked() == [True] * 5
@@ -645,7 +645,7 @@ async def test_a_fresh_start_hides_the_past_but_for_what_was_kept(talk: Talk, cl
     assert "gamma" in told
     assert "alpha" not in told
     assert "alpha" in (await talk.ask(MARK, "who said alpha?")).text
-    assert "alpha" not in await talk.memory.look(ContextRequest(talk.question(MARK, "hi")))
+    assert "alpha" not in (await talk.memory.look(ContextRequest(talk.question(MARK, "hi")))).text
     await talk.memory.policies.begin(GUILD, CHANNEL, Boundary(clock(), (old.id,)), by=1)
     told = await given(talk)
     assert '[PRIOR_CONTEXT_PROVIDED] 1 message, "alpha before"' in told

@@ -28,11 +28,10 @@ from pydantic import SecretStr
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError, ServerError
 from channelmem.server import find as server_find
 from channelmem.server import lease as server
-from channelmem.server import locks as server_locks
 from channelmem.server import supervisor
 from channelmem.server.check import _suitable as server_check_suitable
 from channelmem.server.check import os_sentence, tried_sentence
-from channelmem.server.loopback import port_url
+from channelmem.server.lease import port_url
 from channelmem.settings import Settings
 
 pytestmark = pytest.mark.process
@@ -326,9 +325,9 @@ def test_a_start_during_the_shutdown_waits_for_it_and_begins_anew(
         with server.lease(settings) as leased:
             client(leased.url).set("turtles", "green")
             shutdown.enter_context(frozen(leased.pid))  # so that it lasts until we say
-        eventually(lambda: server_locks.locked(leased.data_dir / "lease.lock"))
+        eventually(lambda: server.locked(leased.data_dir / "lease.lock"))
         newcomer = user()
-        eventually(lambda: server_locks.locked(leased.data_dir / "start.lock"))
+        eventually(lambda: server.locked(leased.data_dir / "start.lock"))
     url, pid = newcomer.joined()
     assert pid != leased.pid
     assert client(url).get("turtles") == "green"
@@ -414,7 +413,7 @@ def test_a_pinned_server_needs_no_lease(tmp_path: Path, slept: SleptClock) -> No
 def test_a_forced_stop_is_final_for_those_who_used_it_but_not_for_newcomers(settings: Settings) -> None:
     with server.lease(settings) as leased:
         server.stop(settings)
-        eventually(lambda: not server_locks.locked(leased.data_dir / "supervisor.lock"))
+        eventually(lambda: not server.locked(leased.data_dir / "supervisor.lock"))
         eventually(lambda: leased.data_dir not in server._watched)
         assert server.running(settings) is None
         with server.lease(settings) as again:

@@ -1,4 +1,4 @@
-"""The context of summaries and raw lines: no overlap, in order, within the limit, and as fine as there is room."""
+"""The context of summaries: no overlap, in order, within the limit, and as fine as there is room."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from talk import DAY, chat, say
 
 from channelmem.summaries.extractive import combine, summarise
 from channelmem.summaries.pyramid import ClosedWindow, Summary, closed_windows, pairs
-from channelmem.summaries.reader import CONTEXT_CHARS, Cover, Piece, RawLine, cover, header
+from channelmem.summaries.reader import CONTEXT_CHARS, PastBlock, cover, header
 from channelmem.types import Message
 
 HOUR = 3600.0
@@ -36,16 +36,8 @@ def busy(windows: int) -> list[Message]:
     return chat((DAY + at * 120.0 for at in range(15 * windows)), WORDS)
 
 
-def covered(made: Sequence[Summary], limit: int = CONTEXT_CHARS, raw: Sequence[RawLine] = ()) -> Cover:
-    return cover(made, raw, now=LATER, tz=UTC, limit=limit)
-
-
-def _gap(piece: Piece) -> bool:
-    return piece.summary is None and piece.raw is None
-
-
-def lines(sizes: Sequence[RawLine]) -> list[str]:
-    return ["x" * one.chars for one in sizes]
+def covered(made: Sequence[Summary], limit: int = CONTEXT_CHARS) -> PastBlock:
+    return cover(made, now=LATER, tz=UTC, limit=limit)
 
 
 def one(count: int = 30, start: float = DAY + 14 * HOUR, end: float = DAY + 14 * HOUR + 29 * 60) -> Summary:
@@ -77,25 +69,15 @@ def test_a_header_names_the_second_day_and_a_single_message() -> None:
     assert header(replace(one(1), topics=()), DAY + 20 * HOUR, UTC) == "[summarized 1 message from 14:00]"
 
 
-def test_the_past_comes_as_summaries_silence_and_raw_lines() -> None:
-    raw = [RawLine(DAY + 18 * HOUR, 9), RawLine(DAY + 18 * HOUR + 60, 9)]
-    found = cover([one()], raw, now=DAY + 18 * HOUR + 120, tz=UTC)
-    assert found.text(["Bob: late", "Ann: yes!"]).splitlines() == [
+def test_the_past_comes_as_summaries_and_silence() -> None:
+    later = replace(one(2, DAY + 18 * HOUR, DAY + 18 * HOUR + 60), topics=(), text="Bob: late")
+    assert cover([later, one()], now=DAY + 19 * HOUR, tz=UTC).text.splitlines() == [
         "[summarized 30 messages from 14:00 to 14:29, topics: login, deploy]",
         "Ann: x",
         "[3.5 hours of silence]",
+        "[summarized 2 messages from 18:00 to 18:01]",
         "Bob: late",
-        "Ann: yes!",
     ]
-    assert found.raw == (0, 1)
-
-
-def test_what_a_summary_covers_is_not_told_again_and_a_hole_is_filled_with_raw_lines() -> None:
-    later = one(start=DAY + 16 * HOUR, end=DAY + 16 * HOUR + 60)
-    raw = [RawLine(DAY + 14 * HOUR + 60, 5), RawLine(DAY + 15 * HOUR, 5), RawLine(DAY + 17 * HOUR, 5)]
-    found = cover([replace(one(), level=2), later], raw, now=DAY + 18 * HOUR, tz=UTC)
-    assert found.raw == (1, 2)
-    assert [bool(piece.summary) for piece in found.pieces] == [True, False, True, False]
 
 
 def test_it_is_fine_near_the_present_and_coarse_far_back() -> None:
@@ -106,7 +88,7 @@ def test_it_is_fine_near_the_present_and_coarse_far_back() -> None:
 
 def test_room_is_used() -> None:
     made = pyramid(busy(60))
-    assert len(covered(made).text([])) > 0.85 * CONTEXT_CHARS
+    assert len(covered(made).text) > 0.85 * CONTEXT_CHARS
 
 
 def test_with_room_for_all_every_window_has_its_own_summary() -> None:
@@ -119,26 +101,24 @@ def test_summaries_that_lost_nothing_are_not_split() -> None:
     assert [each.level for each in covered(made).summaries] == [3]
 
 
-def test_the_oldest_summaries_are_dropped_first_then_the_oldest_raw_lines() -> None:
+def test_the_oldest_summaries_are_dropped_first() -> None:
     made = pyramid(busy(7))
-    raw = [RawLine(LATER - 100 + at, 300) for at in range(5)]
-    newest = covered(made, 2_700, raw)
+    newest = covered(made, 1_000)
     assert [each.level for each in newest.dropped] == [3, 2]
     assert [each.level for each in newest.summaries] == [1]
-    assert newest.dropped_raw == ()
-    tight = covered(made, 700, raw)
-    assert len(tight.dropped) == 3
-    assert tight.dropped_raw == (0, 1, 2)
-    assert tight.raw == (3, 4)
+    assert len(covered(made, 100).dropped) == 3
 
 
 def test_no_silence_is_claimed_where_something_was_dropped() -> None:
-    said = [RawLine(DAY, 50), RawLine(DAY + 5 * HOUR, 50)]
-    assert [piece.raw for piece in covered([], 60, said).pieces] == [1]
+    made = [one(start=DAY, end=DAY + 60), one(start=DAY + 5 * HOUR, end=DAY + 5 * HOUR + 60)]
+    assert "silence" in covered(made).text
+    found = covered(made, len(covered(made).text) - 1)
+    assert [each.start for each in found.summaries] == [DAY + 5 * HOUR]
+    assert "silence" not in found.text
 
 
 def test_nothing_is_an_empty_cover() -> None:
-    assert covered([]) == Cover()
+    assert covered([]) == PastBlock()
 
 
 def test_a_busy_week_is_covered_in_ten_milliseconds() -> None:
@@ -150,36 +130,18 @@ def test_a_busy_week_is_covered_in_ten_milliseconds() -> None:
     assert (time.process_time() - started) / 5 < 0.03
 
 
-def test_thousands_of_raw_lines_take_no_time() -> None:
-    raw = [RawLine(DAY + at, 40) for at in range(5_000)]
-    started = time.process_time()
-    assert len(covered([], raw=raw).raw) == 243
-    assert time.process_time() - started < 2
-
-
 moments = st.lists(st.integers(0, 2 * 24 * 60), max_size=80).map(lambda some: [DAY + 60.0 * at for at in sorted(some)])
-sizes = st.lists(st.tuples(st.integers(0, 3 * 24 * 60), st.integers(0, 400)), max_size=15).map(
-    lambda some: [RawLine(DAY + 60.0 * at, chars) for at, chars in some]
-)
 
 
-@given(moments, sizes, st.integers(0, 6_000))
-def test_a_cover_fits_is_in_order_and_overlaps_nowhere(times: list[float], raw: list[RawLine], limit: int) -> None:
+@given(moments, st.integers(0, 6_000))
+def test_a_cover_fits_is_in_order_and_overlaps_nowhere(times: list[float], limit: int) -> None:
     made = pyramid(chat(times, WORDS))
-    found = covered(made, limit, raw)
-    assert len(found.text(lines(raw))) <= limit
-    spans = [(each.start, each.end) for each in found.summaries] + [(raw[at].ts, raw[at].ts) for at in found.raw]
-    places = [
-        piece.summary.start if piece.summary else raw[piece.raw or 0].ts for piece in found.pieces if not _gap(piece)
-    ]
-    assert places == sorted(places)
-    spans.sort()
-    assert all(before[1] <= after[0] for before, after in pairwise(spans))
-    told = [(each.start, each.end) for each in found.summaries]
-    assert not any(start <= raw[at].ts <= end for start, end in told for at in found.raw)
+    found = covered(made, limit)
+    assert len(found.text) <= limit
+    assert all(before.end <= after.start for before, after in pairwise(found.summaries))
     shown = sum(each.message_count for each in (*found.summaries, *found.dropped))
     assert shown == len(times), "every message is covered or reported as dropped"
-    assert found == covered(made, limit, raw)
+    assert found == covered(made, limit)
 
 
 @given(st.integers(0, 40), st.integers(0, 12_000), st.integers(0, 6_000))

@@ -17,8 +17,9 @@ from channelmem.summaries.pyramid import (
     Summary,
     affected_by,
     closed_windows,
+    missing,
     pairs,
-    plan,
+    reaching,
     roots,
     silence,
 )
@@ -31,9 +32,10 @@ LATER = DAY + 400 * 24 * HOUR
 def cascade(made: Iterable[Summary], windows: Sequence[ClosedWindow]) -> list[Summary]:
     """What a worker does, without storing anything."""
     existing = list(made)
-    found = plan(existing, windows)
-    kept = [one for one in existing if one not in found.outdated]
-    kept += [summarise(window, created=LATER) for window in found.missing]
+    found = missing(existing, windows)
+    outdated = ids(reaching(existing, found))
+    kept = [one for one in existing if one.id not in outdated]
+    kept += [summarise(window, created=LATER) for window in found]
     while some := pairs(kept):
         kept += [combine(older, newer, created=LATER) for older, newer in some]
     return kept
@@ -98,19 +100,18 @@ def test_two_hundred_messages_an_hour_are_counted_all() -> None:
     assert roots(made)[0].message_count == 1_600
 
 
-def test_nothing_to_do_is_a_plan_without_work() -> None:
+def test_what_is_up_to_date_misses_nothing() -> None:
     windows = windows_of(spread(6))
-    done = plan(cascade([], windows), windows)
-    assert (done.outdated, done.missing) == ((), ())
+    assert missing(cascade([], windows), windows) == ()
 
 
 def test_a_late_message_makes_its_window_and_all_above_outdated() -> None:
     said = spread(4)
     made = cascade([], windows_of(said))
     late = [*said, say(99, said[1].ts + 1, "by the way the pears are rotten")]
-    found = plan(made, windows_of(late))
-    assert sorted(levels(found.outdated)) == [1, 2, 3]
-    assert [len(window.messages) for window in found.missing] == [2]
+    found = missing(made, windows_of(late))
+    assert sorted(levels(reaching(made, found))) == [1, 2, 3]
+    assert [len(window.messages) for window in found] == [2]
     assert roots(cascade(made, windows_of(late)))[0].message_count == 5
 
 
@@ -124,13 +125,13 @@ def test_an_edited_message_makes_its_window_outdated() -> None:
 def test_messages_that_expired_do_not_make_a_summary_outdated() -> None:
     said = chat([DAY, DAY + 1, DAY + HOUR])
     made = cascade([], windows_of(said))
-    assert plan(made, windows_of(said[1:])) == plan(made, windows_of(said))
+    assert missing(made, windows_of(said[1:])) == missing(made, windows_of(said))
 
 
 def test_another_window_size_keeps_what_was_made_with_the_old_one() -> None:
     said = spread(4)
     made = cascade([], windows_of(said))
-    assert plan(made, closed_windows(said, LATER, 60)).missing == ()
+    assert missing(made, closed_windows(said, LATER, 60)) == ()
 
 
 def test_a_window_that_is_gone_for_good_leaves_its_sibling_unpaired() -> None:
@@ -215,5 +216,5 @@ def test_the_order_in_which_summaries_are_read_does_not_matter(moments: list[flo
     mixed = list(made)
     shuffle.shuffle(mixed)  # type: ignore[attr-defined]  # (hypothesis gives a Random)
     assert roots(mixed) == roots(made)
-    assert plan(mixed, windows) == plan(made, windows)
+    assert missing(mixed, windows) == missing(made, windows)
     assert {one.id for one in affected_by(mixed, {1, 2})} == {one.id for one in affected_by(made, {1, 2})}

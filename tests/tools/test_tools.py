@@ -16,7 +16,7 @@ from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.tools import context_tool as tool
 from channelmem.tools.langchain import langchain_tool
-from channelmem.types import ContextRequest, Person, Question
+from channelmem.types import Context, ContextRequest, Person, Question
 
 MARK = Question(GUILD, CHANNEL, 10_000, 7, "Mark", "what about turtles?", NOW, bot=Person(99, "Vivy"))
 
@@ -27,9 +27,9 @@ class Looked:
     def __init__(self) -> None:
         self.looks: list[ContextRequest] = []
 
-    async def look(self, look: ContextRequest) -> str:
+    async def look(self, look: ContextRequest) -> Context:
         self.looks.append(look)
-        return "found"
+        return Context("found")
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ async def test_a_direct_message_has_no_channel_to_look_at(looked: Looked) -> Non
 
 async def test_an_absent_redis_is_a_sentence_too() -> None:
     class Away:
-        async def look(self, look: ContextRequest) -> str:
+        async def look(self, look: ContextRequest) -> Context:
             raise RedisUnavailableError("no")
 
     assert await tool.call(cast("Memory", Away()), MARK, {}) == tool.UNREACHABLE
