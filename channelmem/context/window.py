@@ -52,7 +52,7 @@ _HOURS: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168)
 NO_ARCHIVE = "There are no summaries here: the archive is off, so nothing outlives the rolling buffer."
 NO_SUMMARIES = "Summaries are off in this channel. `/channel settings` turns them on."
 
-MAX_AGE: Final = "max_age"
+MAX_AGE: Final = "context_max_age"
 MOST_KEPT: Final = 100  # as many as a language model is given
 SHEETS: Final = 200
 """Files that may be out for editing at once; older ones can still be handed back if nothing was deleted since."""
