@@ -185,6 +185,32 @@ class Wants(StrEnum):
     """Nothing: it is a greeting, thanks, or asks what the bot can do."""
 
 
+class Aside(StrEnum):
+    """Why a question is not read any further."""
+
+    DIRECT = "direct message"
+    FLAG = "flag"
+    """It asks for an answer in isolation."""
+    COMMAND = "command"
+    MATERIAL = "material"
+    """A task that brings what it is about."""
+    GREETING = "greeting"
+    HELP = "help"
+    UNREACHABLE = "unreachable"
+    """The service that reads questions did not answer."""
+
+
+class Borrowed(StrEnum):
+    """What a question leaves out, taken from the asker's question before or from the message it replies to."""
+
+    PEOPLE = "people"
+    TOPIC = "topic"
+    TIME = "time"
+    ANSWER = "answer"
+    """Its place: right before or after the message that was found then."""
+    REPLY = "reply"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A span of time, both ends included; None leaves an end open (the beginning, or the moment of the question)."""
@@ -247,6 +273,8 @@ class Route:
     """Whether it cannot be understood without its anchors: "and until when?"."""
     missed: bool = False
     """Whether it asks for everything since the asker was last here."""
+    aside: Aside | None = None
+    borrowed: tuple[Borrowed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from channelmem.routing.people import Asked, Line, Scene
 from channelmem.routing.words import word_set
-from channelmem.types import Kind, Mode, Person, Route, Window
+from channelmem.types import Borrowed, Kind, Mode, Person, Route, Window
 
 FOLLOWS_ODDS = 1.5
 """How much the odds rise, in logits, that words which only make sense after the last question are about the same
@@ -40,18 +40,32 @@ _ORDER = 8
 
 def followed(line: Line, route: Route, scene: Scene) -> Route:
     """The route with what it takes from the message it replies to, and from the question before."""
-    previous = scene.previous
+    previous = None if scene.previous is None or scene.previous.route.kind is Kind.NONE else scene.previous
     if scene.reply_to is not None:
         route = replace(route, anchors=(scene.reply_to,))
-    if previous is None or previous.route.kind is Kind.NONE:
+    if previous is None:
         return _to_what_it_replies(line, route) if leans(line) else route
     if beside := _beside(line, route, previous):
         return beside
     if changed := _changed(line, route, previous.route):
-        return _anchored(changed, previous)
+        return _borrowing(line, route, _anchored(changed, previous), previous.route)
     if leans(line) or (not route.topic and refers(line)):
-        return _anchored(_to_what_it_replies(line, _filled(route, previous.route)), previous)
+        filled = _anchored(_to_what_it_replies(line, _filled(route, previous.route)), previous)
+        return _borrowing(line, route, filled, previous.route)
     return route
+
+
+def _borrowing(line: Line, own: Route, found: Route, previous: Route) -> Route:
+    """The route with a note of what its own words do not say."""
+    pronoun = "e" in line.letters  # "he": the router has already looked whom that means
+    theirs = found.speakers == previous.speakers and not line.persons
+    borrowed = {
+        Borrowed.REPLY: own.anchors,
+        Borrowed.PEOPLE: found.speakers and theirs and (pronoun or own.speakers != found.speakers),
+        Borrowed.TOPIC: previous.topic and previous.topic in found.topic and own.topic != found.topic,
+        Borrowed.TIME: own.window != found.window,
+    }
+    return replace(found, borrowed=tuple(part for part, is_taken in borrowed.items() if is_taken))
 
 
 def _to_what_it_replies(line: Line, route: Route) -> Route:
@@ -59,7 +73,10 @@ def _to_what_it_replies(line: Line, route: Route) -> Route:
     if not route.anchors or route.mode is Mode.RECAP:
         return route
     words = " ".join(token.text for token, letter in zip(line.tokens, line.letters, strict=True) if letter in _SAYS)
-    return replace(route, topic=route.topic or words, mode=Mode.TOPIC, follows=True, p=_likelier(route.p))
+    return replace(
+        route, topic=route.topic or words, mode=Mode.TOPIC, follows=True, p=_likelier(route.p),
+        borrowed=(Borrowed.REPLY,),
+    )  # fmt: skip
 
 
 def leans(line: Line) -> bool:
@@ -101,6 +118,7 @@ def _beside(line: Line, route: Route, previous: Asked) -> Route | None:
     return replace(
         asked, mode=mode, window=window, speakers=speakers, topic="", time_words="", literal=(), why=why, p=1.0,
         binds=True, if_about=Kind.CHANNEL,
+        borrowed=(Borrowed.ANSWER, *(() if route.speakers or not speakers else (Borrowed.PEOPLE,))),
     )  # fmt: skip
 
 

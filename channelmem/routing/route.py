@@ -20,7 +20,7 @@ from channelmem.routing.words import QUOTED, has_payload, read, unaddressed, wor
 from channelmem.times.calendar import is_date
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
-from channelmem.types import Kind, Mode, Person, Route, Source, Wants, Window
+from channelmem.types import Aside, Kind, Mode, Person, Route, Source, Wants, Window
 
 __all__ = ["SKIP_FLAG", "Asked", "Roster", "Scene", "route", "should_skip", "sources_of"]
 
@@ -46,6 +46,15 @@ _NOT_WORDS = word_set(
 _REMEMBERED = word_set("when how that the my")
 _I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
 _JUST = re.compile(r"(?<=[NWyeogtsiH])j(?=[VcCBGA])|(?<=[NPWyeogtsiHx])[bv]j(?=[cGx])")
+
+_ASIDE = {
+    Aside.DIRECT: "a direct message has no channel around it",
+    Aside.FLAG: "the 🚫 flag asks for an answer in isolation",
+    Aside.COMMAND: "a command",
+    Aside.MATERIAL: "a task that brings its own material",
+    Aside.GREETING: "a greeting",
+    Aside.HELP: "asks for help",
+}
 
 
 class _Read(NamedTuple):
@@ -73,16 +82,14 @@ def should_skip(text: str) -> bool:
 
 def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; the router still decides everything else."""
-    if reason := _set_aside(text, scene, force):
-        return _none(reason)
+    if aside := _set_aside(text, scene, force):
+        return _none(aside)
     tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
     if force is None and ":" in text and has_payload(tokens):
-        return _none("a task that brings its own material")
+        return _none(Aside.MATERIAL)
     line = spell(tokens, scene)
     if greeting := small_talk(line.words, text):
         return replace(_none(greeting), wants=Wants.HELLO)
-    if not line.letters:
-        return _none("no question")
     said = read_line(line)
     routed = _routed(line, said, scene)
     if not said.just and (scene.previous is not None or scene.reply_to is not None):
@@ -92,17 +99,17 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     return _decided(routed, scene, force)
 
 
-def _set_aside(text: str, scene: Scene, force: Kind | None) -> str:
-    """Why a question is by definition not about the channel, "" if it may be."""
+def _set_aside(text: str, scene: Scene, force: Kind | None) -> Aside | None:
+    """Why a question is by definition not about the channel, None if it may be."""
     if scene.is_dm and force is None:
-        return "a direct message has no channel around it"
+        return Aside.DIRECT
     if force is Kind.NONE or should_skip(text):
-        return "the 🚫 flag asks for an answer in isolation"
-    return "a command" if is_command(text) else ""
+        return Aside.FLAG
+    return Aside.COMMAND if is_command(text) else None
 
 
-def _none(why: str) -> Route:
-    return Route(Kind.NONE, why=(why,), p=0.0)
+def _none(aside: Aside) -> Route:
+    return Route(Kind.NONE, why=(_ASIDE[aside],), p=0.0, aside=aside)
 
 
 def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:

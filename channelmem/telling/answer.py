@@ -22,6 +22,7 @@ from channelmem.types import (
     MEMORY_OFF,
     NOT_SENT,
     Answer,
+    Aside,
     Hit,
     Kind,
     Message,
@@ -146,7 +147,7 @@ def friendly(route: Route, text: str) -> str:
         return NOT_ABOUT_THE_CHANNEL
     if _THANKED.search(text):
         return "You're welcome."
-    return HELP if "asks for help" in route.why else f"Hi! {HELP}"
+    return HELP if route.aside is Aside.HELP else f"Hi! {HELP}"
 
 
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:

@@ -6,10 +6,9 @@ Enters: a phrasing and the sources' reports. Leaves: one sentence that claims no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
 from typing import Final
 
-from channelmem.display import Phrasing, counted, during, gap_words, listed, lower_you, name, quoted
+from channelmem.display import Phrasing, clock_time, counted, during, gap_words, listed, lower_you, name, quoted
 from channelmem.policy.policy import Policy
 from channelmem.telling.block import Forest, build
 from channelmem.telling.references import not_read
@@ -53,16 +52,6 @@ def _no_such_person(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
 def _from_then(phrasing: Phrasing) -> str:
     words = phrasing.route.time_words
     return f"from {during(words).removeprefix('on ')}" if words else "from that time"
-
-
-def clock_time(ts: float, phrasing: Phrasing) -> str:
-    """The time of day, with the day unless it is today."""
-    then, today = datetime.fromtimestamp(ts, phrasing.tz), datetime.fromtimestamp(phrasing.now, phrasing.tz).date()
-    if then.date() == today:
-        return f"{then:%H:%M}"
-    if then.date() == today - timedelta(days=1):
-        return f"yesterday {then:%H:%M}"
-    return f"{then.day} {then:%B %H:%M}" if then.year == today.year else f"{then.day} {then:%B %Y}"
 
 
 def _distinct(reports: Sequence[SourceReport]) -> list[SourceReport]:

@@ -10,6 +10,8 @@ from pydantic import Field
 
 from channelmem.types import (
     Answer,
+    Aside,
+    Borrowed,
     Evidence,
     Hit,
     Kind,
@@ -171,6 +173,8 @@ class RouteShown(Shown):
     anchors: tuple[Id, ...] = ()
     follows: bool = False
     missed: bool = False
+    aside: Aside | None = Field(None, description="Why the question was not read any further.")
+    borrowed: tuple[Borrowed, ...] = Field((), description="What it takes from the question before, or its reply.")
 
     def value(self) -> Route:
         known = {name: getattr(self, name) for name in type(self).model_fields}
