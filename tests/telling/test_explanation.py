@@ -11,7 +11,7 @@ import pytest
 from asking import ALICE, BOB, BOT, CAROL, MARK, NOW, ask
 
 from channelmem.recalling.verdict import OURS
-from channelmem.routing.people import Asked
+from channelmem.routing.people import Previous
 from channelmem.routing.route import ABOUT
 from channelmem.telling.explanation import explanation
 from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Question, Route, Wants, Window
@@ -22,7 +22,7 @@ SURENESS = re.compile(
     r"(?: be)? about this channel(?:, but what was found says that it is)?\."
 )
 YESTERDAY = "what did Alice say about turtles yesterday?"
-PREVIOUS = Asked(ask(YESTERDAY), 55, NOW - 86_400.0)
+PREVIOUS = Previous(ask(YESTERDAY), 55, NOW - 86_400.0)
 
 
 def tell(route: Route, *, asker: Person = MARK, tz: str = "UTC", mentions: tuple[Person, ...] = ()) -> str:
@@ -187,7 +187,7 @@ def test_what_a_follow_up_takes_from_the_question_before_is_told(text: str, word
 
 
 def test_several_people_come_as_people() -> None:
-    both = Asked(ask("what did Alice and bob say about turtles?"))
+    both = Previous(ask("what did Alice and bob say about turtles?"))
     assert "The people and the topic come from" in asks("what about yesterday?", previous=both)
 
 
@@ -203,7 +203,7 @@ def test_a_follow_up_that_takes_nothing_over_still_builds_on_the_question_before
 
 def test_a_time_that_the_asker_did_not_name_is_in_their_time_zone() -> None:
     beside = ask("and before that?", previous=PREVIOUS)
-    found = ask("and bob?", previous=Asked(beside))
+    found = ask("and bob?", previous=Previous(beside))
     assert SURENESS.sub("", tell(found, tz="Europe/Berlin")).startswith(
         "It asks for bob's latest words, before yesterday 16:29. The time comes from"
     )
