@@ -20,8 +20,6 @@ from channelmem.telling.recap import counted_messages, nothing_found, recap, rec
 from channelmem.telling.references import is_about_media, shows
 from channelmem.text import emoji_of, stems
 from channelmem.types import (
-    MEMORY_OFF,
-    NOT_SENT,
     Answer,
     Aside,
     Hit,
@@ -215,8 +213,8 @@ def _is_about(route: Route, hit: Hit) -> bool:
 def _problems(reports: Sequence[SourceReport]) -> list[str]:
     return [
         cut(flatten(problem), PROBLEM_CHARS)
-        for problem in dict.fromkeys(report.problem for report in reports)
-        if problem and problem not in {MEMORY_OFF, NOT_SENT}  # the first is the whole answer
+        for problem in dict.fromkeys(report.problem for report in reports if report.unsearched is None)
+        if problem
     ]
 
 

@@ -12,7 +12,7 @@ from channelmem.display import Phrasing, clock_time, counted, during, gap_words,
 from channelmem.policy.policy import Policy
 from channelmem.telling.block import Forest, build
 from channelmem.telling.references import not_read
-from channelmem.types import MEMORY_OFF, Message, Source, SourceReport, Thread
+from channelmem.types import MEMORY_OFF, Message, Source, SourceReport, Thread, Unsearched
 
 MOST_COUNTED = 100
 """Counting reads no more messages than this."""
@@ -21,7 +21,7 @@ MOST_COUNTED = 100
 def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
     asked = [source for source in reports if not source.problem]
     if reports and not asked:
-        return MEMORY_OFF if reports[0].problem == MEMORY_OFF else "I couldn't look it up."
+        return MEMORY_OFF if reports[0].unsearched is Unsearched.OFF else "I couldn't look it up."
     if phrasing.route.stranger:
         return _no_such_person(phrasing, asked)
     seen = [_seen(source, phrasing) for source in _distinct(asked)]

@@ -25,6 +25,7 @@ from channelmem.types import (
     Thread,
     Timing,
     Unread,
+    Unsearched,
     Wants,
     Window,
 )
@@ -243,9 +244,11 @@ class ReportShown(Shown):
     oldest_ts: float | None = None
     problem: str = ""
     unread: UnreadShown = UnreadShown()
+    unsearched: Unsearched | None = Field(None, description="Why it was not searched, where that is no fault.")
 
     def value(self) -> SourceReport:
-        return SourceReport(self.source, self.count, self.oldest_ts, self.problem, self.unread.value())
+        unread = self.unread.value()
+        return SourceReport(self.source, self.count, self.oldest_ts, self.problem, unread, self.unsearched)
 
 
 class EvidenceShown(Shown):
