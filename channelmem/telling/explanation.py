@@ -70,6 +70,7 @@ def explanation(question: Question, route: Route, tz: tzinfo) -> str:
     if route.aside is not None:
         return _ASIDE[route.aside]
     people = {person.id: person.name for person in (*question.mentions, question.bot)}
+    people[question.asker_id] = question.asker
     phrasing = Phrasing(question, route, question.ts, tz, None, people, namesakes(question, route, ()))
     return " ".join([*_understood(phrasing), *_borrowed(route), *_missing(phrasing)])
 
@@ -101,7 +102,7 @@ def _asked(phrasing: Phrasing) -> str:
         return _recap(phrasing)
     if route.wants is Wants.COUNT:
         who = _subject(phrasing)
-        return f"how many messages {f'{who} wrote' if who else 'there are'}{_about(phrasing)}"
+        return f"how many messages {f'{who} wrote' if who else 'there are'}{_about(phrasing)}{_with(phrasing)}"
     if route.wants in {Wants.WHO, Wants.WHETHER} and (route.binds or route.saying):
         return _who_did(phrasing)
     if not route.binds and not route.stranger:
@@ -112,7 +113,8 @@ def _asked(phrasing: Phrasing) -> str:
 def _recap(phrasing: Phrasing) -> str:
     if phrasing.route.missed:
         return "for a recap of what you missed"
-    return f"for a recap of what {_subject(phrasing) or 'people'} said{_about(phrasing)}"
+    about = _about(phrasing) or (f" about {_exactly(phrasing)}" if phrasing.route.literal else "")
+    return f"for a recap of what {_subject(phrasing) or 'people'} said{about}"
 
 
 def _who_did(phrasing: Phrasing) -> str:

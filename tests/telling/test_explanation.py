@@ -85,6 +85,7 @@ def asks(text: str, **changes: object) -> str:
         ("what did I miss?", "for a recap of what you missed"),
         ("summary of the last 2 hours", "for a recap of what people said, in the last 2 hours"),
         ("recap what Alice and bob said about the venue", "for a recap of what Alice and bob said about “the venue”"),
+        ('recap what Alice said about "plan b"', "for a recap of what Alice said about “plan b”"),
         ("what are people talking about?", "for a recap of what people said"),
         # times in the asker's words
         ("what did bob say before I joined", "for bob's latest words, before you joined"),
@@ -265,6 +266,16 @@ def test_a_crowd_is_counted() -> None:
     told = tell(Route(Kind.CHANNEL, topic="rent", speakers=crowd, literal=tuple("abcdefg")))
     whose, exactly = "P0's, P1's, P2's, P3's and 5 others'", "“a”, “b”, “c”, “d” and 3 others"
     assert told.startswith(f"It asks for {whose} words about “rent” with {exactly} in them.")
+
+
+def test_a_mention_is_shown_by_name() -> None:
+    route = Route(Kind.CHANNEL, topic="<@10> and <@11> and <@99>")
+    assert tell(route, mentions=(ALICE,)).startswith("It asks what was said about “@Mark and @Alice and @someone”.")
+
+
+def test_exact_words_to_count_are_told() -> None:
+    told = tell(Route(Kind.CHANNEL, Mode.LATEST, topic="gg", literal=("gg",), wants=Wants.COUNT))
+    assert told.startswith("It asks how many messages there are with “gg” in them.")
 
 
 SPOKEN = [(), (ALICE,), (MARK, CAROL), (BOT,), tuple(Person(100 + n, f"P{n}") for n in range(7))]
