@@ -41,6 +41,7 @@ from channelmem.types import (
     Source,
     SourceReport,
     Stored,
+    Unsearched,
     Window,
 )
 
@@ -181,7 +182,8 @@ class Browse:
         speakers = tuple(Person(one, "") for one in terms.author_ids)
         route = Route(Kind.CHANNEL, mode, terms.window, speakers, topic, WHY, (Source.ARCHIVE,), to_bot=True)
         if not channel_ids:
-            return Found(route, reports=(SourceReport(Source.ARCHIVE, problem=MEMORY_OFF),))
+            off = SourceReport(Source.ARCHIVE, problem=MEMORY_OFF, unsearched=Unsearched.OFF)
+            return Found(route, reports=(off,))
         question = Question(
             terms.guild_id, channel_ids[0], 0, 0, "", topic, time.time(), readable_channel_ids=tuple(channel_ids[1:])
         )

@@ -307,5 +307,6 @@ class PlatformHistory:
         policy = asked.policy
         past = await self._history.fetch(asked.question, policy.history_limit, policy.history_max_age_s)
         oldest = min((one.ts for one in past.messages), default=None)
-        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, _unread(past.messages))
+        unread = _unread(past.messages)
+        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, unread, past.unsearched)
         return [one for one in linked(past.messages) if asked.route.to_bot or not flagged(one)], report

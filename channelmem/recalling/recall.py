@@ -50,6 +50,7 @@ from channelmem.types import (
     Route,
     Source,
     SourceReport,
+    Unsearched,
     Wants,
     Window,
 )
@@ -269,7 +270,9 @@ def _problem(error: ChannelmemError) -> str:
 
 def _off(route: Route) -> Found:
     """For a channel whose memory is off: nothing is searched, and the answer says so."""
-    return Found(route, reports=tuple(SourceReport(name, problem=MEMORY_OFF) for name in route.sources[:1]))
+    sources = route.sources[:1]
+    reports = tuple(SourceReport(name, problem=MEMORY_OFF, unsearched=Unsearched.OFF) for name in sources)
+    return Found(route, reports=reports)
 
 
 def _chosen(choice: Choice, asked: Asked) -> Found:

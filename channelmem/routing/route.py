@@ -20,7 +20,7 @@ from channelmem.routing.words import QUOTED, has_payload, read, unaddressed, wor
 from channelmem.times.calendar import is_date
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
-from channelmem.types import Kind, Mode, Person, Route, Source, Wants, Window
+from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Route, Source, Wants, Window
 
 __all__ = ["SKIP_FLAG", "Previous", "Roster", "Scene", "route", "should_skip", "sources_of"]
 
@@ -46,6 +46,15 @@ _NOT_WORDS = word_set(
 _REMEMBERED = word_set("when how that the my")
 _I_TOLD_YOU = re.compile(r"i[jv]*c[jl]*y")
 _JUST = re.compile(r"(?<=[NWyeogtsiH])j(?=[VcCBGA])|(?<=[NPWyeogtsiHx])[bv]j(?=[cGx])")
+
+_ASIDE = {
+    Aside.DIRECT: "a direct message has no channel around it",
+    Aside.FLAG: "the 🚫 flag asks for an answer in isolation",
+    Aside.COMMAND: "a command",
+    Aside.MATERIAL: "a task that brings its own material",
+    Aside.GREETING: "a greeting",
+    Aside.HELP: "asks for help",
+}
 
 
 class _Read(NamedTuple):
@@ -73,16 +82,14 @@ def should_skip(text: str) -> bool:
 
 def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; the router still decides everything else."""
-    if reason := _set_aside(text, scene, force):
-        return _none(reason)
+    if aside := _set_aside(text, scene, force):
+        return _none(aside)
     tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
     if force is None and ":" in text and has_payload(tokens):
-        return _none("a task that brings its own material")
+        return _none(Aside.MATERIAL)
     line = spell(tokens, scene)
     if greeting := small_talk(line.words, text):
         return replace(_none(greeting), wants=Wants.HELLO)
-    if not line.letters:
-        return _none("no question")
     said = read_line(line)
     routed = _routed(line, said, scene)
     if not said.just and (scene.previous is not None or scene.reply_to is not None):
@@ -92,18 +99,18 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     return _decided(routed, scene, force)
 
 
-def _set_aside(text: str, scene: Scene, force: Kind | None) -> str:
-    """Why a question is by definition not about the channel, "" if it may be."""
+def _set_aside(text: str, scene: Scene, force: Kind | None) -> Aside | None:
+    """Why a question is by definition not about the channel, None if it may be."""
     if scene.is_dm and force is None:
-        return "a direct message has no channel around it"
+        return Aside.DIRECT
     if force is Kind.NONE or should_skip(text):
-        return "the 🚫 flag asks for an answer in isolation"
+        return Aside.FLAG
     # A command begins with a sign.
-    return "a command" if not text[:1].isalnum() and is_command(text) else ""
+    return Aside.COMMAND if not text[:1].isalnum() and is_command(text) else None
 
 
-def _none(why: str) -> Route:
-    return Route(Kind.NONE, why=(why,), p=0.0)
+def _none(aside: Aside) -> Route:
+    return Route(Kind.NONE, why=(_ASIDE[aside],), p=0.0, aside=aside)
 
 
 def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
@@ -350,10 +357,24 @@ def followed(line: Line, route: Route, scene: Scene) -> Route:
     if beside := _beside(line, route, previous):
         return beside
     if changed := _changed(line, route, previous.route):
-        return _with_anchor(changed, previous)
+        return _noting(line, route, _with_anchor(changed, previous), previous.route)
     if leans(line) or (not route.topic and refers(line)):
-        return _with_anchor(_to_what_it_replies(line, _filled(route, previous.route)), previous)
+        filled = _with_anchor(_to_what_it_replies(line, _filled(route, previous.route)), previous)
+        return _noting(line, route, filled, previous.route)
     return route
+
+
+def _noting(line: Line, own: Route, found: Route, previous: Route) -> Route:
+    """The route with a note of what its own words do not say."""
+    pronoun = "e" in line.letters  # "he": the router has already looked whom that means
+    theirs = found.speakers == previous.speakers and not line.persons
+    borrowed = {
+        Borrowed.REPLY: own.anchors,
+        Borrowed.PEOPLE: found.speakers and theirs and (pronoun or own.speakers != found.speakers),
+        Borrowed.TOPIC: previous.topic and previous.topic in found.topic and own.topic != found.topic,
+        Borrowed.TIME: own.window != found.window,
+    }
+    return replace(found, borrowed=tuple(part for part, is_taken in borrowed.items() if is_taken))
 
 
 def _to_what_it_replies(line: Line, route: Route) -> Route:
@@ -361,7 +382,10 @@ def _to_what_it_replies(line: Line, route: Route) -> Route:
     if not route.anchors or route.mode is Mode.RECAP:
         return route
     words = " ".join(token.text for token, letter in zip(line.tokens, line.letters, strict=True) if letter in _SAYS)
-    return replace(route, topic=route.topic or words, mode=Mode.TOPIC, follows=True, p=_likelier(route.p))
+    return replace(
+        route, topic=route.topic or words, mode=Mode.TOPIC, follows=True, p=_likelier(route.p),
+        borrowed=(Borrowed.REPLY,),
+    )  # fmt: skip
 
 
 def leans(line: Line) -> bool:
@@ -403,6 +427,7 @@ def _beside(line: Line, route: Route, previous: Previous) -> Route | None:
     return replace(
         asked, mode=mode, window=window, speakers=speakers, topic="", time_words="", literal=(), why=why, p=1.0,
         binds=True, if_about=Kind.CHANNEL,
+        borrowed=(Borrowed.ANSWER, *(() if route.speakers or not speakers else (Borrowed.PEOPLE,))),
     )  # fmt: skip
 
 

@@ -20,9 +20,8 @@ from channelmem.telling.recap import counted_messages, nothing_found, recap, rec
 from channelmem.telling.references import is_about_media, shows
 from channelmem.text import emoji_of, stems
 from channelmem.types import (
-    MEMORY_OFF,
-    NOT_SENT,
     Answer,
+    Aside,
     Hit,
     Kind,
     Message,
@@ -112,7 +111,7 @@ def friendly(route: Route, text: str) -> str:
         return NOT_ABOUT_THE_CHANNEL
     if _THANKED.search(text):
         return "You're welcome."
-    return HELP if "asks for help" in route.why else f"Hi! {HELP}"
+    return HELP if route.aside is Aside.HELP else f"Hi! {HELP}"
 
 
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
@@ -214,8 +213,8 @@ def _is_about(route: Route, hit: Hit) -> bool:
 def _problems(reports: Sequence[SourceReport]) -> list[str]:
     return [
         cut(flatten(problem), PROBLEM_CHARS)
-        for problem in dict.fromkeys(report.problem for report in reports)
-        if problem and problem not in {MEMORY_OFF, NOT_SENT}  # the first is the whole answer
+        for problem in dict.fromkeys(report.problem for report in reports if report.unsearched is None)
+        if problem
     ]
 
 

@@ -11,6 +11,8 @@ from pydantic import Field
 
 from channelmem.types import (
     Answer,
+    Aside,
+    Borrowed,
     Evidence,
     Hit,
     Kind,
@@ -24,6 +26,7 @@ from channelmem.types import (
     Thread,
     Timing,
     Unread,
+    Unsearched,
     Wants,
     Window,
 )
@@ -134,6 +137,8 @@ class RouteShown(Shown, Mirror[Route]):
     anchors: tuple[Id, ...] = ()
     follows: bool = False
     missed: bool = False
+    aside: Aside | None = Field(None, description="Why the question was not read any further.")
+    borrowed: tuple[Borrowed, ...] = Field((), description="What it takes from the question before, or its reply.")
 
 
 class HitShown(Shown, Mirror[Hit]):
@@ -168,6 +173,7 @@ class ReportShown(Shown, Mirror[SourceReport]):
     oldest_ts: float | None = None
     problem: str = ""
     unread: UnreadShown = UnreadShown()
+    unsearched: Unsearched | None = Field(None, description="Why it was not searched, where that is no fault.")
 
 
 class AnswerShown(Shown, Mirror[Answer]):

@@ -9,7 +9,7 @@ import pytest
 from asking import ALICE, BOB, CAROL, NOW, SCENE, ask
 
 from channelmem.routing.route import Previous, route
-from channelmem.types import Kind, Mode, Source
+from channelmem.types import Borrowed, Kind, Mode, Source
 
 FIRST = ask("what did alice say about turtles?")
 
@@ -24,6 +24,32 @@ def test_a_follow_up_with_a_time_keeps_speaker_and_topic() -> None:
     assert (found.kind, found.speakers, found.topic) == (Kind.MEMORY, (ALICE,), "turtles")
     assert found.window.end == datetime.fromisoformat("2026-03-18T00:00:00+00:00").timestamp()
     assert found.sources[0] is Source.ARCHIVE
+
+
+@pytest.mark.parametrize(
+    ("text", "borrowed"),
+    [
+        ("and Bob?", (Borrowed.TOPIC,)),
+        ("what about yesterday?", (Borrowed.PEOPLE, Borrowed.TOPIC)),
+        ("what about pizza?", (Borrowed.PEOPLE,)),
+        ("what did she say about pizza?", (Borrowed.PEOPLE, Borrowed.TOPIC)),
+        ("and before that?", (Borrowed.ANSWER, Borrowed.PEOPLE)),
+        ("what did bob say about lunch?", ()),
+    ],
+)
+def test_a_follow_up_notes_what_it_takes_over(text: str, borrowed: tuple[Borrowed, ...]) -> None:
+    found = ask(text, previous=Previous(FIRST, 5, NOW - 60))
+    assert found.borrowed == borrowed
+
+
+def test_what_was_borrowed_once_is_not_noted_again() -> None:
+    beside = ask("and before that?", previous=Previous(FIRST, 5, NOW - 60))
+    assert ask("and Bob?", previous=Previous(beside, 4, NOW - 120)).borrowed == (Borrowed.TIME,)
+
+
+def test_a_reply_notes_what_it_leans_on() -> None:
+    assert ask("is it far?", reply_to=77).borrowed == (Borrowed.REPLY,)
+    assert ask("what did bob say about lunch?", reply_to=77).borrowed == ()
 
 
 def test_a_follow_up_with_a_topic_keeps_the_speaker() -> None:

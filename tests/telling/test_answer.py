@@ -19,7 +19,20 @@ from channelmem.recalling.verdict import Verdict
 from channelmem.routing.clause import with_wants
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text, phrasing_of
 from channelmem.telling.block import Forest, build
-from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Wants, Window
+from channelmem.types import (
+    Aside,
+    Hit,
+    Kind,
+    Message,
+    Mode,
+    Person,
+    Question,
+    Route,
+    Source,
+    SourceReport,
+    Wants,
+    Window,
+)
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 BOT = Person(9, "vivy")
@@ -283,8 +296,8 @@ def test_messages_are_counted() -> None:
 
 @pytest.mark.parametrize(("text", "said"), [("hi", "Hi! "), ("thanks!", "You're welcome."), ("help", "I remember ")])
 def test_small_talk_gets_a_friendly_word(text: str, said: str) -> None:
-    why = ("asks for help",) if text == "help" else ("a greeting",)
-    route = Route(Kind.NONE, wants=Wants.HELLO, why=why)
+    aside = Aside.HELP if text == "help" else Aside.GREETING
+    route = Route(Kind.NONE, wants=Wants.HELLO, aside=aside)
     assert text_of(asked(text), route).startswith(said)
 
 
