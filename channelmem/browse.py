@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
-from channelmem.recalling.recall import Recall, Recalled
+from channelmem.recalling.candidates import Asked
+from channelmem.recalling.recall import Found, Recall
 from channelmem.store.channel_state import ChannelState
 from channelmem.store.progress import GuildNames, Names
 from channelmem.store.search import Contents, Query, Search
@@ -41,6 +42,7 @@ from channelmem.types import (
     Source,
     SourceReport,
     Stored,
+    Unsearched,
     Window,
 )
 
@@ -164,22 +166,23 @@ class Reading:
         """Guild and channel of everything that holds messages, in one guild or in all."""
         return sorted(await self._channels.rooms(guild_id))
 
-    async def search(self, terms: SearchTerms) -> Recalled:
+    async def search(self, terms: SearchTerms) -> Found:
         """Ranked like the hits of a question, but nothing decides whether they answer one."""
         channel_ids = [one for one in terms.channel_ids if self._policies.of(terms.guild_id, one).enabled]
-        if not channel_ids:
-            return Recalled(reports=(SourceReport(Source.ARCHIVE, problem=MEMORY_OFF),))
         topic = terms.query.strip()
-        question = Question(
-            terms.guild_id, channel_ids[0], 0, 0, "", topic, time.time(), readable_channel_ids=tuple(channel_ids[1:])
-        )
         mode = terms.mode or (Mode.TOPIC if topic else Mode.LATEST)
         if mode is Mode.TOPIC and not topic:
             mode = Mode.LATEST
         speakers = tuple(Person(one, "") for one in terms.author_ids)
         route = Route(Kind.CHANNEL, mode, terms.window, speakers, topic, WHY, (Source.ARCHIVE,), to_bot=True)
+        if not channel_ids:
+            off = SourceReport(Source.ARCHIVE, problem=MEMORY_OFF, unsearched=Unsearched.OFF)
+            return Found(route, reports=(off,))
+        question = Question(
+            terms.guild_id, channel_ids[0], 0, 0, "", topic, time.time(), readable_channel_ids=tuple(channel_ids[1:])
+        )
         policy = self._policies.of(terms.guild_id, channel_ids[0])
-        return await self._recall(question, route, replace(policy, recall_limit=terms.limit))
+        return await self._recall(Asked.of(question, route, replace(policy, recall_limit=terms.limit)))
 
 
 # --- overview ---

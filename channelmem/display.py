@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 import regex  # type: ignore[import-untyped]  # (it has no types; re supports neither \X nor \p)
@@ -287,6 +287,16 @@ class Phrasing:
         """ "by Ann and you"."""
         owners = [self.speaker(person) for person in self.route.speakers]
         return f"by {listed([{'I': 'me'}.get(owner, owner) for owner in owners])}"
+
+
+def clock_time(ts: float, phrasing: Phrasing) -> str:
+    """The time of day, with the day unless it is today."""
+    then, today = datetime.fromtimestamp(ts, phrasing.tz), datetime.fromtimestamp(phrasing.now, phrasing.tz).date()
+    if then.date() == today:
+        return f"{then:%H:%M}"
+    if then.date() == today - timedelta(days=1):
+        return f"yesterday {then:%H:%M}"
+    return f"{then.day} {then:%B %H:%M}" if then.year == today.year else f"{then.day} {then:%B %Y}"
 
 
 def namesakes(question: Question, route: Route, messages: Iterable[Message]) -> frozenset[str]:

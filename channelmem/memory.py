@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -28,8 +28,10 @@ from channelmem.local_copies import LocalCopies, removed
 from channelmem.media.media import Media
 from channelmem.opening import Clock, beside, opened, summarising
 from channelmem.policy.policies import Policies
-from channelmem.policy.policy import Policy, within_reach
-from channelmem.recalling.recall import Recall, Recalled, decide
+from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import Asked
+from channelmem.recalling.recall import Found, Recall, decide
+from channelmem.recalling.verdict import Verdict
 from channelmem.recaps import Recaps
 from channelmem.routing.route import route
 from channelmem.scenes import FollowUps, Rosters, scene_of
@@ -41,6 +43,7 @@ from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import Summaries
 from channelmem.summaries.update import Summariser
+from channelmem.telling.answer import tell
 from channelmem.types import (
     Answer,
     ChannelStatus,
@@ -49,10 +52,11 @@ from channelmem.types import (
     Gap,
     History,
     Message,
+    Mode,
     Origin,
     Outcome,
     Question,
-    Route,
+    Source,
     Timing,
 )
 
@@ -60,19 +64,6 @@ T = TypeVar("T")
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """A question on its way, before the evidence decides."""
-
-    question: Question
-    """Without channels whose memory is off."""
-    policy: Policy
-    pointed: tuple[Message, ...]
-    route: Route
-    route_ms: float
-    recalled: Recalled
 
 
 class Memory:
@@ -162,31 +153,39 @@ class Memory:
         results = list(zip(messages, outcomes, strict=True))
         for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
             self._local.drop(message.guild_id, message.channel_id, [message.id])
+        stored = [message for message, outcome in results if outcome is Outcome.STORED]
         self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
-        self.media.arrived(message for message, outcome in results if outcome is Outcome.STORED)
+        self.media.arrived(stored)
 
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
         started = time.perf_counter()
-        looked = await self._current(question.guild_id, lambda: self._look_up(question))
-        question, policy, asked = looked.question, looked.policy, looked.route
-        routed, recalled = decide(asked, looked.recalled)
-        self._follow_ups.note(question, routed, recalled.first)
-        answer = await self.recaps.answer(question, asked, routed, recalled, policy, looked.pointed)
+        asked, found, route_ms = await self._current(question.guild_id, lambda: self._look_up(question))
+        found = decide(found)
+        self._follow_ups.note(asked.question, found.route, found.hits, found.messages)
+        answer = await self._answer(asked, found)
         total_ms = (time.perf_counter() - started) * 1000
-        return replace(answer, ms=Timing(looked.route_ms, recalled.embed_ms, recalled.search_ms, total_ms))
+        return replace(answer, ms=Timing(route_ms, found.embed_ms, found.search_ms, total_ms))
 
-    async def _look_up(self, question: Question) -> _Looked:
+    async def _look_up(self, question: Question) -> tuple[Asked, Found, float]:
+        """The question as it is understood, what is found for it, and how long understanding it took."""
         question, policy = self._reached(question)
-        bucket = self._store.buckets.bucket(question.guild_id)
-        looks = self._changes.looks(bucket)
         pointed = await self.media.pointed(question, policy) if self.media.may_point(question) else ()
-        asked, route_ms = await self._route(question, policy)
-        recalled = await self._recall(question, asked, policy)
-        if asked.speakers and looks == self._changes.looks(bucket):  # it names people, and nothing was read
+        people = await self._rosters.of(question, policy)
+        before = self._follow_ups.previous(question) if policy.enabled else None
+        started = time.perf_counter()
+        routed = route(question.text, scene_of(question, people, policy, before), question.kind)
+        if routed.stranger or not (people.seen and people.read_at):
+            more = await self._rosters.beyond(question, policy, routed, people)
+            routed = route(question.text, scene_of(question, more, policy, before), question.kind) if more else routed
+        route_ms = (time.perf_counter() - started) * 1000
+        asked = Asked.of(question, routed, policy, pointed, self._history.link if self._history else None)
+        found = await self._recall(asked)
+        read = [one for one in found.reports if one.source is not Source.HISTORY and not one.problem]
+        if routed.speakers and not read:  # it names people, and no copy of them was checked by a read
             with suppress(RedisUnavailableError):
-                await self._changes.look(bucket)
-        return _Looked(question, policy, pointed, asked, route_ms, recalled)
+                await self._changes.look(self._store.buckets.bucket(question.guild_id))
+        return asked, found, route_ms
 
     async def _current(self, guild_id: int, look_up: Callable[[], Awaitable[T]]) -> T:
         """What is looked up with the help of this process's copies; again, if what was read for it shows that another
@@ -194,15 +193,14 @@ class Memory:
         found = await look_up()
         return await look_up() if await self._changes.catch_up(self._store.buckets.bucket(guild_id)) else found
 
-    async def _route(self, question: Question, policy: Policy) -> tuple[Route, float]:
-        people = await self._rosters.of(question, policy)
-        before = self._follow_ups.previous(question) if policy.enabled else None
-        started = time.perf_counter()
-        routed = route(question.text, scene_of(question, people, policy, before), question.kind)
-        if more := await self._rosters.beyond(question, policy, routed, people):
-            started = time.perf_counter()
-            routed = route(question.text, scene_of(question, more, policy, before), question.kind)
-        return routed, (time.perf_counter() - started) * 1000
+    async def _answer(self, asked: Asked, found: Found) -> Answer:
+        if asked.route.mode is Mode.RECAP and not asked.pointed:
+            recap = await self.recaps.by_summaries(asked, found)
+            if recap is not None:
+                return recap
+        if asked.route.topic and found.verdict is Verdict.NOTHING:
+            found = await self.recaps.expired(asked, found)
+        return tell(asked, found)
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
         """Returns when everything accepted is searchable; False if that takes longer than `timeout_s`."""
@@ -214,7 +212,7 @@ class Memory:
 
     def _reached(self, question: Question) -> tuple[Question, Policy]:
         """The question without channels whose memory is off, and what applies to it."""
-        return within_reach(question, self.policies.of), self.policies.of_question(question)
+        return self.policies.reached(question), self.policies.of_question(question)
 
     # --- for a language model ---
 

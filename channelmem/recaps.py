@@ -1,8 +1,7 @@
-"""What an answer says, and recaps of any span: `memory.recaps`. In: a question with what was found, or a span of time.
-Out: a text that quotes, and what it is made of.
+"""Recaps of any span, and what only summaries still have: `memory.recaps`.
 
 A recap of little is told by its conversations, message by message (telling/recap.py). A recap of much, or of what the
-archive no longer has, is told by its summaries and what was said since, in a few parts (summarising/digest.py). Where a
+archive no longer has, is told by its summaries and what was said since, in a few parts (summaries/digest.py). Where a
 question finds nothing among stored messages, sentences that only summaries still have may answer it.
 """
 
@@ -15,13 +14,15 @@ from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
 from channelmem.history import FilteredHistory
 from channelmem.policy.policy import Policy
-from channelmem.recalling.recall import RECAP_MESSAGES, Recalled, left_at
+from channelmem.recalling.candidates import Asked
+from channelmem.recalling.recall import RECAP_MESSAGES, Found, left_at
+from channelmem.recalling.verdict import QUOTE, Verdict
 from channelmem.store.search import Query, Search
 from channelmem.summaries.digest import Digest, Link, digest, parts_within, told
 from channelmem.summaries.pyramid import Line, Summary
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import lines_about
-from channelmem.telling.answer import LONGEST, joined, phrasing_of, tell
+from channelmem.telling.answer import LONGEST, joined, phrasing_of
 from channelmem.telling.recap import LEAST_MESSAGES
 from channelmem.types import Answer, Hit, Kind, Message, Mode, Origin, Question, Route, Source, Window
 
@@ -57,44 +58,30 @@ class Recaps:
     def __init__(self, search: Search, summaries: SummaryReader, history: FilteredHistory | None) -> None:
         self._search, self._summaries, self._history = search, summaries, history
 
-    async def answer(
-        self,
-        question: Question,
-        asked: Route,
-        decided: Route,
-        recalled: Recalled,
-        policy: Policy,
-        pointed: tuple[Message, ...] = (),
-    ) -> Answer:
-        """The answer to a question. `asked` is what it wants by its wording, `decided` what the evidence made of it;
-        `pointed` are messages whose media it points at, read."""
-        summed = await self._recapped(question, asked, recalled, policy) if not pointed else None
-        if summed is not None:
-            return summed
-        missing = not recalled.found and asked.topic and decided.kind is not Kind.NONE and policy.enabled
-        if hits := await self._expired(question, asked, policy) if missing else ():
-            recalled = replace(recalled, hits=hits, sure=hits[0].score)
-            decided = replace(asked, kind=decided.kind, stranger="")
-        link = self._history.link if self._history else None
-        return tell(question, decided, recalled, policy, jump_url=link, pointed=pointed)
-
-    async def _recapped(self, question: Question, asked: Route, recalled: Recalled, policy: Policy) -> Answer | None:
+    async def by_summaries(self, asked: Asked, found: Found) -> Answer | None:
         """A recap told by summaries; None where nobody asked for one, or messages tell it better."""
-        if not (_is_recap(asked) and policy.enabled):
+        route = asked.route
+        if not (_is_recap(route) and asked.policy.enabled):
             return None
-        window = await self._window(question, asked, recalled, policy)
-        summed = await self._by_summaries(question, window, policy, len(recalled.messages))
-        if summed is None:
+        window = await self._window(asked, found)
+        try:
+            made, sources = await self._digest(asked.question, window, asked.policy, LONGEST)
+        except RedisUnavailableError:
             return None
+        raw = len(found.messages)
+        few = 0 < raw < FEW and made.message_count <= max(LEAST_MESSAGES, raw)
+        if few or not made.parts:
+            return None
+        told = self._told(asked.question, made, sources, asked.policy, LONGEST)
         return Answer(
-            summed.text,
-            replace(asked, kind=asked.if_about),
-            recalled.hits,
-            tried=recalled.reports,
+            told.text,
+            replace(route, kind=route.if_about),
+            found.hits,
+            tried=found.reports,
             found=True,
-            sure=recalled.sure,
-            evidence=recalled.evidence,
-            summarised=summed.summarised,
+            sure=found.sure,
+            evidence=found.evidence,
+            summarised=told.summarised,
         )
 
     async def of_span(self, question: Question, window: Window, policy: Policy, limit: int = LONGEST) -> Told | None:
@@ -102,42 +89,41 @@ class Recaps:
         found, sources = await self._digest(question, window, policy, limit)
         return self._told(question, found, sources, policy, limit) if found.parts else None
 
-    async def _expired(self, question: Question, route: Route, policy: Policy) -> tuple[Hit, ...]:
-        """Sentences about a topic that only summaries still have: their messages are older than the archive."""
+    async def expired(self, asked: Asked, found: Found) -> Found:
+        """With sentences about the topic that only summaries still have: their messages are older than the archive."""
+        question, route, policy = asked.question, asked.route, asked.policy
+        if not policy.enabled or found.route.kind is Kind.NONE:
+            return found
         try:
             read = await self._summaries.read(question.guild_id, question.channel_id, policy, route.window.start)
         except RedisUnavailableError:
-            return ()
-        found = lines_about(route, read, before=question.ts - policy.limits.lifetime_s)
-        return tuple(
+            return found
+        lines = lines_about(route, read, before=question.ts - policy.limits.lifetime_s)[: policy.recall_limit]
+        hits = tuple(
             Hit(_message(question, line), share, text_score=share, age_s=question.ts - line.ts, source=Source.ARCHIVE)
-            for line, share in found[: policy.recall_limit]
+            for line, share in lines
         )
+        if not hits:
+            return found
+        sure = hits[0].score
+        verdict = Verdict.QUOTE if sure >= QUOTE else Verdict.GUESS
+        route = replace(route, kind=found.route.kind, stranger="")
+        return replace(found, route=route, verdict=verdict, hits=hits, sure=sure)
 
-    async def _by_summaries(self, question: Question, window: Window, policy: Policy, raw: int) -> Told | None:
-        """None where messages tell it better, or Redis is unreachable."""
-        try:
-            found, sources = await self._digest(question, window, policy, LONGEST)
-        except RedisUnavailableError:
-            return None
-        few = 0 < raw < FEW and found.message_count <= max(LEAST_MESSAGES, raw)
-        if few or not found.parts:
-            return None
-        return self._told(question, found, sources, policy, LONGEST)
-
-    async def _window(self, question: Question, route: Route, recalled: Recalled, policy: Policy) -> Window:
+    async def _window(self, asked: Asked, found: Found) -> Window:
         """What the recap is about: the time it names, or everything since the asker was last here."""
+        question, route = asked.question, asked.route
         if not route.missed:
             return Window(route.window.start, question.ts if route.window.end is None else route.window.end)
-        if recalled.messages and len(recalled.messages) < RECAP_MESSAGES:
-            return Window(recalled.messages[0].ts, question.ts)
+        if found.messages and len(found.messages) < RECAP_MESSAGES:
+            return Window(found.messages[0].ts, question.ts)
         query = Query(
             question.guild_id,
             (question.channel_id,),
             author_ids=(question.asker_id,),
             limit=OWN_WORDS,
             source=Source.ARCHIVE,
-            limits=policy.limits,
+            limits=asked.policy.limits,
         )
         try:
             own = [one.ts for one in await self._search.newest(query)][::-1]
@@ -163,12 +149,12 @@ class Recaps:
         made = digest(inside, raw, now=question.ts, most=parts_within(limit))
         return made, _Sources(tuple(inside), tuple(raw))
 
-    def _told(self, question: Question, found: Digest, sources: _Sources, policy: Policy, limit: int) -> Told:
+    def _told(self, question: Question, made: Digest, sources: _Sources, policy: Policy, limit: int) -> Told:
         route = Route(Kind.CHANNEL, Mode.RECAP)
-        people = [line for part in found.parts for line in part.summary.lines]
+        people = [line for part in made.parts for line in part.summary.lines]
         phrasing = phrasing_of(question, route, (), policy.tz, {line.author_id: line.author for line in people})
-        text = joined([*told(found, phrasing, limit, self._link_to(question))], limit=limit)
-        kept = sorted(_quoted(found, sources), key=lambda one: one.id)
+        text = joined([*told(made, phrasing, limit, self._link_to(question))], limit=limit)
+        kept = sorted(_quoted(made, sources), key=lambda one: one.id)
         return Told(text, tuple(kept[:MOST_ORIGINS]))
 
     def _link_to(self, question: Question) -> Link:

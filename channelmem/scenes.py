@@ -14,10 +14,10 @@ from cachetools import LRUCache
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy.policy import Policy
-from channelmem.routing.people import Asked, Roster, Scene, name_words
+from channelmem.routing.people import Previous, Roster, Scene, name_words
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
-from channelmem.types import History, Kind, Message, Person, Question, Route
+from channelmem.types import History, Hit, Kind, Message, Person, Question, Route
 
 CHANNELS = 2_000
 """How many channels are kept; the least recently used one goes first."""
@@ -72,7 +72,7 @@ class KnownPeople:
             self.spoke[person.id] = max(message.ts, self.spoke.get(person.id, message.ts))
 
 
-def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: Asked | None) -> Scene:
+def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: Previous | None) -> Scene:
     """What is known about the moment of a question."""
     return Scene(
         asker=Person(question.asker_id, question.asker),
@@ -192,18 +192,20 @@ FOLLOW_UP_S = 600.0
 
 class FollowUps:
     def __init__(self) -> None:
-        self._asked: LRUCache[tuple[Place, int], tuple[float, Asked]] = LRUCache(FOLLOW_UPS)
+        self._asked: LRUCache[tuple[Place, int], tuple[float, Previous]] = LRUCache(FOLLOW_UPS)
 
-    def previous(self, question: Question) -> Asked | None:
+    def previous(self, question: Question) -> Previous | None:
         """The asker's last question in this channel, while it is fresh."""
         ts, asked = self._asked.get(_key(question), (0.0, None))
         return asked if question.ts - ts <= FOLLOW_UP_S else None
 
-    def note(self, question: Question, route: Route, first: Message | None) -> None:
-        """Keeps what was asked, also if nothing was found; what was not about the channel changes nothing."""
+    def note(self, question: Question, route: Route, hits: Sequence[Hit], messages: Sequence[Message] = ()) -> None:
+        """Keeps what was asked and what its answer shows first, also if nothing was found; what was not about the
+        channel changes nothing."""
         if route.kind is not Kind.NONE:
+            first = hits[0].message if hits else messages[-1] if messages else None
             hit = (first.id, first.ts) if first else (None, None)
-            self._asked[_key(question)] = (question.ts, Asked(route, *hit))
+            self._asked[_key(question)] = (question.ts, Previous(route, *hit))
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
         self._forget(lambda place, _asker, _route: place == (guild_id, channel_id))

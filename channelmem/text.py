@@ -1,7 +1,4 @@
-"""A line of chat by its text alone: its stems, its words as typed, and how much of it is questions.
-
-Enters: the text of a message or a topic. Leaves: stems, or a `LineFeatures`. Nothing here depends on a question, so no
-text is read twice while it stays in the cache.
+"""Lines of chat by their text alone: stems, words as typed, and how much of each line is questions.
 
 Both sides of a comparison must come through here. Redis stems its own full-text index; its results are counted again
 with these stems, so that messages from the buffer, the archive and the platform's history are ranked by one measure.
@@ -129,38 +126,13 @@ def words(text: str) -> tuple[str, ...]:
 _SENTENCE: Final = re.compile(r"[^.!?]+[.!?]*")
 
 
-class LineFeatures(NamedTuple):
-    """What depends only on a text."""
-
-    stems: frozenset[str]
-    forms: frozenset[str]
-    """Its words as typed, in lower case."""
-    asking: float
-    length: int
-    """In words, including stop words."""
-    is_fragment: bool
-
-
-@lru_cache(maxsize=16_384)
-def read(text: str) -> LineFeatures:
-    words = list(map(read_chunk, text.lower().split()))
-    found = [one for word in words for one in word.stems]
-    forms = frozenset([one for word in words for one in word.forms])
-    return LineFeatures(frozenset(found), forms, asking(text), len(words), len(found) < FRAGMENT)
-
-
-def read_message(message: AnyMessage) -> LineFeatures:
-    """What a message says, and what its attachments show."""
-    return read(text_of(message))
-
-
 def text_of(message: AnyMessage) -> str:
     return message.searchable if message.attachments else message.content
 
 
 def forget_read() -> None:
     """Clears the caches: removed messages must not stay in memory for the sake of speed."""
-    for cached in (read, tells, stems, read_chunk, _split, stem):
+    for cached in (tells, stems, read_chunk, _split, stem):
         cached.cache_clear()
 
 
@@ -188,52 +160,56 @@ BEGINNING: Final = 6
 
 
 class Lines(NamedTuple):
-    """One row per line; the same figures as `LineFeatures` has for one."""
+    """One row per line."""
 
     chunks: Sequence[Sequence[str]]
     """Each line in lower case, split at its spaces."""
     known: Mapping[str, Word]
     """What each distinct chunk counts as."""
     asking: Floats
+    """The share of the line that is questions."""
     length: Floats
+    """In words, including stop words."""
     is_fragment: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.chunks)
 
-    def having(self, asked: LineFeatures, topic: Sequence[str]) -> tuple[Floats, Floats]:
-        """1 where a line has a word of the topic, in any form; and 1 where it has the very form that was asked for."""
-        columns = {word: column for column, word in enumerate(topic)}
-        typed = {form: columns[base] for form in asked.forms if (base := stem(form)) in columns}
-        present, literal = np.zeros((2, len(self.chunks), len(topic)))
+    def having(self, topic: str) -> tuple[Floats, Floats]:
+        """1 where a line has a word of the topic, in any form; and 1 where it has the very form that was asked for. A
+        column per stem of the topic."""
+        columns = {word: column for column, word in enumerate(dict.fromkeys(stems(topic)))}
+        forms = [form for chunk in topic.lower().split() for form in read_chunk(chunk).forms]
+        typed = {form: columns[base] for form in forms if (base := stem(form)) in columns}
+        present, literal = np.zeros((2, len(self.chunks), len(columns)))
         wanted = frozenset((*columns, *typed))
         topical = frozenset(
             chunk
-            for chunk, (stems, forms) in self.known.items()
-            if not (wanted.isdisjoint(stems) and wanted.isdisjoint(forms))
+            for chunk, word in self.known.items()
+            if not (wanted.isdisjoint(word.stems) and wanted.isdisjoint(word.forms))
         )
         for row, chunks in enumerate(self.chunks):
             for chunk in topical.intersection(chunks):
-                stems, forms = self.known[chunk]
-                present[row, [columns[one] for one in stems if one in columns]] = 1.0
-                literal[row, [typed[one] for one in forms if one in typed]] = 1.0
+                word = self.known[chunk]
+                present[row, [columns[one] for one in word.stems if one in columns]] = 1.0
+                literal[row, [typed[one] for one in word.forms if one in typed]] = 1.0
         return present, literal * present
 
 
 def read_lines(texts: Sequence[str]) -> Lines:
     chunks = [text.lower().split() for text in texts]
     known = {chunk: read_chunk(chunk) for chunk in set[str]().union(*chunks)}
-    stems = {chunk: len(word.stems) for chunk, word in known.items()}
+    counts = {chunk: len(word.stems) for chunk, word in known.items()}
     return Lines(
         chunks,
         known,
         np.array([asking(text) if "?" in text else 0.0 for text in texts], float),
         np.array(list(map(len, chunks)), float),
-        np.array([_is_fragment(line, stems) for line in chunks], bool),
+        np.array([_is_fragment(line, counts) for line in chunks], bool),
     )
 
 
-def _is_fragment(line: Sequence[str], stems: Mapping[str, int]) -> bool:
+def _is_fragment(line: Sequence[str], counts: Mapping[str, int]) -> bool:
     """Its beginning mostly has enough stems, and then the rest need not be counted."""
-    count = stems.__getitem__
+    count = counts.__getitem__
     return sum(map(count, line[:BEGINNING])) < FRAGMENT and sum(map(count, line)) < FRAGMENT

@@ -185,6 +185,32 @@ class Wants(StrEnum):
     """Nothing: it is a greeting, thanks, or asks what the bot can do."""
 
 
+class Aside(StrEnum):
+    """Why a question is not read any further."""
+
+    DIRECT = "direct message"
+    FLAG = "flag"
+    """It asks for an answer in isolation."""
+    COMMAND = "command"
+    MATERIAL = "material"
+    """A task that brings what it is about."""
+    GREETING = "greeting"
+    HELP = "help"
+    UNREACHABLE = "unreachable"
+    """The service that reads questions did not answer."""
+
+
+class Borrowed(StrEnum):
+    """What a question leaves out, taken from the asker's question before or from the message it replies to."""
+
+    PEOPLE = "people"
+    TOPIC = "topic"
+    TIME = "time"
+    ANSWER = "answer"
+    """Its place: right before or after the message that was found then."""
+    REPLY = "reply"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A span of time, both ends included; None leaves an end open (the beginning, or the moment of the question)."""
@@ -247,6 +273,8 @@ class Route:
     """Whether it cannot be understood without its anchors: "and until when?"."""
     missed: bool = False
     """Whether it asks for everything since the asker was last here."""
+    aside: Aside | None = None
+    borrowed: tuple[Borrowed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +341,16 @@ class Unread(NamedTuple):
     voices: int = 0
 
 
+class Unsearched(StrEnum):
+    """Why a source was not searched, where that is no fault."""
+
+    OFF = "off"
+    """The channel's memory is off: that is the whole answer."""
+    NOT_SENT = "not sent"
+    """A service can't fetch the channel's own history. That is for the caller to know (`needs_history`), not for the
+    person who asks."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceReport:
     """What was searched, for an honest no: how many messages from which source, back to when."""
@@ -323,11 +361,11 @@ class SourceReport:
     problem: str = ""
     """Why this source could not be searched, as a plain sentence; empty if it could."""
     unread: Unread = Unread()  # noqa: RUF009  (frozen)
+    unsearched: Unsearched | None = None
 
 
 MEMORY_OFF = "Memory is off in this channel."
 NOT_SENT = "The channel's own history was not sent with the question."
-"""A service can't fetch it. That is for the caller to know (`needs_history`), not for the person who asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +390,7 @@ class Answer:
     @property
     def off(self) -> bool:
         """Whether it is about a channel whose memory is off."""
-        return self.route.kind is not Kind.NONE and any(one.problem == MEMORY_OFF for one in self.tried)
+        return self.route.kind is not Kind.NONE and any(one.unsearched is Unsearched.OFF for one in self.tried)
 
     @property
     def from_history(self) -> bool:
@@ -479,6 +517,7 @@ class Past:
 
     messages: tuple[Message, ...] = field(default=())
     problem: str = ""
+    unsearched: Unsearched | None = None
 
 
 class History(Protocol):

@@ -30,6 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import Asked
 from channelmem.recalling.rank import SHIPPED, FactWeights, SpeakerWeights, Weights
 from channelmem.recalling.recall import Recall
 from channelmem.server.lease import connect_url
@@ -179,12 +180,12 @@ class Evaluation:
         policy = Policy.of_settings(on.settings)
         for label, weights in ABLATIONS.items():
             recall = Recall(on.search, on.embedder, clock=on.clock, weights=weights)
-            yield label, (await recall(asked, answer.route, policy)).hits
+            yield label, (await recall(Asked.of(asked, answer.route, policy))).hits
         recall = Recall(on.search, on.embedder, clock=on.clock)
         # People without a name: nothing is taken out of the text, and their ids still count.
         people = tuple(Person(one.id, "") for one in answer.route.speakers)
         whole = replace(answer.route, topic=asked.text, mode=Mode.TOPIC, speakers=people)
-        yield WHOLE, (await recall(asked, whole, policy)).hits
+        yield WHOLE, (await recall(Asked.of(asked, whole, policy))).hits
 
     # --- IRC ---
 

@@ -23,7 +23,7 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from channelmem.recalling import rank as facts
 from channelmem.recalling import recall
-from channelmem.recalling.candidates import Lookup
+from channelmem.recalling.candidates import Asked
 from channelmem.recalling.choosing import Candidates, Choice, choose
 from channelmem.recalling.rank import SHIPPED, rank
 from channelmem.recalling.verdict import of_somebody
@@ -47,13 +47,13 @@ class Query:
     gold: NDArray[np.bool_]
 
 
-def columns(candidates: Candidates, cosines: Floats, lookup: Lookup) -> Floats:
-    pool, ask = candidates.pool, lookup.query
+def columns(candidates: Candidates, cosines: Floats, asked: Asked) -> Floats:
+    pool, ask = candidates.pool, asked.query
     plain = rank(replace(pool, cosines=cosines), ask, replace(SHIPPED, facts=None)).rank
-    covered = candidates.reading.present @ candidates.reading.share
+    covered = candidates.ranking.present @ candidates.ranking.share
     now = None if ask.speakers else ask.now
     lines = read_lines(list(map(text_of, pool.messages)))
-    seen = facts.fact_columns(pool.messages, lines, covered, candidates.reading.replies, ask.wants, now)
+    seen = facts.fact_columns(pool.messages, lines, covered, candidates.ranking.replies, ask.wants, now)
     table = np.vstack([plain, seen]).T
     table[:, COSINE] = np.nan_to_num(cosines, nan=0.0)
     return np.asarray(table[np.asarray(candidates.allowed, bool)])
@@ -61,12 +61,12 @@ def columns(candidates: Candidates, cosines: Floats, lookup: Lookup) -> Floats:
 
 async def queries(folder: Path) -> list[Query]:
     """Every question for a fact, with the candidates of the last source that was asked."""
-    last: list[tuple[Candidates, Floats, Lookup]] = []
+    last: list[tuple[Candidates, Floats, Asked]] = []
     found: list[Query] = []
 
-    def watched(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, source: Source) -> Choice:
-        last.append((candidates, cosines, lookup))
-        return choose(candidates, cosines, lookup, now, source)
+    def watched(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source) -> Choice:
+        last.append((candidates, cosines, asked))
+        return choose(candidates, cosines, asked, now, source)
 
     with patch.object(recall, "choose", watched), patch.object(recall, "ENOUGH", 2.0):
         async for row in judged(read_scenes(folder)):
@@ -81,7 +81,7 @@ def _texts(folder: Path, gold: Sequence[str]) -> list[tuple[str, str]]:
     return [(turn.author, turn.text) for scene in read_scenes(folder) for turn in scene.turns if turn.id in gold]
 
 
-def _query(scene: str, last: tuple[Candidates, Floats, Lookup], gold: set[tuple[str, str]]) -> list[Query]:
+def _query(scene: str, last: tuple[Candidates, Floats, Asked], gold: set[tuple[str, str]]) -> list[Query]:
     candidates = last[0]
     allowed = [whole(one) for one, ok in zip(candidates.pool.messages, candidates.allowed, strict=True) if ok]
     wanted = np.array([(one.author, one.content) in gold for one in allowed], bool)

@@ -165,17 +165,19 @@ class Asking(commands.Cog):
         self._start(Request(asked, delivery, interaction.channel, interaction.user), wait_s)
 
     @app_commands.command(name="why", description="Show what my last answer to you here was based on")
-    async def why(self, interaction: discord.Interaction) -> None:
+    @app_commands.describe(verbose="Also show the weights behind how I understood your question")
+    async def why(self, interaction: discord.Interaction, verbose: bool = False) -> None:
         await interaction.response.defer(ephemeral=True)
         trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
-        text = await self._explained(trace) if trace else NOT_ANSWERED
+        text = await self._explained(trace, verbose=verbose) if trace else NOT_ANSWERED
         await interaction.followup.send(text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
 
-    async def _explained(self, trace: Trace) -> str:
+    async def _explained(self, trace: Trace, *, verbose: bool) -> str:
         """Not if it names somebody who opted out, maybe with another process of the bot."""
+        guild_id, channel_id = trace.question.guild_id, trace.question.channel_id
         media = self._media_of(trace)
         people = sorted({*trace.people, *(use.author_id for use in media)})
-        asked = (self.context.memory.opted_out(one, trace.guild_id) for one in people)
+        asked = (self.context.memory.opted_out(one, guild_id) for one in people)
         try:
             gone = {one for one, is_out in zip(people, await asyncio.gather(*asked), strict=True) if is_out}
         except RedisUnavailableError:
@@ -184,7 +186,8 @@ class Asking(commands.Cog):
             self.traces.drop_person(one)
         if gone & trace.people:
             return NOT_ANSWERED
-        return explain(trace, [use for use in media if use.author_id not in gone])
+        tz = self.context.memory.policy(guild_id, channel_id).tz
+        return explain(trace, tz, [use for use in media if use.author_id not in gone], verbose=verbose)
 
     @commands.Cog.listener()
     async def on_raw_reaction_add(self, payload: discord.RawReactionActionEvent) -> None:
@@ -198,7 +201,8 @@ class Asking(commands.Cog):
         log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
 
     def _media_of(self, trace: Trace) -> tuple[Use, ...]:
-        return self.context.memory.media.uses(trace.guild_id, trace.channel_id, trace.question_id)
+        asked = trace.question
+        return self.context.memory.media.uses(asked.guild_id, asked.channel_id, asked.id)
 
     # --- the one way to answer ---
 

@@ -10,10 +10,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 
 from channelmem.display import flatten, name, safe
 from channelmem.media.media import Use
+from channelmem.telling.explanation import explanation
 from channelmem.types import Answer, Hit, Origin, Question, Route, SourceReport, Timing
 
 MAX_ANSWERS = 2000
@@ -89,10 +91,8 @@ class TraceHit:
 @dataclass(frozen=True, slots=True)
 class Trace:
     request_id: str
-    asker_id: int
-    guild_id: int
-    channel_id: int
-    question_id: int
+    question: Question
+    """Without its text and its files."""
     route: Route
     hits: tuple[TraceHit, ...]
     ms: Timing
@@ -102,14 +102,15 @@ class Trace:
     @property
     def people(self) -> frozenset[int]:
         """Everybody whom it names."""
-        speakers = (each.id for each in self.route.speakers)
-        return frozenset((self.asker_id, *(hit.author_id for hit in self.hits), *speakers))
+        told = (*self.route.speakers, *self.question.mentions)
+        hits = (hit.author_id for hit in self.hits)
+        return frozenset((self.question.asker_id, *hits, *(person.id for person in told)))
 
 
 def trace_of(request_id: str, question: Question, answer: Answer) -> Trace:
     hits = tuple(_without_text(hit) for hit in answer.hits)
-    place = (question.guild_id, question.channel_id, question.id)
-    return Trace(request_id, question.asker_id, *place, answer.route, hits, answer.ms, answer.tried)
+    asked = replace(question, text="", attachments=())
+    return Trace(request_id, asked, answer.route, hits, answer.ms, answer.tried)
 
 
 def _without_text(hit: Hit) -> TraceHit:
@@ -130,7 +131,7 @@ class Traces:
 
     def keep(self, trace: Trace) -> None:
         """Called before the answer is visible, so /why knows it as soon as the asker sees it."""
-        self._by_asker[trace.asker_id, trace.channel_id] = trace
+        self._by_asker[trace.question.asker_id, trace.question.channel_id] = trace
         _trim(self._by_asker)
 
     def link(self, message_id: int, trace: Trace) -> None:
@@ -162,13 +163,13 @@ def _trim(table: OrderedDict[int, Trace] | OrderedDict[tuple[int, int], Trace]) 
         table.popitem(last=False)
 
 
-def explain(trace: Trace, media: Sequence[Use] = ()) -> str:
-    """What /why shows. `media`: pictures and recordings that were looked at for the answer."""
-    route, ms = trace.route, trace.ms
-    speakers = ", ".join(name(person.name) for person in route.speakers) or "anyone"
+def explain(trace: Trace, tz: tzinfo, media: Sequence[Use] = (), *, verbose: bool = False) -> str:
+    """What /why shows. `media`: pictures and recordings that were looked at for the answer. `verbose`: with the weights
+    behind the route."""
+    ms = trace.ms
     lines = [
-        f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {_safe(route.topic) or 'none'}",
-        "**Clues** " + ("; ".join(map(_safe, route.why)) or "none"),
+        f"**Understood** {explanation(trace.question, trace.route, tz)}",
+        *(_clues(trace.route) if verbose else ()),
         "**Tried** " + ("; ".join(_tried(looked) for looked in trace.tried) or "nothing"),
         *(f"{n}. {_describe(hit)}" for n, hit in enumerate(trace.hits, 1)),
         *(f"**{use.kind.value.capitalize()}** {_looked_at(use)}" for use in media[:MOST_MEDIA]),
@@ -176,6 +177,13 @@ def explain(trace: Trace, media: Sequence[Use] = ()) -> str:
         f"**Request** `{trace.request_id}`",
     ]
     return "\n".join(lines)
+
+
+def _clues(route: Route) -> Iterator[str]:
+    speakers = ", ".join(name(person.name) for person in route.speakers) or "anyone"
+    topic = _safe(route.topic) or "none"
+    yield f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {topic}"
+    yield "**Clues** " + ("; ".join(map(_safe, route.why)) or "none")
 
 
 def _tried(looked: SourceReport) -> str:

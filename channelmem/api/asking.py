@@ -19,7 +19,6 @@ from channelmem.api.problems import redis_away, responses
 from channelmem.api.service import Given, Service
 from channelmem.browse import SearchTerms
 from channelmem.types import (
-    MEMORY_OFF,
     NOT_SENT,
     Answer,
     Context,
@@ -30,6 +29,7 @@ from channelmem.types import (
     Person,
     Question,
     SourceReport,
+    Unsearched,
     Window,
 )
 from channelmem.wire.answers import AskAnswer, AskBody, HitShown, ReportShown
@@ -82,7 +82,7 @@ class CallersHistory(History):
         if offered is None or offered.past is None:
             if offered is not None:
                 offered.needs_history = True
-            return Past(problem=NOT_SENT)
+            return Past(problem=NOT_SENT, unsearched=Unsearched.NOT_SENT)
         here = (question.guild_id, question.channel_id)
         kept = [
             one
@@ -249,7 +249,7 @@ def _offered(body: AskBody) -> Offered:
 
 def _without_unsent(answer: Answer) -> Answer:
     """`needs_history` says it; the answer itself is as if there were no such source."""
-    tried = tuple(one for one in answer.tried if one.problem != NOT_SENT)
+    tried = tuple(one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT)
     return answer if len(tried) == len(answer.tried) else replace(answer, tried=tried)
 
 
@@ -277,5 +277,5 @@ def _sources(origins: Iterable[Origin]) -> tuple[SourceShown, ...]:
 
 def _admit(reports: Iterable[SourceReport]) -> None:
     """That nothing could be searched is not the same as finding nothing."""
-    if any(one.problem and one.problem != MEMORY_OFF for one in reports):
+    if any(one.problem and one.unsearched is not Unsearched.OFF for one in reports):
         raise redis_away()

@@ -44,7 +44,8 @@ _CALLED = re.compile(r"(?<![\w/@+-])@bot\b", re.IGNORECASE)  # neither in an add
 _LETTER = re.compile(r"[^\W\d_]")  # a name has a letter, so "12:30 lunch?" has no speaker
 HELP = """Type `mark: hello` to speak as mark; lines without a name belong to the last speaker.
 Write @bot anywhere in a line to ask: `@bot what did I just say?` or `ann: hey @bot, what did mark say?`
-/why explains the last answer, /clear forgets this chat, /help shows this, /quit or Ctrl-D leaves.
+/why explains the last answer (/why --verbose: with the weights), /clear forgets this chat, /help shows this, /quit or
+Ctrl-D leaves.
 /context shows how far back a language model looks unasked. /context 24h, add 8h, sub 4h and reset change that.
 /new starts fresh without forgetting anything; /context edit opens $EDITOR to choose what to start with."""
 EDITING = "Up and Down recall what you typed. Ctrl-C drops a line or stops an answer."
@@ -212,11 +213,11 @@ class Conversation:
         self._memory, self._speak, self._console, self._channel_id = memory, speak, console, channel_id
         self.context = context
         self.name = name
-        self._last: Answer | None = None
+        self._last: tuple[Question, Answer] | None = None
 
     async def take(self, line: str) -> None:
-        if line == "/why":
-            self._why()
+        if line in {"/why", "/why --verbose"}:
+            self._why(verbose=line != "/why")
         elif line == CLEAR:
             await self._memory.delete_channel(GUILD, self._channel_id)
             self._last = None
@@ -260,32 +261,37 @@ class Conversation:
         character = self.context.character(text) if self._speak else ""
         place = (GUILD, self._channel_id, time.time_ns())
         question = Question(*place, _number(who), who, text, now, bot=BOT, character=character)
-        self._last = await self._memory.ask(question)
-        words, shown = await self._words(question, self._last)
-        recalled = f" (recalled in {self._last.ms.total:.1f} ms)"
+        words, answer, shown = await self._words(question, await self._recalled(question))
+        recalled = f" (recalled in {answer.ms.total:.1f} ms)"
         self._console.print(Text.assemble(("bot ", "bold green"), visible(words), (recalled, "dim")))
-        await self._remember_own((*self._last.origins, *shown), words)
+        await self._remember_own((*answer.origins, *shown), words)
 
     async def _remember_own(self, origins: tuple[Origin, ...], words: str) -> None:
         """For "what did you just say?". It is forgotten with whatever it quotes."""
         own = Message(GUILD, self._channel_id, time.time_ns(), BOT.id, BOT.name, words, time.time(), own=True)
         await self._memory.remember(replace(own, derived_from=origins))
 
-    async def _words(self, question: Question, answer: Answer) -> tuple[str, frozenset[Origin]]:
-        """What the bot says, and what the language model was shown for it."""
+    async def _recalled(self, question: Question) -> Answer:
+        answer = await self._memory.ask(question)
+        self._last = (question, answer)
+        return answer
+
+    async def _words(self, question: Question, answer: Answer) -> tuple[str, Answer, frozenset[Origin]]:
+        """What the bot says, the answer that it rests on, and what a language model was shown for it."""
         if self._speak is None:
-            return answer.text, frozenset()
+            return answer.text, answer, frozenset()
         with self._console.status("[dim]thinking[/]"):
             spoken = await self._speak(question, answer)
         if not spoken.problem:
-            return spoken.text, spoken.shown
+            return spoken.text, answer, spoken.shown
         self.note(f"No answer from the language model: {spoken.problem}. Here are quotes instead.", "yellow")
         # The model took its time: messages deleted or edited meanwhile must not be quoted.
-        self._last = await self._memory.ask(question)
-        return self._last.text, spoken.shown
+        again = await self._recalled(question)
+        return again.text, again, spoken.shown
 
-    def _why(self) -> None:
+    def _why(self, *, verbose: bool) -> None:
         if self._last is None:
             self.note("Nothing asked yet; write @bot in a line to ask.", "dim")
         else:
-            explain(self._console, self._last)
+            tz = self._memory.policy(GUILD, self._channel_id).tz
+            explain(self._console, *self._last, tz, verbose=verbose)

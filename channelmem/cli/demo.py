@@ -120,7 +120,7 @@ async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text
     question = Question(GUILD, channel_id, time.time_ns(), PEOPLE[who], who, text, time.time(), bot=BOT)
     answer = await memory.ask(question)
     console.print(Text.assemble(("Bot: ", "bold green"), (visible(answer.text), "green")), soft_wrap=True)
-    explain(console, answer)
+    explain(console, question, answer, memory.policy(GUILD, channel_id).tz)
     return Asked(text, answer)
 
 

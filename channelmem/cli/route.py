@@ -1,6 +1,6 @@
 """`channelmem route`: shows how the router reads a question; needs no Redis, model or network.
 
-In: a question, or JSON rows on stdin. Out: its route (kind, mode, speakers, window, topic, why) as a table or JSON.
+In: a question, or JSON rows on stdin. Out: its route in words and as a table, with the weights on demand, or as JSON.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene
 from channelmem.routing.route import route as decide
 from channelmem.settings import Settings, load_settings
+from channelmem.telling.explanation import explanation
 from channelmem.times.spans import zone
-from channelmem.types import Person, Route
+from channelmem.types import Person, Question, Route
 
 app = typer.Typer()
 
@@ -51,8 +52,14 @@ class RoutedRow(TypedDict):
     why: list[str]
 
 
+class ExplainedRow(RoutedRow):
+    """The same in words, too."""
+
+    words: str
+
+
 @app.command()
-def route(
+def route(  # noqa: PLR0913, PLR0917  (one per option)
     question: Annotated[str, typer.Argument(help="The question, as asked in a channel.")] = "",
     asker: Annotated[str, typer.Option(help="Name of the person asking.")] = "me",
     roster: Annotated[str, typer.Option(help="Names of the channel's people, separated by commas.")] = "",
@@ -61,6 +68,7 @@ def route(
         str, typer.Option(help="Time zone for phrases like 'this morning' (default: CHANNELMEM_TIMEZONE).")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the weights behind it, too.")] = False,
     jsonl: Annotated[
         bool,
         typer.Option(
@@ -68,7 +76,7 @@ def route(
         ),
     ] = False,
 ) -> None:
-    """Show how a question is routed: which memory, whose messages, which time span, which topic, and why.
+    """Show how a question is understood: whose messages, which topic, which time span, what kind of answer.
 
     \b
     Examples:
@@ -84,11 +92,11 @@ def route(
     if not question.strip():
         raise ChannelmemError('Pass a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
     scene = scene_of(given, load_settings())
-    row = as_row(question, decide(question, scene), scene)
+    row = _explained(question, scene)
     if as_json:
         print(to_json(row))
     else:
-        _show(row)
+        _show(row, verbose=verbose)
 
 
 def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
@@ -122,6 +130,12 @@ def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
         p=round(found.p, 4),
         why=list(found.why),
     )
+
+
+def _explained(text: str, scene: Scene) -> ExplainedRow:
+    found = decide(text, scene)
+    question = Question(0, 0, 0, scene.asker.id, scene.asker.name, text, scene.now, bot=BOT)
+    return ExplainedRow(**as_row(text, found, scene), words=explanation(question, found, zone(scene.tz)))
 
 
 def _names(roster: object) -> list[str]:
@@ -178,7 +192,7 @@ def _lines() -> Iterator[str]:
         raise ChannelmemError("Standard input is not valid UTF-8; convert it first, for example with iconv.") from error
 
 
-def _routed(line: str, given: Mapping[str, str], settings: Settings) -> RoutedRow:
+def _routed(line: str, given: Mapping[str, str], settings: Settings) -> ExplainedRow:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -186,20 +200,22 @@ def _routed(line: str, given: Mapping[str, str], settings: Settings) -> RoutedRo
     question = row.get("q") if isinstance(row, dict) else None
     if not isinstance(question, str):
         raise ChannelmemError(NO_ROW)
-    scene = scene_of({**given, **row}, settings)
-    return as_row(question, decide(question, scene), scene)
+    return _explained(question, scene_of({**given, **row}, settings))
 
 
-def _show(row: RoutedRow) -> None:
+def _show(row: ExplainedRow, *, verbose: bool) -> None:
     table = Table(show_header=False, box=None)
     for name in ("route", "mode", "speakers", "topic"):
         value = row[name]
         table.add_row(name, escape(visible(", ".join(value) if isinstance(value, list) else value)) or "-")
     table.add_row("from", _time(row["start"]))
     table.add_row("to", _time(row["end"]))
-    table.add_row("p", f"{row['p']:.2f}")
-    table.add_row("why", escape(visible("; ".join(row["why"]))))
-    Console().print(table)
+    if verbose:
+        table.add_row("p", f"{row['p']:.2f}")
+        table.add_row("why", escape(visible("; ".join(row["why"]))))
+    console = Console()
+    console.print(escape(visible(row["words"])), highlight=False)
+    console.print(table)
 
 
 def _time(value: float | None) -> str:

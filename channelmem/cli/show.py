@@ -1,12 +1,13 @@
 """Output shared by the commands.
 
-In: an answer, a route, or the progress of a model export. Out: rich text on a console, or JSON text.
+In: an answer, or the progress of a model export. Out: rich text on a console, or JSON text.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from datetime import tzinfo
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from channelmem.display import json_text, visible
-from channelmem.types import Answer, Route
+from channelmem.telling.explanation import explanation
+from channelmem.types import Answer, Question
 
 
 class ModelProgress:
@@ -48,22 +50,12 @@ def to_json(value: object, indent: int | None = None) -> str:
     return readable
 
 
-def describe(route: Route) -> str:
-    """A route in one line: kind, mode, speakers, topic."""
-    parts = [route.kind.value]
-    if route.sources:
-        parts.append(route.mode.value)
-    if route.speakers:
-        parts.append("by " + ", ".join(person.name for person in route.speakers))
-    if route.topic:
-        parts.append(f"about “{route.topic}”")
-    return " · ".join(parts)
-
-
-def explain(console: Console, answer: Answer) -> None:
-    """Prints the route and its reasons, the best hits with scores, the sources tried, and the timing."""
-    why = "; ".join(answer.route.why)
-    _aside(console, "route", f"{describe(answer.route)} — because {why}")
+def explain(console: Console, question: Question, answer: Answer, tz: tzinfo, *, verbose: bool = False) -> None:
+    """Prints how the question was understood, the best hits with scores, the sources tried, and the timing. `verbose`:
+    with the weights behind the route."""
+    _aside(console, "route", explanation(question, answer.route, tz))
+    if verbose:
+        _aside(console, "clues", "; ".join(answer.route.why))
     for hit in answer.hits[:3]:
         cosine = "" if hit.similarity is None else f" (cosine {hit.similarity:.2f})"
         _aside(console, "hit", f"{hit.score:.2f}{cosine} {hit.message.author}: {hit.message.content}")

@@ -13,6 +13,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.policy.policies import Policies
 from channelmem.types import (
     Answer,
+    Aside,
     Context,
     ContextRequest,
     History,
@@ -44,7 +45,7 @@ class Asking:
             shown = AskAnswer.model_validate(await self._asked("/v1/ask", question, {}))
         except RedisUnavailableError:
             report = SourceReport(Source.ARCHIVE, problem=PROBLEM)
-            return Answer(UNREACHABLE, Route(Kind.CHANNEL, why=(PROBLEM,)), tried=(report,))
+            return Answer(UNREACHABLE, Route(Kind.CHANNEL, why=(PROBLEM,), aside=Aside.UNREACHABLE), tried=(report,))
         return shown.value()
 
     async def context(self, question: Question, answer: Answer) -> Context:

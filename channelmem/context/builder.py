@@ -16,6 +16,7 @@ from channelmem.media.media import Media
 from channelmem.policy.cascade import Boundary
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import Recall
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
@@ -165,7 +166,7 @@ class ContextBuilder:
                 Query(question.guild_id, (question.channel_id,), limit=1, limits=policy.limits)
             )  # is it there at all?
             return Context(f"Nobody called {request.speaker} is known in this channel.")
-        recalled = await self._recall(question, route, policy)
+        recalled = await self._recall(Asked.of(question, route, policy))
         hits = recalled.hits[: min(request.limit, MOST_LOOKED)]
         messages = recalled.messages[-min(request.limit, MOST_LOOKED) :]
         if not hits and not messages:

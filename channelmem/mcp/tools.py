@@ -32,7 +32,7 @@ from channelmem.mcp.results import (
 )
 from channelmem.memory import Memory
 from channelmem.tools import context_tool
-from channelmem.types import MEMORY_OFF, Message, Person, Question, Window
+from channelmem.types import Message, Person, Question, Unsearched, Window
 
 DISCORD_EPOCH_MS: Final = 1_420_070_400_000
 SHORTEST_SUMMARY, LONGEST_SUMMARY = 200, 4_000
@@ -106,8 +106,8 @@ class Tools:
             limit=limit,
         )
         found = await self._memory.reading.search(terms)
-        if problem := next((one.problem for one in found.reports if one.problem), ""):
-            raise ToolError(MEMORY_OFF if problem == MEMORY_OFF else context_tool.UNREACHABLE)
+        if report := next((one for one in found.reports if one.problem), None):
+            raise ToolError(report.problem if report.unsearched is Unsearched.OFF else context_tool.UNREACHABLE)
         names = people_of([hit.message for hit in found.hits])
         return [HitResult.of_hit(hit, names) for hit in found.hits]
 

@@ -99,6 +99,13 @@ class Policies:
         changed = at.get(ARCHIVE) if isinstance(at, dict) else None
         return float(changed) if isinstance(changed, int | float) else 0.0
 
+    def reached(self, question: Question) -> Question:
+        """The question without other channels whose memory is off."""
+        if not question.readable_channel_ids:
+            return question
+        others = {one: self.of(question.guild_id, one, question.character) for one in question.readable_channel_ids}
+        return replace(question, readable_channel_ids=tuple(one for one, policy in others.items() if policy.enabled))
+
     def of_question(self, question: Question) -> Policy:
         return self.of(question.guild_id, question.channel_id, question.character, question.thread_of)
 

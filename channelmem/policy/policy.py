@@ -7,13 +7,11 @@ people change while the bot runs is applied on top (cascade/, policies.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from channelmem.settings import Settings
-from channelmem.types import Question
 
 
 class Limits(NamedTuple):
@@ -112,10 +110,3 @@ class Policy:
             hit_chars=settings.hit_chars,
             cross_channel=settings.cross_channel,
         )
-
-
-def within_reach(question: Question, policy_of: Callable[[int, int, str], Policy]) -> Question:
-    """The question without other channels whose memory is off."""
-    others = question.readable_channel_ids
-    kept = tuple(channel for channel in others if policy_of(question.guild_id, channel, question.character).enabled)
-    return question if kept == others else replace(question, readable_channel_ids=kept)

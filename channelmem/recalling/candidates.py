@@ -1,8 +1,7 @@
-"""What all sources of candidates share: their input and their output.
+"""Candidates for a question from the buffer, the archive or the platform's history, in channel order.
 
-Enters: a `Lookup` (the question as recall asks it). Leaves: a `Gathered`: a `Pool` in channel order, and what was
-searched. The pool includes neighbours, since a message may be found by the words of another, so nothing is narrowed to
-the speaker here.
+Neighbours are among them, since a message may be found by the words of another, so nothing is narrowed to the speaker
+here.
 """
 
 from __future__ import annotations
@@ -16,15 +15,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.display import JumpUrl
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.linking.linker import Linker, Networks, guess
 from channelmem.media.kinds import unread
 from channelmem.policy.policy import Policy
-from channelmem.recalling.rank import Floats, Pool, RankingQuery
+from channelmem.recalling.rank import Floats, Pool, RankingQuery, ranking_query
 from channelmem.store.documents import AnyMessage, StoredMessage, whole
 from channelmem.store.search import BufferView, Matches, Query, Search
-from channelmem.text import emoji_of, stem, text_of, words
-from channelmem.types import History, Hit, Message, Question, Route, Source, SourceReport, Window
+from channelmem.text import emoji_of, stem, text_of
+from channelmem.text import words as words_of
+from channelmem.types import History, Hit, Message, Question, Route, Source, SourceReport, Unread
 
 CANDIDATES = 120
 """How many candidates to request from the index by meaning, and again by words; more do not improve LoCoMo's recall."""
@@ -39,13 +40,31 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """A question on its way through the sources."""
+class Asked:
+    """A question, and how it was understood."""
 
     question: Question
     route: Route
     policy: Policy
     query: RankingQuery
+    pointed: tuple[Message, ...] = ()
+    """Messages with pictures or recordings that it points at, read."""
+    jump_url: JumpUrl | None = None
+
+    @classmethod
+    def of(
+        cls,
+        question: Question,
+        route: Route,
+        policy: Policy,
+        pointed: tuple[Message, ...] = (),
+        jump_url: JumpUrl | None = None,
+    ) -> Asked:
+        return cls(question, route, policy, ranking_query(question, route), pointed, jump_url)
+
+    def along(self, route: Route) -> Asked:
+        """The same question, understood otherwise."""
+        return replace(self, route=route, query=ranking_query(self.question, route))
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -63,10 +82,10 @@ class Gathered:
 class CandidateSource(Protocol):
     """The buffer, the archive or the platform's history."""
 
-    async def newest(self, lookup: Lookup, limit: int) -> tuple[list[Message], SourceReport]:
+    async def newest(self, asked: Asked, limit: int) -> tuple[list[Message], SourceReport]:
         """Newest first, within speaker and window."""
 
-    async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
+    async def about(self, asked: Asked, topic: Topic) -> Gathered:
         """Candidates for a topic. Awaits the topic as late as possible, to read the channel while the model runs."""
 
 
@@ -105,23 +124,21 @@ class Cosines:
         return cosines
 
 
-def stored_query(lookup: Lookup, source: Source) -> Query:
+def stored_query(asked: Asked, source: Source) -> Query:
     """What every question asks of the store: its channels, and whether what was said to the bot counts."""
-    limits = lookup.policy.limits
-    return Query(lookup.question.guild_id, lookup.channels, flagged=lookup.route.to_bot, source=source, limits=limits)
+    limits = asked.policy.limits
+    return Query(asked.question.guild_id, asked.channels, flagged=asked.route.to_bot, source=source, limits=limits)
 
 
-async def newest_stored(
-    search: Search, lookup: Lookup, limit: int, source: Source
-) -> tuple[list[Message], SourceReport]:
+async def newest_stored(search: Search, asked: Asked, limit: int, source: Source) -> tuple[list[Message], SourceReport]:
     """Newest first, within speaker and window, with a report on the source."""
     query = replace(
-        stored_query(lookup, source),
-        window=lookup.route.window,
-        author_ids=tuple(person.id for person in lookup.route.speakers),
+        stored_query(asked, source),
+        window=asked.route.window,
+        author_ids=tuple(person.id for person in asked.route.speakers),
         limit=limit + 2,  # one for the question itself, and one to see whether there are more
     )
-    newest = [message for message in await search.newest(query) if message.id != lookup.question.id]
+    newest = [message for message in await search.newest(query) if message.id != asked.question.id]
     return newest[:limit], SourceReport(source, len(newest), min((one.ts for one in newest), default=None))
 
 
@@ -146,9 +163,14 @@ async def vector_of(topic: Topic) -> Vector | None:
     return topic.result()
 
 
-def asked_for(topic: str) -> tuple[str, ...]:
+def searched_for(topic: str) -> tuple[str, ...]:
     """What to search the full-text index for."""
-    return words(topic) or emoji_of(topic)
+    return words_of(topic) or emoji_of(topic)
+
+
+def _unread(messages: Iterable[AnyMessage]) -> Unread:
+    attached = [whole(one) for one in messages if one.attachments]
+    return unread(attached) if attached else Unread()
 
 
 def flagged(message: Message) -> bool:
@@ -170,22 +192,6 @@ def pool_of(known: Mapping[int, Message], cosine: Mapping[int, float]) -> Pool:
     return Pool(messages, np.array([cosine.get(one.id, np.nan) for one in messages]))
 
 
-def wanted(messages: Sequence[AnyMessage], lookup: Lookup) -> list[bool]:
-    """Which messages may be hits: by the speakers (anybody if none is named) and within the window if the route binds;
-    never the question itself, and messages to the bot only if the question is about them."""
-    route, to_bot, question_id = lookup.route, lookup.route.to_bot, lookup.question.id
-    speakers = {person.id for person in route.speakers} if route.binds else ()
-    window = route.window if route.binds else Window()
-    always = window == Window()
-    return [
-        (to_bot or not (one.own or one.addressed))
-        and one.id != question_id
-        and (not speakers or one.author_id in speakers)
-        and (always or window.contains(one.ts))
-        for one in messages
-    ]
-
-
 # --- buffer ---
 
 
@@ -193,24 +199,22 @@ class Buffer:
     def __init__(self, search: Search, cosines: Cosines) -> None:
         self._search, self._cosines = search, cosines
 
-    async def newest(self, lookup: Lookup, limit: int) -> tuple[list[Message], SourceReport]:
-        return await newest_stored(self._search, lookup, limit, Source.BUFFER)
+    async def newest(self, asked: Asked, limit: int) -> tuple[list[Message], SourceReport]:
+        return await newest_stored(self._search, asked, limit, Source.BUFFER)
 
-    async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
-        query = stored_query(lookup, Source.BUFFER)
+    async def about(self, asked: Asked, topic: Topic) -> Gathered:
+        query = stored_query(asked, Source.BUFFER)
         view = await self._search.view(query)
         if view is not None:
             unknown = np.full(len(view.messages), np.nan)
-            report = SourceReport(Source.BUFFER, view.total, view.oldest_ts, unread=unread(view.messages))
+            report = SourceReport(Source.BUFFER, view.total, view.oldest_ts, unread=_unread(view.messages))
             return Gathered(Pool(view.messages, unknown), report, view)
         vector = await vector_of(topic)
-        words = asked_for(lookup.query.topic)
+        words = searched_for(asked.query.topic)
         found = await self._search.nearest(replace(query, vector=vector, words=words, limit=CANDIDATES))
         pool = await indexed_pool(found.hits, found.pending, vector, self._cosines)
         problem = CUT_SHORT if found.cut_short else ""
-        report = SourceReport(
-            Source.BUFFER, found.total, found.oldest_ts, problem, unread=unread(map(whole, pool.messages))
-        )
+        report = SourceReport(Source.BUFFER, found.total, found.oldest_ts, problem, unread=_unread(pool.messages))
         return Gathered(pool, report)
 
 
@@ -228,40 +232,39 @@ class Archive:
     def __init__(self, search: Search, cosines: Cosines) -> None:
         self._search, self._cosines = search, cosines
 
-    async def newest(self, lookup: Lookup, limit: int) -> tuple[list[Message], SourceReport]:
-        return await newest_stored(self._search, lookup, limit, Source.ARCHIVE)
+    async def newest(self, asked: Asked, limit: int) -> tuple[list[Message], SourceReport]:
+        return await newest_stored(self._search, asked, limit, Source.ARCHIVE)
 
-    async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
-        asked, vector = asked_for(lookup.query.topic), await vector_of(topic)
+    async def about(self, asked: Asked, topic: Topic) -> Gathered:
+        words, vector = searched_for(asked.query.topic), await vector_of(topic)
         wide = replace(
-            stored_query(lookup, Source.ARCHIVE),
-            words=asked,
+            stored_query(asked, Source.ARCHIVE),
+            words=words,
             vector=vector,
             limit=CANDIDATES,
             counts=True,
             beside=WITH_NEIGHBOURS,
             radius=NEIGHBOURS,
         )
-        every = await asyncio.gather(*map(self._search.matches, _queries(wide, lookup)))
+        every = await asyncio.gather(*map(self._search.matches, _queries(wide, asked)))
         found, cosine = every[0], _cosines(every)
         late = [one for one in found.pending if one.id not in cosine]
         cosine |= dict(zip((one.id for one in late), (await self._cosines.of(late, vector)).tolist(), strict=True))
-        messages = _in_order(every, late, flagged=lookup.route.to_bot)
+        messages = _in_order(every, late, flagged=asked.route.to_bot)
         cosines = np.array([cosine.get(one.id, np.nan) for one in messages])
-        counts = dict(zip(map(stem, asked), found.counts, strict=False))
+        counts = dict(zip(map(stem, words), found.counts, strict=False))
         pool = Pool(messages, np.nan_to_num(cosines, nan=_floor(found)), counts, found.total)
         problem = CUT_SHORT if any(one.cut_short for one in every) else ""
-        attached = [whole(one) for one in messages if one.attachments]
-        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, unread(attached))
+        report = SourceReport(Source.ARCHIVE, found.total, found.oldest_ts, problem, _unread(messages))
         return Gathered(pool, report)
 
 
-def _queries(wide: Query, lookup: Lookup) -> list[Query]:
-    speakers = tuple(person.id for person in lookup.route.speakers)
+def _queries(wide: Query, asked: Asked) -> list[Query]:
+    speakers = tuple(person.id for person in asked.route.speakers)
     # Not compared as a whole: since Python 3.13, values with the same vector are compared element by element.
-    if (speakers, lookup.route.window) == (wide.author_ids, wide.window):
+    if (speakers, asked.route.window) == (wide.author_ids, wide.window):
         return [wide]
-    return [wide, replace(wide, author_ids=speakers, window=lookup.route.window, counts=False)]
+    return [wide, replace(wide, author_ids=speakers, window=asked.route.window, counts=False)]
 
 
 def _cosines(every: Iterable[Matches]) -> dict[int, float]:
@@ -289,20 +292,21 @@ class PlatformHistory:
     def __init__(self, history: History, cosines: Cosines) -> None:
         self._history, self._cosines = history, cosines
 
-    async def newest(self, lookup: Lookup, limit: int) -> tuple[list[Message], SourceReport]:
-        messages, report = await self._fetch(lookup)
-        speakers, window = {person.id for person in lookup.route.speakers}, lookup.route.window
+    async def newest(self, asked: Asked, limit: int) -> tuple[list[Message], SourceReport]:
+        messages, report = await self._fetch(asked)
+        speakers, window = {person.id for person in asked.route.speakers}, asked.route.window
         kept = [one for one in messages if (not speakers or one.author_id in speakers) and window.contains(one.ts)]
-        newest = [one for one in reversed(kept) if one.id != lookup.question.id]
+        newest = [one for one in reversed(kept) if one.id != asked.question.id]
         return newest[:limit], report
 
-    async def about(self, lookup: Lookup, topic: Topic) -> Gathered:
-        messages, report = await self._fetch(lookup)
+    async def about(self, asked: Asked, topic: Topic) -> Gathered:
+        messages, report = await self._fetch(asked)
         return Gathered(Pool(messages, await self._cosines.of(messages, await vector_of(topic))), report)
 
-    async def _fetch(self, lookup: Lookup) -> tuple[list[Message], SourceReport]:
-        policy = lookup.policy
-        past = await self._history.fetch(lookup.question, policy.history_limit, policy.history_max_age_s)
+    async def _fetch(self, asked: Asked) -> tuple[list[Message], SourceReport]:
+        policy = asked.policy
+        past = await self._history.fetch(asked.question, policy.history_limit, policy.history_max_age_s)
         oldest = min((one.ts for one in past.messages), default=None)
-        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, unread(past.messages))
-        return [one for one in linked(past.messages) if lookup.route.to_bot or not flagged(one)], report
+        unread = _unread(past.messages)
+        report = SourceReport(Source.HISTORY, len(past.messages), oldest, past.problem, unread, past.unsearched)
+        return [one for one in linked(past.messages) if asked.route.to_bot or not flagged(one)], report

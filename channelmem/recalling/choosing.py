@@ -1,37 +1,36 @@
-"""What lies around the messages of a pool: what they answer, what answers them, and what corrects them later.
+"""Which of the candidates answer: the best ones, with what lies around them, and corrections before what they correct.
 
-Enters: the messages of a pool in channel order. Leaves: for a place in it, other places or messages.
+A place is the index of a message in its pool, which is in channel order.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.candidates import Lookup, wanted
+from channelmem.recalling.candidates import Asked
 from channelmem.recalling.rank import (
     CORRECTS,
     KINDS,
     Floats,
     Pool,
-    RankingQuery,
-    Reading,
+    Ranking,
     Scores,
     Weights,
-    distinct,
     fits,
     order,
     read_pool,
 )
 from channelmem.store.documents import AnyMessage, whole
-from channelmem.text import asking, read_message
-from channelmem.types import Evidence, Hit, Message, Question, Route, Source, Wants
+from channelmem.text import Lines, asking, stems, text_of
+from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
 
 BEFORE: Final = 50
 SOON: Final = 8
@@ -61,12 +60,12 @@ class Beside:
                 if chance >= LINK_MIN:
                     self._answers.setdefault(parent, []).append(place)
 
-    def of(self, place: int) -> tuple[Message, ...]:
-        """The message this one answers, and the next ones that answer it, oldest first."""
+    def of(self, place: int) -> tuple[int, ...]:
+        """The places of the message this one answers, and of the next ones that answer it, oldest first."""
         message = self._messages[place]
         answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
         before = [at for at in answered if max(0, place - BEFORE) <= at < place]
-        return tuple(whole(self._messages[at]) for at in (*sorted(before), *self._soon(place)[:AFTER]))
+        return (*sorted(before), *self._soon(place)[:AFTER])
 
     def answers(self, place: int) -> list[int]:
         """The places of what answers a question: lines linked to it that are not questions themselves, else the next
@@ -140,7 +139,7 @@ def _alike(one: AnyMessage, other: AnyMessage) -> bool:
     """Whether two messages are about the same kind of thing: a number in both, or a word."""
     if _VALUE.search(one.content) and _VALUE.search(other.content):
         return True
-    return not read_message(one).stems.isdisjoint(read_message(other).stems)
+    return not set(stems(text_of(one))).isdisjoint(stems(text_of(other)))
 
 
 # --- choosing ---
@@ -161,7 +160,7 @@ class Candidates:
     """Everything the choice needs except the cosines."""
 
     pool: Pool
-    reading: Reading
+    ranking: Ranking
     allowed: Sequence[bool]
     beside: Beside
 
@@ -170,40 +169,33 @@ class Candidates:
 class Choice:
     hits: tuple[Hit, ...] = ()
     evidence: Evidence | None = None
-    threads: tuple[Message, ...] = ()
-    """For the recap of a topic: the hits and what surrounds them, in order of time."""
+
+    @property
+    def threads(self) -> tuple[Message, ...]:
+        """For the recap of a topic: the first hits and what surrounds them, in order of time."""
+        some = {one.id: one for hit in self.hits[: 2 * SHOWN] for one in (hit.message, *hit.around)}
+        return tuple(sorted(some.values(), key=lambda one: (one.ts, one.id)))
 
 
-def ranking_query(question: Question, route: Route) -> RankingQuery:
-    """What ranking needs to know about a question."""
-    return RankingQuery(
-        route.topic if route.binds else _asked_fact(question, route) or route.topic,
-        frozenset(person.id for person in route.speakers),
-        route.window,
-        wants_fact=not route.binds,
-        wants=route.wants,
-        now=question.ts,
-    )
+def read_candidates(pool: Pool, asked: Asked, weights: Weights) -> Candidates:
+    allowed = _only(pool.messages, wanted(pool.messages, asked), asked.route)
+    return Candidates(pool, read_pool(pool, asked.query, weights), allowed, Beside(pool.messages))
 
 
-def _asked_fact(question: Question, route: Route) -> str:
-    """A question for a fact compares best as it is; a follow-up needs the topic it inherits as well."""
-    text = without_names(question.text, route)
-    return f"{text} {route.topic}" if route.follows else text
-
-
-def without_names(text: str, route: Route) -> str:
-    """A question for a fact compares best as it is ("When did ... go to the museum?"), but without names: a name is
-    close to every message by that person, and messages do not say their author's name."""
-    names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
-    for name in sorted(names, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
-    return " ".join(text.split())
-
-
-def read_candidates(pool: Pool, lookup: Lookup, weights: Weights) -> Candidates:
-    allowed = _only(pool.messages, wanted(pool.messages, lookup), lookup.route)
-    return Candidates(pool, read_pool(pool, lookup.query, weights), allowed, Beside(pool.messages))
+def wanted(messages: Sequence[AnyMessage], asked: Asked) -> list[bool]:
+    """Which messages may be hits: by the speakers (anybody if none is named) and within the window if the route binds;
+    never the question itself, and messages to the bot only if the question is about them."""
+    route, to_bot, question_id = asked.route, asked.route.to_bot, asked.question.id
+    speakers = {person.id for person in route.speakers} if route.binds else ()
+    window = route.window if route.binds else Window()
+    always = window == Window()
+    return [
+        (to_bot or not (one.own or one.addressed))
+        and one.id != question_id
+        and (not speakers or one.author_id in speakers)
+        and (always or window.contains(one.ts))
+        for one in messages
+    ]
 
 
 def _only(messages: Sequence[AnyMessage], allowed: list[bool], route: Route) -> list[bool]:
@@ -226,8 +218,8 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
     return all(re.search(rf"(?<!\w){re.escape(' '.join(one.casefold().split()))}(?!\w)", folded) for one in words)
 
 
-def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, source: Source) -> Choice:
-    pool, scores, route = candidates.pool, candidates.reading.scores(cosines), lookup.route
+def choose(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source) -> Choice:
+    pool, scores, route = candidates.pool, candidates.ranking.scores(cosines), asked.route
     best = [i for i in order(pool, scores) if candidates.allowed[i]]
     if not best:
         return Choice()
@@ -238,37 +230,64 @@ def choose(candidates: Candidates, cosines: Floats, lookup: Lookup, now: float, 
     ordered = iter(best)
     if not (route.binds and route.speakers) and not route.of_questions:
         ordered = _answers_first(candidates, ordered)
-    replaced: set[int] = set()
-    ordered = _corrected(candidates, ordered, replaced, by_links=not route.speakers)
+    first = list(islice(ordered, SHOWN))
+    corrections = _corrections(candidates, first, by_links=not route.speakers)
+    ordered = _corrected(chain(first, ordered), corrections)
     if route.binds:
         ordered = _related(ordered, scores, cosines)
-    kept = distinct(pool.messages, ordered, lookup.policy.recall_limit)
-    hits = tuple(
-        replace(_hit(candidates, place, scores, cosines, now, source), replaced=place in replaced) for place in kept
-    )
+    kept = distinct(pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
     evidence = _LITERAL if route.literal else _evidence(candidates, kept, cosines, route.wants)
-    return Choice(hits, evidence, _threads(candidates, kept))
+    return Choice(_hits(candidates, kept, scores, corrections, now, source), evidence)
 
 
-def _hit(candidates: Candidates, place: int, scores: Scores, cosines: Floats, now: float, source: Source) -> Hit:
-    message, similarity = whole(candidates.pool.messages[place]), float(cosines[place])
-    return Hit(
-        message,
-        round(float(scores.rank[place]), 4),
-        None if math.isnan(similarity) else similarity,
-        float(scores.coverage[place]),
-        max(0.0, now - message.ts),
-        source,
-        candidates.beside.of(place),
+def _hits(
+    candidates: Candidates,
+    kept: Sequence[int],
+    scores: Scores,
+    corrections: Mapping[int, int],
+    now: float,
+    source: Source,
+) -> tuple[Hit, ...]:
+    """Only what is shown becomes whole messages."""
+    beside = [candidates.beside.of(place) for place in kept]
+    messages = {at: whole(candidates.pool.messages[at]) for at in {*kept, *chain(*beside)}}
+    return tuple(
+        Hit(
+            messages[place],
+            round(float(scores.rank[place]), 4),
+            None if math.isnan(scores.cosine[place]) else float(scores.cosine[place]),
+            float(scores.coverage[place]),
+            max(0.0, now - messages[place].ts),
+            source,
+            tuple(messages[at] for at in around),
+            replaced=place in corrections,
+        )
+        for place, around in zip(kept, beside, strict=True)
     )
+
+
+def distinct(messages: Sequence[AnyMessage], lines: Lines, places: Iterable[int], limit: int) -> list[int]:
+    """The first `limit` places, skipping repeats: the same author saying the same words again."""
+    seen: set[tuple[int, frozenset[str] | str]] = set()
+    kept: list[int] = []
+    for place in places:
+        message = messages[place]
+        said = frozenset([stem for chunk in lines.chunks[place] for stem in lines.known[chunk].stems])
+        key = (message.author_id, said or message.content)
+        if key not in seen:
+            seen.add(key)
+            kept.append(place)
+        if len(kept) == limit:
+            break
+    return kept
 
 
 def _evidence(candidates: Candidates, kept: Sequence[int], cosines: Floats, wants: Wants) -> Evidence:
     allowed, first = np.asarray(candidates.allowed, bool), list(kept[:SHOWN])
-    present, share = candidates.reading.present, candidates.reading.share
+    present, share = candidates.ranking.present, candidates.ranking.share
     return Evidence(
         coverage=float(present[first].max(axis=0, initial=0.0) @ share),
-        thread=float(candidates.reading.evidence[first].max()),
+        thread=float(candidates.ranking.evidence[first].max()),
         similarity=float(np.nan_to_num(cosines[first], nan=0.0).max()),
         missing=float(share[~present[allowed].any(axis=0)].sum()) if len(share) else 1.0,
         compared=int(allowed.sum()),
@@ -334,21 +353,21 @@ def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[i
             yield place
 
 
-def _corrected(candidates: Candidates, best: Iterable[int], replaced: set[int], *, by_links: bool) -> Iterator[int]:
-    """The order with corrections before what they correct; adds to `replaced` which of the first hits were corrected.
-    Where the question is about somebody, guessed links (`by_links`) do not count: "actually" begins many of anybody's
-    lines."""
+def _corrections(candidates: Candidates, first: Sequence[int], *, by_links: bool) -> dict[int, int]:
+    """What corrects the first hits. Where the question is about somebody, guessed links (`by_links`) do not count:
+    "actually" begins many of anybody's lines."""
+    later = {place: candidates.beside.correction(place, by_links=by_links) for place in first}
+    return {place: at for place, at in later.items() if at is not None and candidates.allowed[at]}
+
+
+def _corrected(best: Iterable[int], corrections: Mapping[int, int]) -> Iterator[int]:
+    """The order with corrections before what they correct."""
     found: set[int] = set()
-    for at, place in enumerate(best):
-        later = candidates.beside.correction(place, by_links=by_links) if at < SHOWN else None
-        if later is not None and candidates.allowed[later]:
-            replaced.add(place)
-            if later not in found:
-                found.add(later)
-                yield later
-        if place not in found:
-            found.add(place)
-            yield place
+    for place in best:
+        for one in (corrections.get(place, place), place):
+            if one not in found:
+                found.add(one)
+                yield one
 
 
 def _says_something(message: AnyMessage) -> bool:
@@ -359,11 +378,3 @@ def _says_something(message: AnyMessage) -> bool:
 _SHORT_ANSWER: Final = re.compile(
     r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me|both|neither|none|done)\b", re.IGNORECASE
 )
-
-
-def _threads(candidates: Candidates, kept: Sequence[int]) -> tuple[Message, ...]:
-    first = kept[: 2 * SHOWN]
-    messages = {
-        one.id: one for place in first for one in (whole(candidates.pool.messages[place]), *candidates.beside.of(place))
-    }
-    return tuple(sorted(messages.values(), key=lambda one: (one.ts, one.id)))

@@ -1,13 +1,13 @@
-"""Who probably answers whom within a pool: values that flow along the soft links of `Message.parents`.
+"""How well each candidate fits a question, before and after its cosine is known.
 
-Enters: messages. Leaves: for a value per message (whether it has a word, its cosine), what its parents have, or what
-anybody in its thread has, each weighted by the probability of the links on the way.
+Words reach a message along the soft links of `Message.parents` and from its neighbours. Somebody's own words are
+compared with their other lines (`SpeakerWeights`), facts by the kind of thing that is asked for (`FactWeights`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.store.documents import AnyMessage
-from channelmem.text import Lines, emoji_of, read, read_lines, read_message, stem, stems, tells, text_of
-from channelmem.types import Wants, Window
+from channelmem.text import Lines, emoji_of, read_lines, stem, stems, tells, text_of
+from channelmem.types import Question, Route, Wants, Window
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -128,14 +128,14 @@ def speaker_columns(words: TopicWords, scene: PoolFeatures) -> Floats:
     alone = share * (words.present[scene.mine].sum(axis=0) == 1)
     company = 1.0 - min(1.0, 2.0 / max(1, scene.people))
     rarest = (words.present * words.rarity).max(axis=1, initial=0.0) / words.rarity.max(initial=1e-9)
-    found = np.empty((len(_SPEAKER_FIELDS), len(scene.lines)))
+    found = np.empty((len(_SPEAKER_FIELDS), len(scene.mine)))
     found[0] = words.literal @ share
     found[1] = words.present @ alone
     found[2] = rarest * rarest
     found[3] = company * (((1.0 - words.present) * scene.replies.around(words.present)) @ share)
     found[4] = scene.replies.above(scene.cosine)
     found[5] = np.maximum(np.minimum(1.0, scene.lines.length / LONG), words.present @ share)
-    found[6] = np.maximum(np.arange(1 - len(scene.lines), 1), -OLD) / OLD
+    found[6] = np.maximum(np.arange(1 - len(scene.mine), 1), -OLD) / OLD
     return found
 
 
@@ -224,7 +224,7 @@ def fact_columns(
     reached = np.maximum(covered, np.maximum(0.85 * above, 0.8 * after))
     return np.stack(
         [
-            np.zeros(len(lines)),
+            np.zeros(len(messages)),
             lines.asking,
             after,
             _fitting(messages, wants),
@@ -347,6 +347,33 @@ class RankingQuery:
     """When it is asked."""
 
 
+def ranking_query(question: Question, route: Route) -> RankingQuery:
+    """What ranking needs to know about a question."""
+    return RankingQuery(
+        route.topic if route.binds else _asked_fact(question, route) or route.topic,
+        frozenset(person.id for person in route.speakers),
+        route.window,
+        wants_fact=not route.binds,
+        wants=route.wants,
+        now=question.ts,
+    )
+
+
+def _asked_fact(question: Question, route: Route) -> str:
+    """A question for a fact compares best as it is; a follow-up needs the topic it inherits as well."""
+    text = without_names(question.text, route)
+    return f"{text} {route.topic}" if route.follows else text
+
+
+def without_names(text: str, route: Route) -> str:
+    """A question for a fact compares best as it is ("When did ... go to the museum?"), but without names: a name is
+    close to every message by that person, and messages do not say their author's name."""
+    names = [name for person in route.speakers for name in (person.name, *person.aliases) if name.strip()]
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w)@?{re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)  # noqa: RUF001
+    return " ".join(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Messages in channel order, and their cosines to the topic (NaN without a vector)."""
@@ -368,12 +395,15 @@ class Scores:
     coverage: Floats
     """The share of the topic in the message and in what it answers. Neighbours affect the order, but are not evidence:
     the line after a mention is not a mention."""
+    cosine: Floats
+    """As given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Ranking:
     """What is known about a pool before any vector is compared: embedding the question takes longer than this."""
 
+    lines: Lines
     score: Floats
     coverage: Floats
     evidence: Floats
@@ -387,6 +417,8 @@ class Reading:
     """Message by word of the topic: 1 if the message has the word."""
     share: Floats
     """What each word is worth; the sum is 1."""
+    of_emoji: bool
+    """Whether the topic is emoji only. The model sees each of them as the same unknown word."""
 
     def scores(self, cosines: Floats) -> Scores:
         """The final scores; a message without a vector has a cosine of NaN."""
@@ -394,7 +426,7 @@ class Reading:
         score = self.score + self.cosine * (cosine + self.weights.cosine_near * self.near.cosine(cosine))
         if self.said is not None:
             score += self.said.parent_cosine * self.replies.above(cosine)
-        return Scores(score, self.evidence + 0.5 * cosine, self.coverage)
+        return Scores(score, self.evidence + 0.5 * cosine, self.coverage, cosines)
 
 
 def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
@@ -402,11 +434,11 @@ def rank(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Scores:
     return read_pool(pool, ask, weights).scores(pool.cosines)
 
 
-def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Reading:
+def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Ranking:
     """Everything but the cosines, which may still be on their way."""
-    asked, topic, emoji = read(ask.topic), tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
+    topic, emoji = tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
     lines = read_lines(list(map(text_of, pool.messages)))
-    present, literal = lines.having(asked, topic)
+    present, literal = lines.having(ask.topic)
     if emoji:
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present
@@ -423,17 +455,17 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Read
     said = weights.said if _wants_words(ask) else None
     if said is not None:
         mine = np.array([message.author_id in ask.speakers for message in pool.messages], dtype=bool)
-        seen = speaker_columns(found, PoolFeatures(lines, mine, replies, np.zeros(len(lines)), people))
+        seen = speaker_columns(found, PoolFeatures(lines, mine, replies, np.zeros(len(pool.messages)), people))
         score += speaker_worth(said, seen)
         evidence = np.maximum(coverage, THREAD_EVIDENCE * seen[THREAD])
     elif weights.facts is not None:
-        covered = present @ share if topic else np.zeros(len(lines))
+        covered = present @ share if topic else np.zeros(len(pool.messages))
         now = None if ask.speakers else ask.now
         score += fact_worth(weights.facts, fact_columns(pool.messages, lines, covered, replies, ask.wants, now))
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     if said is None and weights.facts is not None:
         counts += weights.facts.cosine
-    return Reading(score, coverage, evidence, near, replies, counts, weights, said, present, share)
+    return Ranking(lines, score, coverage, evidence, near, replies, counts, weights, said, present, share, bool(emoji))
 
 
 def _wants_words(ask: RankingQuery) -> bool:
@@ -446,21 +478,6 @@ def order(pool: Pool, scores: Scores) -> list[int]:
     times = np.array([message.ts for message in pool.messages])
     best: list[int] = np.lexsort((-times, -scores.rank.round(6))).tolist()
     return best
-
-
-def distinct(messages: Sequence[AnyMessage], indexes: Iterable[int], limit: int) -> list[int]:
-    """The first `limit` messages, skipping repeats: the same author saying the same words again."""
-    seen: set[tuple[int, frozenset[str] | str]] = set()
-    kept: list[int] = []
-    for index in indexes:
-        message = messages[index]
-        key = (message.author_id, read_message(message).stems or message.content)
-        if key not in seen:
-            seen.add(key)
-            kept.append(index)
-        if len(kept) == limit:
-            break
-    return kept
 
 
 def _shown(messages: Sequence[AnyMessage], topic: Sequence[str]) -> Floats:

@@ -1,10 +1,9 @@
-"""Recall: from a routed question to the messages it asks for, source by source, or honestly to none.
+"""Recall: from a question to the messages it asks for, source by source, or honestly to none.
 
-Enters: a question, its route and its policy. Leaves: a `Recalled`: hits (`latest`, `first`, `topic`) or the window's
-messages (`recap`), how sure it is of them, and a report per source. Sources are tried in the route's order until one is
-sure; if Redis is unreachable, a named branch goes on to the platform's history. Only a topic needs the model: a
-question without one has nothing to compare. A window in which nothing is found is dropped, and its words join the
-topic: "the meeting on Thursday" may be a meeting that was announced on Monday.
+Sources are tried in the route's order until one is sure; if Redis is unreachable, a named branch goes on to the
+platform's history. Only a topic needs the model: a question without one has nothing to compare. A window in which
+nothing is found is dropped, and its words join the topic: "the meeting on Thursday" may be a meeting that was announced
+on Monday.
 """
 
 from __future__ import annotations
@@ -25,22 +24,20 @@ from channelmem.errors import (
     RedisUnavailableError,
     SearchCutShortError,
 )
-from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import (
     CUT_SHORT,
     Archive,
+    Asked,
     Buffer,
     CandidateSource,
     Cosines,
-    Lookup,
     PlatformHistory,
     Topic,
 )
-from channelmem.recalling.choosing import SHOWS, Choice, choose, ranking_query, read_candidates
+from channelmem.recalling.choosing import SHOWS, Choice, choose, read_candidates
 from channelmem.recalling.rank import SHIPPED, Weights
-from channelmem.recalling.verdict import ENOUGH, QUOTE, Verdict, close, judge, least, sure_of_recap, sureness
+from channelmem.recalling.verdict import ENOUGH, Verdict, close, judge, least, sure_of_recap, sureness
 from channelmem.store.search import Search
-from channelmem.text import emoji_of
 from channelmem.types import (
     MEMORY_OFF,
     Evidence,
@@ -53,6 +50,7 @@ from channelmem.types import (
     Route,
     Source,
     SourceReport,
+    Unsearched,
     Wants,
     Window,
 )
@@ -69,9 +67,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class Found:
     """What was found for a question."""
 
+    route: Route
+    """The one that led here: without its window, if that had to be dropped."""
+    verdict: Verdict = Verdict.NOTHING
     hits: tuple[Hit, ...] = ()
     """Best first."""
     messages: tuple[Message, ...] = ()
@@ -83,29 +84,13 @@ class Recalled:
     sure: float = 0.0
     """How likely this answers the question."""
     evidence: Evidence | None = None
-    route: Route | None = None
-    """The route that led here, if its window had to be dropped."""
-
-    @property
-    def found(self) -> bool:
-        return bool(self.hits or self.messages)
-
-    @property
-    def guess(self) -> bool:
-        """Whether it is too unsure to be called the answer."""
-        return bool(self.hits) and self.sure < QUOTE
-
-    @property
-    def first(self) -> Message | None:
-        """The message that an answer shows first."""
-        return self.hits[0].message if self.hits else self.messages[-1] if self.messages else None
 
 
 @dataclass(slots=True)
 class _Trip:
     """One question on its way through the sources, and what it has learned so far."""
 
-    lookup: Lookup
+    asked: Asked
     topic: Topic | None = None
     """The topic's embedding, started before the first source is read."""
     unreachable: bool = False
@@ -114,7 +99,7 @@ class _Trip:
     embed_ms: float = 0.0
 
 
-_NOTHING: Final = Recalled()
+SHOWN: Final = frozenset({Verdict.QUOTE, Verdict.GUESS})
 
 
 class Recall:
@@ -137,34 +122,33 @@ class Recall:
         if history is not None:
             self._sources[Source.HISTORY] = PlatformHistory(history, self._cosines)
 
-    async def __call__(self, question: Question, route: Route, policy: Policy) -> Recalled:
-        if not policy.enabled:
+    async def __call__(self, asked: Asked) -> Found:
+        route = asked.route
+        if not asked.policy.enabled:
             return _off(route)
         if route.stranger and route.sources:
-            return Recalled(reports=await self._extent(question, route, policy))
-        found = await self._travel(question, route, policy)
-        if (found.found and found.sure >= least(route)) or not _may_be_topic(route):
+            return Found(route, reports=await self._extent(asked))
+        found = await self._travel(asked)
+        if found.verdict in SHOWN or not _may_be_topic(route):
             return found
         # Nothing in that window: perhaps its words say when the thing is, not when it was said.
         widened = replace(
             route, window=Window(), topic=f"{route.topic} {route.time_words}".strip(), mode=Mode.TOPIC, time_words="",
             dropped=route.time_words if route.binds else "",
         )  # fmt: skip
-        again = await self._travel(question, widened, policy)
-        return replace(again, route=widened) if again.found and again.sure >= least(widened) else found
+        again = await self._travel(asked.along(widened))
+        return again if again.verdict in SHOWN else found
 
-    async def _extent(self, question: Question, route: Route, policy: Policy) -> tuple[SourceReport, ...]:
+    async def _extent(self, asked: Asked) -> tuple[SourceReport, ...]:
         """How far back the memory reaches, for somebody who never wrote in it."""
-        trip = _Trip(
-            Lookup(question, replace(route, mode=Mode.RECAP, topic=""), policy, ranking_query(question, route))
-        )
+        trip = _Trip(replace(asked, route=replace(asked.route, mode=Mode.RECAP, topic="")))
         await self._from(Source.ARCHIVE, self._sources[Source.ARCHIVE], trip)
         return tuple(trip.reports)
 
-    async def _travel(self, question: Question, route: Route, policy: Policy) -> Recalled:
+    async def _travel(self, asked: Asked) -> Found:
         started = time.perf_counter()
-        trip = _Trip(Lookup(question, route, policy, ranking_query(question, route)))
-        if route.sources and _compares(route):
+        trip = _Trip(asked)
+        if asked.route.sources and _compares(asked.route):
             trip.topic = self._begin(trip)
         try:
             found = await self._surest(trip)
@@ -182,29 +166,30 @@ class Recall:
             del topic
             trip.embed_ms = (time.perf_counter() - started) * 1000
 
-        topic = self._embedder.begin_question(trip.lookup.query.topic)
+        topic = self._embedder.begin_question(trip.asked.query.topic)
         topic.add_done_callback(done)
         return topic
 
-    async def _surest(self, trip: _Trip) -> Recalled:
+    async def _surest(self, trip: _Trip) -> Found:
         """What the first source that is sure has; if none is, what the surest has. The platform's history costs its
         patience, so it is asked only if nothing stored would do."""
-        best = _NOTHING
-        for name in trip.lookup.route.sources:
+        best = Found(trip.asked.route)
+        for name in trip.asked.route.sources:
             source = self._sources.get(name)
-            if source is None or (name is Source.HISTORY and best.found and best.sure >= least(trip.lookup.route)):
+            if source is None or (name is Source.HISTORY and best.verdict in SHOWN):
                 continue
             found = await self._from(name, source, trip)
-            if found.found and found.sure > best.sure:
+            if (found.hits or found.messages) and found.sure > best.sure:
                 best = found
-            if best.found and best.sure >= ENOUGH:
+            if best.sure >= ENOUGH:
                 break
         return best
 
-    async def _from(self, name: Source, source: CandidateSource, trip: _Trip) -> Recalled:
+    async def _from(self, name: Source, source: CandidateSource, trip: _Trip) -> Found:
+        nothing = Found(trip.asked.route)
         if name is not Source.HISTORY and trip.unreachable:
             trip.reports.append(SourceReport(name, problem=trip.reports[-1].problem))
-            return _NOTHING
+            return nothing
         try:
             found, report = await self._look(name, source, trip)
         except (RedisUnavailableError, IndexMismatchError) as error:
@@ -212,25 +197,25 @@ class Recall:
             log.warning("Answering without memory: %s", error)
             trip.unreachable = isinstance(error, RedisUnavailableError) and not isinstance(error, SearchCutShortError)
             trip.reports.append(SourceReport(name, problem=_problem(error)))
-            return _NOTHING
-        trip.reports.append(_without_the_question(report, trip.lookup.question))
+            return nothing
+        trip.reports.append(_without_the_question(report, trip.asked.question))
         return found
 
-    async def _look(self, name: Source, source: CandidateSource, trip: _Trip) -> tuple[Recalled, SourceReport]:
-        lookup = trip.lookup
+    async def _look(self, name: Source, source: CandidateSource, trip: _Trip) -> tuple[Found, SourceReport]:
+        asked = trip.asked
         if trip.topic is not None:
-            return await self._about(name, source, lookup, trip.topic)
-        route = lookup.route
+            return await self._about(name, source, asked, trip.topic)
+        route = asked.route
         if route.mode is Mode.RECAP:
-            newest, report = await source.newest(lookup, RECAP_MESSAGES)
-            return Recalled(messages=_missed(newest, lookup), sure=sure_of_recap(route)), report
+            newest, report = await source.newest(asked, RECAP_MESSAGES)
+            return _judged(route, sure_of_recap(route), messages=_missed(newest, asked)), report
         shows = SHOWS.get(route.wants)
         many = route.mode is Mode.FIRST or route.wants is Wants.COUNT or shows is not None
-        newest, report = await source.newest(lookup, RECAP_MESSAGES if many else lookup.policy.recall_limit)
+        newest, report = await source.newest(asked, RECAP_MESSAGES if many else asked.policy.recall_limit)
         newest = list(filter(shows, newest)) if shows else newest
         if route.mode is Mode.FIRST:
             newest = newest[::-1]
-        return Recalled(self._in_order(newest[: lookup.policy.recall_limit], name), sure=route.p), report
+        return _judged(route, route.p, self._in_order(newest[: asked.policy.recall_limit], name)), report
 
     def _in_order(self, messages: Sequence[Message], source: Source) -> tuple[Hit, ...]:
         now = self._clock()
@@ -240,29 +225,39 @@ class Recall:
         )
 
     async def _about(
-        self, name: Source, source: CandidateSource, lookup: Lookup, topic: Topic
-    ) -> tuple[Recalled, SourceReport]:
-        gathered = await source.about(lookup, topic)
+        self, name: Source, source: CandidateSource, asked: Asked, topic: Topic
+    ) -> tuple[Found, SourceReport]:
+        gathered = await source.about(asked, topic)
         if not gathered.pool.messages:
-            return _NOTHING, gathered.report
+            return Found(asked.route), gathered.report
         # Compute everything that does not need the cosines before waiting for them: the model takes longer.
-        candidates = read_candidates(gathered.pool, lookup, self._weights)
+        candidates = read_candidates(gathered.pool, asked, self._weights)
         cosines = await self._cosines.gathered(gathered, topic)
-        if emoji_of(lookup.query.topic):
-            cosines = np.full_like(cosines, np.nan)  # the model sees every emoji as the same unknown word
-        choice = choose(candidates, cosines, lookup, self._clock(), name)
-        return _recalled(choice, lookup), gathered.report
+        if candidates.ranking.of_emoji:
+            cosines = np.full_like(cosines, np.nan)
+        choice = choose(candidates, cosines, asked, self._clock(), name)
+        return _chosen(choice, asked), gathered.report
 
 
-def decide(route: Route, recalled: Recalled) -> tuple[Route, Recalled]:
+def decide(found: Found) -> Found:
     """The evidence decides: which memory the question is about after all, and what of it is shown."""
-    route = recalled.route or route
-    verdict = judge(route, recalled.sure, found=recalled.found)
-    if verdict in {Verdict.QUOTE, Verdict.GUESS}:
-        return replace(route, kind=route.if_about), recalled
-    route = replace(route, dropped="")
+    route = found.route
+    if found.verdict in SHOWN:
+        return replace(found, route=replace(route, kind=route.if_about))
+    verdict = judge(route, 0.0)
     kind = Kind.NONE if verdict is Verdict.NOT_OURS or not route.sources else route.if_about
-    return replace(route, kind=kind), replace(recalled, hits=(), messages=())
+    return replace(found, route=replace(route, kind=kind, dropped=""), verdict=verdict, hits=(), messages=())
+
+
+def _judged(
+    route: Route,
+    sure: float,
+    hits: tuple[Hit, ...] = (),
+    messages: tuple[Message, ...] = (),
+    evidence: Evidence | None = None,
+) -> Found:
+    verdict = judge(route, sure if hits or messages else 0.0)
+    return Found(route, verdict, hits, messages, sure=sure, evidence=evidence)
 
 
 def _problem(error: ChannelmemError) -> str:
@@ -273,22 +268,27 @@ def _problem(error: ChannelmemError) -> str:
     return UNREACHABLE if isinstance(error, RedisUnavailableError) else OUTDATED
 
 
-def _off(route: Route) -> Recalled:
+def _off(route: Route) -> Found:
     """For a channel whose memory is off: nothing is searched, and the answer says so."""
-    return Recalled(reports=tuple(SourceReport(name, problem=MEMORY_OFF) for name in route.sources[:1]))
+    sources = route.sources[:1]
+    reports = tuple(SourceReport(name, problem=MEMORY_OFF, unsearched=Unsearched.OFF) for name in sources)
+    return Found(route, reports=reports)
 
 
-def _recalled(choice: Choice, lookup: Lookup) -> Recalled:
-    route, seen = lookup.route, choice.evidence
-    if seen is None or (not (seen.coverage or seen.thread) and close(seen) < lookup.policy.semantic_threshold):
-        return _NOTHING
+def _chosen(choice: Choice, asked: Asked) -> Found:
+    route, seen = asked.route, choice.evidence
+    if seen is None:
+        return Found(route)
+    is_close = close(seen) >= asked.policy.semantic_threshold
+    if not (is_close or seen.coverage or seen.thread):
+        return Found(route)
     sure = sureness(route, seen)
-    if route.binds and close(seen) >= lookup.policy.semantic_threshold:
+    if route.binds and is_close:
         # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
         sure = max(sure, least(route))
     if route.mode is Mode.RECAP:
-        return Recalled(messages=choice.threads, sure=max(sure, route.p), evidence=seen)
-    return Recalled(choice.hits, sure=sure, evidence=seen)
+        return _judged(route, max(sure, route.p), messages=choice.threads, evidence=seen)
+    return _judged(route, sure, choice.hits, evidence=seen)
 
 
 def _compares(route: Route) -> bool:
@@ -299,13 +299,13 @@ def _may_be_topic(route: Route) -> bool:
     return bool(route.time_words) and route.window != Window() and bool(route.sources)
 
 
-def _missed(newest: Sequence[Message], lookup: Lookup) -> tuple[Message, ...]:
+def _missed(newest: Sequence[Message], asked: Asked) -> tuple[Message, ...]:
     """The messages of a recap, oldest first. Of what the asker missed: everybody else's since they were last here."""
     messages = tuple(reversed(newest))
-    if not lookup.route.missed:
+    if not asked.route.missed:
         return messages
-    asker = lookup.question.asker_id
-    since = left_at([one.ts for one in messages if one.author_id == asker], lookup.question.ts)
+    asker = asked.question.asker_id
+    since = left_at([one.ts for one in messages if one.author_id == asker], asked.question.ts)
     missed = tuple(one for one in messages if one.ts > since and one.author_id != asker)
     return missed or messages
 

@@ -101,9 +101,10 @@ def least(route: Route) -> float:
     return GUESS_OF_SOMEBODY if of_somebody(route) else GUESS
 
 
-def judge(route: Route, sure: float, *, found: bool) -> Verdict:
-    if found and sure >= QUOTE:
+def judge(route: Route, sure: float) -> Verdict:
+    """`sure` is 0 where nothing was found."""
+    if sure >= QUOTE:
         return Verdict.QUOTE
-    if found and sure >= least(route):
+    if sure >= least(route):
         return Verdict.GUESS
     return Verdict.NOTHING if route.p >= (STRANGER if route.stranger else OURS) else Verdict.NOT_OURS

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from channelmem.routing.people import Line
 from channelmem.routing.words import word_set
 from channelmem.times.calendar import is_date
-from channelmem.types import Mode, Route, Wants
+from channelmem.types import Aside, Mode, Route, Wants
 
 _GAP = "[jzlk]*"
 _AND = "(?:,&?|&)j?"
@@ -524,10 +524,10 @@ _HELP: Final = re.compile(
 )
 
 
-def small_talk(words: Sequence[str], text: str) -> str:
-    """Why it needs a friendly word instead of an answer; "" if it is a question."""
+def small_talk(words: Sequence[str], text: str) -> Aside | None:
+    """Why it needs a friendly word instead of an answer; None if it is a question."""
     if _HELP.fullmatch(_MENTIONS.sub("", text)):
-        return "asks for help"
+        return Aside.HELP
     if "?" not in text and _THANKS.match(text):
-        return "a greeting"
-    return "" if not _GREETINGS.issuperset(words) or len(words) > 8 else "a greeting"
+        return Aside.GREETING
+    return None if not _GREETINGS.issuperset(words) or len(words) > 8 else Aside.GREETING

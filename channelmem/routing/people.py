@@ -395,7 +395,7 @@ def one_slip(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Previous:
     """The asker's question before this one: its route, and which message came first in its answer."""
 
     route: Route
@@ -416,7 +416,7 @@ class Scene:
     horizon_s: float = 1_800.0
     last_spoke_ts: float | None = None
     joined_ts: float | None = None
-    previous: Asked | None = None
+    previous: Previous | None = None
     reply_to: int | None = None
     """The message that the question is a reply to."""
     is_dm: bool = False

@@ -10,11 +10,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from channelmem.display import Phrasing, counted, flatten, name, quoted, safe
+from channelmem.display import Phrasing, clock_time, counted, flatten, name, quoted, safe
 from channelmem.durations import HOUR_S
 from channelmem.summaries.extractive import MODEL, combine, lines_of, shortened, summarise
 from channelmem.summaries.pyramid import ClosedWindow, Summary, halves, roots, window_start
-from channelmem.telling.recap import clock_time
 from channelmem.types import Message, Origin
 
 MOST_PARTS: Final = 5

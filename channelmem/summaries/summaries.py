@@ -11,7 +11,6 @@ from typing import Final
 from channelmem.context.builder import ContextBuilder
 from channelmem.ingest.normalise import normalise
 from channelmem.policy.policies import Policies
-from channelmem.policy.policy import within_reach
 from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import SummaryStore
@@ -84,7 +83,7 @@ class Summaries:
 
     async def breakdown(self, question: Question) -> Breakdown:
         """What `Memory.context` would give a language model of the channel's past, in numbers."""
-        question = within_reach(question, self._policies.of)
+        question = self._policies.reached(question)
         answer, policy = Answer("", Route(Kind.NONE)), self._policies.of_question(question)
         return (await self._context.block(question, answer, policy))[1]
 

@@ -1,4 +1,4 @@
-"""An answer without a language model. Enters: what was found. Leaves: sentences that quote who, when and what.
+"""An answer without a language model: sentences that quote who, when and what.
 
 An answer claims nothing that was not read: a quote names its real author, a guess is called a guess, and "nobody
 mentioned it" (`honest_no`) comes with what was searched and what could not be.
@@ -12,16 +12,16 @@ from datetime import tzinfo
 from typing import Final
 
 from channelmem.display import JumpUrl, Phrasing, counted, cut, during, flatten, lower_you, namesakes, relevance
-from channelmem.policy.policy import Policy
-from channelmem.recalling.recall import Recalled
+from channelmem.recalling.candidates import Asked
+from channelmem.recalling.recall import SHOWN, Found
+from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest
 from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest
 from channelmem.telling.references import is_about_media, shows
 from channelmem.text import emoji_of, stems
 from channelmem.types import (
-    MEMORY_OFF,
-    NOT_SENT,
     Answer,
+    Aside,
     Hit,
     Kind,
     Message,
@@ -44,74 +44,41 @@ FIRST_CHARS: Final = 400
 FURTHER_CHARS: Final = 160
 PROBLEM_CHARS: Final = 300
 MOST_QUOTES: Final = 4
-SHOWN: Final = 3
+MOST_HITS: Final = 3
 """How many hits an answer about a topic shows."""
 LONGEST: Final = 1_900
 """Discord allows 2,000 characters; the rest is room for what an adapter adds."""
 
 
-def tell(
-    question: Question,
-    route: Route,
-    recalled: Recalled,
-    policy: Policy,
-    *,
-    jump_url: JumpUrl | None = None,
-    pointed: tuple[Message, ...] = (),
-) -> Answer:
-    """The answer to a question. `pointed`: messages whose media it points at, read."""
-    forest = recap_forest(recalled.messages, policy) if recalled.messages else Forest()
-    text = answer_text(
-        question,
-        route,
-        recalled.hits,
-        forest,
-        recalled.reports,
-        now=question.ts,
-        tz=policy.tz,
-        jump_url=jump_url,
-        guess=recalled.guess,
-        pointed=pointed,
-    )
+def tell(asked: Asked, found: Found) -> Answer:
+    """The answer to a question."""
+    forest = recap_forest(found.messages, asked.policy) if found.messages else Forest()
+    shown = [*(forest.messages if forest.threads else ()), *[hit.message for hit in found.hits], *asked.pointed]
+    phrasing = phrasing_of(asked.question, found.route, shown, asked.policy.tz, jump_url=asked.jump_url)
     return Answer(
-        text,
-        route,
-        recalled.hits,
+        answer_text(phrasing, found, forest, asked.pointed),
+        found.route,
+        found.hits,
         forest.threads,
-        tried=recalled.reports,
-        found=recalled.found or bool(pointed),
-        sure=recalled.sure,
-        evidence=recalled.evidence,
-        pointed=pointed,
+        tried=found.reports,
+        found=found.verdict in SHOWN or bool(asked.pointed),
+        sure=found.sure,
+        evidence=found.evidence,
+        pointed=asked.pointed,
     )
 
 
-def answer_text(  # noqa: PLR0913  (one argument per result of the stages before)
-    question: Question,
-    route: Route,
-    hits: Sequence[Hit],
-    forest: Forest,
-    reports: Sequence[SourceReport],
-    *,
-    now: float,
-    tz: tzinfo,
-    jump_url: JumpUrl | None = None,
-    guess: bool = False,
-    pointed: Sequence[Message] = (),
-) -> str:
-    """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters.
-
-    `guess`: whether the hits are shown as a possible answer only.
-    """
-    messages = [*(forest.messages if forest.threads else ()), *[hit.message for hit in hits], *pointed]
-    phrasing = phrasing_of(question, route, messages, tz, now=now, jump_url=jump_url)
+def answer_text(phrasing: Phrasing, found: Found, forest: Forest, pointed: Sequence[Message] = ()) -> str:
+    """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
+    route, hits, reports = found.route, found.hits, found.reports
+    guess = bool(hits) and found.verdict is Verdict.GUESS
     read = shows(phrasing, pointed) if pointed else []
     if read and (is_about_media(route) or guess or not (hits or forest.threads)):
         return joined(read)
-    if question.is_dm and not hits and not forest.threads:
+    if phrasing.question.is_dm and not hits and not forest.threads:
         return NO_CHANNEL
     if route.kind is Kind.NONE:
-        return friendly(route, question.text)
+        return friendly(route, phrasing.question.text)
     problems = _problems(reports)
     if route.mode is Mode.RECAP and forest.threads:
         lines = [*recap(phrasing, forest, reports), *read]
@@ -130,14 +97,12 @@ def phrasing_of(
     messages: Sequence[Message],
     tz: tzinfo,
     others: Mapping[int, str] | None = None,
-    *,
-    now: float | None = None,
     jump_url: JumpUrl | None = None,
 ) -> Phrasing:
     """How an answer refers to the people of these messages, and to others by id."""
     people = _people(question, messages) | dict(others or {})
     known = namesakes(question, route, messages)
-    return Phrasing(question, route, question.ts if now is None else now, tz, jump_url, people, known)
+    return Phrasing(question, route, question.ts, tz, jump_url, people, known)
 
 
 def friendly(route: Route, text: str) -> str:
@@ -146,16 +111,16 @@ def friendly(route: Route, text: str) -> str:
         return NOT_ABOUT_THE_CHANNEL
     if _THANKED.search(text):
         return "You're welcome."
-    return HELP if "asks for help" in route.why else f"Hi! {HELP}"
+    return HELP if route.aside is Aside.HELP else f"Hi! {HELP}"
 
 
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
     route = phrasing.route
-    shown = hits[:SHOWN] if route.mode is Mode.TOPIC else hits
+    shown = hits[:MOST_HITS] if route.mode is Mode.TOPIC else hits
     best = [hit for hit in shown if _is_asked_for(phrasing, hit)]
     if not best:
         # "I found nothing by Ann" must be true even if somebody else said it better.
-        best = [hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)][:SHOWN]
+        best = [hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)][:MOST_HITS]
     if not best:
         yield from _listed(phrasing, shown, _others_lead(phrasing, shown[0]))
     elif route.wants is Wants.WHO and route.mode is not Mode.TOPIC:
@@ -248,8 +213,8 @@ def _is_about(route: Route, hit: Hit) -> bool:
 def _problems(reports: Sequence[SourceReport]) -> list[str]:
     return [
         cut(flatten(problem), PROBLEM_CHARS)
-        for problem in dict.fromkeys(report.problem for report in reports)
-        if problem and problem not in {MEMORY_OFF, NOT_SENT}  # the first is the whole answer
+        for problem in dict.fromkeys(report.problem for report in reports if report.unsearched is None)
+        if problem
     ]
 
 

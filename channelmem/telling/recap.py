@@ -6,14 +6,13 @@ Enters: a phrasing and the sources' reports. Leaves: one sentence that claims no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
 from typing import Final
 
-from channelmem.display import Phrasing, counted, during, gap_words, listed, lower_you, name, quoted
+from channelmem.display import Phrasing, clock_time, counted, during, gap_words, listed, lower_you, name, quoted
 from channelmem.policy.policy import Policy
 from channelmem.telling.block import Forest, build
 from channelmem.telling.references import not_read
-from channelmem.types import MEMORY_OFF, Message, Source, SourceReport, Thread
+from channelmem.types import MEMORY_OFF, Message, Source, SourceReport, Thread, Unsearched
 
 MOST_COUNTED = 100
 """Counting reads no more messages than this."""
@@ -22,7 +21,7 @@ MOST_COUNTED = 100
 def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
     asked = [source for source in reports if not source.problem]
     if reports and not asked:
-        return MEMORY_OFF if reports[0].problem == MEMORY_OFF else "I couldn't look it up."
+        return MEMORY_OFF if reports[0].unsearched is Unsearched.OFF else "I couldn't look it up."
     if phrasing.route.stranger:
         return _no_such_person(phrasing, asked)
     seen = [_seen(source, phrasing) for source in _distinct(asked)]
@@ -53,16 +52,6 @@ def _no_such_person(phrasing: Phrasing, reports: Sequence[SourceReport]) -> str:
 def _from_then(phrasing: Phrasing) -> str:
     words = phrasing.route.time_words
     return f"from {during(words).removeprefix('on ')}" if words else "from that time"
-
-
-def clock_time(ts: float, phrasing: Phrasing) -> str:
-    """The time of day, with the day unless it is today."""
-    then, today = datetime.fromtimestamp(ts, phrasing.tz), datetime.fromtimestamp(phrasing.now, phrasing.tz).date()
-    if then.date() == today:
-        return f"{then:%H:%M}"
-    if then.date() == today - timedelta(days=1):
-        return f"yesterday {then:%H:%M}"
-    return f"{then.day} {then:%B %H:%M}" if then.year == today.year else f"{then.day} {then:%B %Y}"
 
 
 def _distinct(reports: Sequence[SourceReport]) -> list[SourceReport]:

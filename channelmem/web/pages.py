@@ -22,7 +22,8 @@ from channelmem.browse import Cursor, ListedChannel
 from channelmem.display import flatten
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
-from channelmem.types import NOT_SENT, Answer, Kind, Person, Question, Timing, Window
+from channelmem.telling.explanation import explanation
+from channelmem.types import Answer, Kind, Person, Question, Timing, Unsearched, Window
 from channelmem.web import similarity, timeline
 from channelmem.web import timeline as pyramid
 from channelmem.web.session import (
@@ -299,8 +300,9 @@ async def _answered(
     return {
         "answer": answer,
         "bars": bars(answer.ms),
-        "tried": [one for one in answer.tried if one.problem != NOT_SENT],
+        "tried": [one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT],
         "verdict": _verdict(answer),
+        "understood": explanation(question, answer.route, policy.tz),
         "route": [(name, value) for name, value in _route(answer, policy.tz.key, policy.tz) if value],
     }
 

@@ -10,6 +10,8 @@ from pydantic import Field
 
 from channelmem.types import (
     Answer,
+    Aside,
+    Borrowed,
     Evidence,
     Hit,
     Kind,
@@ -23,6 +25,7 @@ from channelmem.types import (
     Thread,
     Timing,
     Unread,
+    Unsearched,
     Wants,
     Window,
 )
@@ -171,6 +174,8 @@ class RouteShown(Shown):
     anchors: tuple[Id, ...] = ()
     follows: bool = False
     missed: bool = False
+    aside: Aside | None = Field(None, description="Why the question was not read any further.")
+    borrowed: tuple[Borrowed, ...] = Field((), description="What it takes from the question before, or its reply.")
 
     def value(self) -> Route:
         known = {name: getattr(self, name) for name in type(self).model_fields}
@@ -239,9 +244,11 @@ class ReportShown(Shown):
     oldest_ts: float | None = None
     problem: str = ""
     unread: UnreadShown = UnreadShown()
+    unsearched: Unsearched | None = Field(None, description="Why it was not searched, where that is no fault.")
 
     def value(self) -> SourceReport:
-        return SourceReport(self.source, self.count, self.oldest_ts, self.problem, self.unread.value())
+        unread = self.unread.value()
+        return SourceReport(self.source, self.count, self.oldest_ts, self.problem, unread, self.unsearched)
 
 
 class EvidenceShown(Shown):

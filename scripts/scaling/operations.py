@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final
 
 from channelmem.policy.policy import Policy
-from channelmem.recalling.recall import Recall, Recalled
+from channelmem.recalling.candidates import Asked
+from channelmem.recalling.recall import Found, Recall
 from channelmem.routing.route import Roster, Scene, route
 from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
@@ -111,14 +112,14 @@ class Operations:
         speakers: tuple[Person, ...] = (),
         window: Window = ALWAYS,
         channels: int = 1,
-    ) -> Recalled:
+    ) -> Found:
         first, *others = [self._channel() for _ in range(channels)]
         text = ASKING[0].format(next(self._topics))
         question = Question(
             LARGE, first, next(self._ids), ASKER, "Zoe", text, time.time(), readable_channel_ids=tuple(others)
         )
         routed = replace(_routed(text), speakers=speakers, window=window, sources=(Source.ARCHIVE,))
-        found = await self._recall(question, routed, self._policy)
+        found = await self._recall(Asked.of(question, routed, self._policy))
         assert found.reports[0].count > PER_CHANNEL / 2, "the archive was not searched"
         return found
 

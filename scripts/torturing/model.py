@@ -8,7 +8,7 @@ counts as delivered with the first reply that says that nothing is queued there.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -19,6 +19,7 @@ from scripts.torturing.steps import Act, Reply, Result, Step
 log = logging.getLogger(__name__)
 
 EXAMPLES = 20
+STORY = 12
 REMOVALS = frozenset({Act.DELETE, Act.CLEAR})
 PERSONAL = frozenset({Act.OPT_OUT, Act.OPT_IN, Act.FORGET})
 OF_ROOMS = frozenset({Act.PAUSE, Act.RESUME})
@@ -93,6 +94,8 @@ class Said:
     """It is no longer on the platform either."""
     withdrawn: dict[tuple[int, str], Gone] = field(default_factory=dict)
     """By process and revision: removed or edited there, but Redis does not know yet."""
+    story: list[str] = field(default_factory=list)
+    """What was done to it, and what came back."""
 
     @property
     def showable(self) -> set[str]:
@@ -159,6 +162,8 @@ class Model:
         self.violations: Counter[Why] = Counter()
         self.examples: list[str] = []
         self.acknowledged = 0
+        self.story: dict[Room | int, deque[str]] = defaultdict(lambda: deque(maxlen=STORY))
+        """The last decisions about a room, and the last deaths of a process."""
         self.looked_for = 0
         """How often something acknowledged had to come out."""
         self.judged = 0
@@ -178,6 +183,7 @@ class Model:
 
     def replied(self, ticket: Ticket, reply: Reply | None) -> None:
         self.now += 1
+        self._tell(ticket, reply)
         if reply is None or reply.result == Result.FAILED:
             self._unsure(ticket)
             if reply is not None:
@@ -191,14 +197,25 @@ class Model:
             else:
                 self._change(ticket, reply)
 
+    def _tell(self, ticket: Ticket, reply: Reply | None) -> None:
+        """For whoever has to find out how a violation came about."""
+        step, room = ticket.step, self.said.get((ticket.step.guild, ticket.step.channel), {})
+        line = f"{ticket.sent}-{self.now} {step.act} by {ticket.process}: {reply and (reply.result, reply.queued)}"
+        if step.act in {Act.SAY, Act.EDIT, Act.DELETE} and step.id in room:
+            room[step.id].story.append(f"{line} {step.token}")
+        elif step.act in OF_ROOMS | {Act.CLEAR}:
+            self.story[step.guild, step.channel].append(line)
+
     def died(self, process: int) -> None:
         """With everything that it still had to deliver."""
+        self.story[process].append(f"{self.now} died")
         for ticket, _ in self.waiting.pop(process, []):
             self._unsure(ticket)
         self._forget_withdrawn(process)
 
     def service_died(self, process: int) -> None:
         """It kept decisions for this process that Redis could not write. Everything else is kept by the process."""
+        self.story[process].append(f"{self.now} its service died")
         waiting = self.waiting.get(process, [])
         for ticket, _ in waiting:
             if ticket.step.act in PERSONAL:
@@ -399,7 +416,10 @@ class Model:
         self.violations[why] += 1
         if len(self.examples) < EXAMPLES:
             said = self.by_token.get(token)
-            self.examples.append(f"{why}: {token} at {self.now}, {ticket}; {said}")
+            room = list(self.story[ticket.step.guild, ticket.step.channel])
+            self.examples.append(
+                f"{why}: {token} at {self.now}, {ticket}; {said}; {room}; {list(self.story[ticket.process])}"
+            )
             log.error("%s", self.examples[-1])  # a long run says it at once
 
     # --- people and rooms ---

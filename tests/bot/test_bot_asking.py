@@ -160,11 +160,31 @@ async def test_why_explains_the_latest_answer_to_the_asker_only(
     await scene.server.ask(scene.general, scene.mark, "what did I say?")
     mine = await scene.server.slash(scene.general, scene.mark, "why")
     text = await scene.server.answered(mine)
-    assert "**Route** channel, topic" in text
-    assert "a topic" in text
+    assert text.startswith("**Understood** It asks what was said. It is clearly about this channel.\n")
+    assert "a topic" not in text
     assert mine.ephemeral
     others = await scene.server.slash(scene.general, scene.ann, "why")
     assert await scene.server.answered(others) == NOT_ANSWERED
+
+
+async def test_why_shows_the_weights_if_asked_to(scene: Scene, recording: Bot, recorder: Recorder) -> None:
+    await scene.server.ask(scene.general, scene.mark, "what did I say?")
+    why = await scene.server.slash(scene.general, scene.mark, "why", verbose=True)
+    lines = (await scene.server.answered(why)).splitlines()
+    assert lines[0].startswith("**Understood** It asks")
+    assert lines[1:3] == ["**Route** channel, topic; speaker: anyone; topic: none", "**Clues** a topic"]
+
+
+async def test_a_person_whom_the_question_only_mentions_is_not_named_after_they_opted_out(
+    scene: Scene, recording: Bot, recorder: Recorder
+) -> None:
+    recorder.topic = f"<@{scene.ann.id}>"
+    await scene.server.ask(scene.general, scene.mark, f"who mentioned <@{scene.ann.id}>?")
+    named = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    recorder.out = {scene.ann.id}
+    gone = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
+    assert "about “@Ann”" in named
+    assert gone == NOT_ANSWERED
 
 
 async def test_an_answer_can_be_explained_as_soon_as_people_see_it(
@@ -180,7 +200,7 @@ async def test_an_answer_can_be_explained_as_soon_as_people_see_it(
     scene.server.rest.on_the_way[rf"/{scene.general.id}/messages$"] = ask_why
     await scene.server.ask(scene.general, scene.mark, "what did I say?")
     await scene.server.until(lambda: told)
-    assert "**Route** channel, topic" in told[0]
+    assert told[0].startswith("**Understood** It asks")
 
 
 async def test_an_answer_that_nobody_saw_is_not_explained(scene: Scene, recording: Bot, recorder: Recorder) -> None:
@@ -483,7 +503,7 @@ async def test_an_answer_that_is_still_growing_can_be_explained_and_disliked(
         asked = await scene.server.say(scene.general, scene.mark, f"{scene.server.world.bot.mention} well?")
         reply = await scene.server.reply(asked)
         why = await scene.server.slash(scene.general, scene.mark, "why")
-        assert "**Route** channel, topic" in await scene.server.answered(why)
+        assert "**Understood** It asks" in await scene.server.answered(why)
         await scene.server.until(lambda: bot.traces.of_message(int(reply["id"])))
         parrot.may_go_on.set()
 

@@ -211,12 +211,12 @@ async def test_after_a_clear_by_a_clock_that_is_ahead_messages_are_still_remembe
         assert int(said["id"]) in await memory.known(scene.guild.id, scene.general.id, 10)
 
 
-async def test_why_shows_route_clues_hits_and_time(scene: Scene, bot: Bot) -> None:
+async def test_why_tells_how_the_question_was_understood_with_hits_and_time(scene: Scene, bot: Bot) -> None:
     said = await scene.server.say(scene.general, scene.mark, TURTLES)
     await scene.server.ask(scene.general, scene.mark, "what did I just say about turtles?")
     why = await scene.server.answered(await scene.server.slash(scene.general, scene.mark, "why"))
-    assert "**Route** channel, topic" in why
-    assert "turtles" in why
+    assert "**Understood** It asks for your words about “turtles”, in the last " in why
+    assert "**Clues**" not in why
     assert link(said, scene) in why
     assert " ms (route " in why
     assert TURTLES not in why

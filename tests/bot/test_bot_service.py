@@ -39,7 +39,7 @@ SAME = (
     e2e.test_nothing_of_one_guild_or_channel_reaches_another,
     e2e.test_ones_own_words_can_be_forgotten_exported_and_kept_out,
     e2e.test_a_channel_can_be_paused_resumed_cleared_and_looked_at,
-    e2e.test_why_shows_route_clues_hits_and_time,
+    e2e.test_why_tells_how_the_question_was_understood_with_hits_and_time,
 )
 SAME_AT_A_DESK = (
     dashboards_tests.test_a_channels_dashboard_from_opening_to_closing,

@@ -113,9 +113,12 @@ def test_chat_keeps_its_history_between_runs_and_explains_itself(redis_url: str,
     env = {"REDIS_URL": redis_url, "CHANNELMEM_KEY_PREFIX": f"chat-{tmp_path.name}"}
     first = run("chat", stdin="mark: the bridge opens in may\n/quit\n", **env)
     assert first.returncode == 0, first.stderr
-    second = run("chat", stdin="ann: @bot what did mark say about the bridge?\n/why\n", **env)
+    second = run("chat", stdin="ann: @bot what did mark say about the bridge?\n/why\n/why --verbose\n", **env)
     assert "the bridge opens in may" in second.stdout
-    assert "route" in second.stdout
+    brief, verbose = second.stdout.split("route  ")[1:]
+    assert brief.startswith("It asks for mark's words about “the bridge”. It is clearly about this channel.")
+    assert "by wording" not in brief
+    assert re.search(r"clues  p \d\.\d\d by wording: ", verbose)
 
 
 @pytest.mark.process

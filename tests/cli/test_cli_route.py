@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -82,3 +83,43 @@ def test_rows_that_are_no_utf_8_are_one_sentence() -> None:
     done = CliRunner().invoke(app, ["route", "--jsonl"], input=b'{"q": "caf\xe9"}\n')
     assert isinstance(done.exception, ChannelmemError)
     assert "not valid UTF-8" in str(done.exception)
+
+
+# --- what people read ---
+
+
+ASK = ("what did Ann say about the release yesterday?", "--roster", "Ann,Bob", "--now", "2026-03-18T12:00:00Z")
+
+
+def shown(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["route", *arguments])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stdout.split())
+
+
+def test_a_route_is_told_in_words_and_without_weights() -> None:
+    told = shown(*ASK)
+    assert told.startswith(
+        "It asks for Ann's words about “the release”, yesterday. It is clearly about this channel. route"
+    )
+    assert "by wording" not in told
+
+
+def test_verbose_keeps_the_weights() -> None:
+    told = shown(*ASK, "--verbose")
+    assert told.startswith("It asks for Ann's words")
+    assert re.search(r"p \d\.\d\d why p \d\.\d\d by wording: “.+” [+-]\d", told)
+
+
+def test_json_has_the_words_and_all_that_it_had() -> None:
+    found = json.loads(CliRunner().invoke(app, ["route", *ASK, "--json"]).stdout)
+    assert set(found) == {"q", "route", "mode", "speakers", "start", "end", "topic", "p", "why", "words"}
+    assert found["words"].startswith("It asks for Ann's words about “the release”, yesterday.")
+    assert any("by wording" in why for why in found["why"])
+    assert routed({"q": ASK[0], "roster": "Ann"})["words"].startswith("It asks for Ann's words")
+
+
+def test_words_of_people_are_shown_as_typed_and_do_nothing_to_the_terminal() -> None:
+    told = shown('who said "[red]paint[/] \x1b[31mjobs"?')
+    assert "it asks who wrote “[red]paint[/]" in told
+    assert "\x1b" not in told

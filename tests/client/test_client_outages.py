@@ -26,7 +26,7 @@ from channelmem.access import Scope
 from channelmem.client import Client, levels
 from channelmem.errors import ConfigError, RedisUnavailableError, RejectedError, ServiceUnavailableError
 from channelmem.store import access, outbox
-from channelmem.types import Attachment, SourceReport
+from channelmem.types import Aside, Attachment, SourceReport
 
 memory, platform = test_client.memory, test_client.platform  # fixtures
 
@@ -59,6 +59,7 @@ async def test_while_the_service_is_away_writes_wait_in_order_and_questions_are_
         assert client.queued == 5
         answer = await client.ask(question("what did Ann say about turtles?"))
         assert answer.text == "I can't reach my memory right now."
+        assert answer.route.aside is Aside.UNREACHABLE
         assert not answer.found
         assert [type(one) for one in answer.tried] == [SourceReport]
         with pytest.raises(RedisUnavailableError):

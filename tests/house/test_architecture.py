@@ -12,10 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # What any module may use.
 GROUND = {
     "types", "errors", "settings", "secrets", "display", "commands", "durations", "policy", "extras", "access",
-    "media.kinds", "redis_urls",
+    "media.kinds", "redis_urls", "telling.explanation",
 }  # fmt: skip
 # Modules that stand elsewhere than the rest of their package.
-APART = {"context.builder", "policy.policies", "media.media", "media.kinds", "summaries.summaries"}
+APART = {
+    "context.builder", "policy.policies", "media.media", "media.kinds", "summaries.summaries", "telling.explanation",
+}  # fmt: skip
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "policy": set(),

@@ -50,6 +50,7 @@ class Recorder:
     queued: int = 0
     dropped: int = 0
     answer: str = "You said so."
+    topic: str = ""
     may_answer: asyncio.Event = field(default_factory=_open_gate)
     may_look: asyncio.Event = field(default_factory=_open_gate)
     """Cleared, these hold `ask` and `last_seen` until the test sets them."""
@@ -211,7 +212,7 @@ class Recorder:
     async def ask(self, question: Question) -> Answer:
         self.questions.append(question)
         await self.may_answer.wait()
-        return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, why=("a topic",)), found=True)
+        return Answer(self.answer, Route(Kind.CHANNEL, Mode.TOPIC, topic=self.topic, why=("a topic",)), found=True)
 
     async def to_redact(self) -> list[tuple[int, int, int]]:
         return []

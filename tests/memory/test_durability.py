@@ -19,6 +19,7 @@ from channelmem.errors import RedisLoadingError, RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
+from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import LOADING, Recall
 from channelmem.store import outbox, sweep
 from channelmem.store.buckets import Bucket
@@ -330,7 +331,7 @@ async def test_while_redis_loads_its_data_questions_are_told_so_and_messages_wai
     recall = Recall(setup.search, setup.embedder, clock=clock)
     route = Route(Kind.CHANNEL, Mode.TOPIC, topic="turtles", sources=(Source.BUFFER, Source.ARCHIVE))
     question = Question(GUILD, CHANNEL, 99, 7, "Zoe", "turtles?", NOW)
-    found = await recall(question, route, Policy.of_settings(setup.store.buckets.settings))
+    found = await recall(Asked.of(question, route, Policy.of_settings(setup.store.buckets.settings)))
     assert [report.problem for report in found.reports] == [LOADING, LOADING]
     setup.server.kill()
     setup.server.start()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from conftest import CHANNEL, GUILD, NOW
 
-from channelmem.routing.people import Asked
+from channelmem.routing.people import Previous
 from channelmem.scenes import FOLLOW_UP_S, FollowUps
 from channelmem.types import Kind, Message, Person, Question, Route, Source
 
@@ -21,13 +21,13 @@ def ask(asker: int = 7, ts: float = NOW, channel: int = CHANNEL) -> Question:
 
 def noted() -> FollowUps:
     follow_ups = FollowUps()
-    follow_ups.note(ask(), ANN, FIRST)
+    follow_ups.note(ask(), ANN, (), (FIRST,))
     return follow_ups
 
 
 def test_a_follow_up_leans_on_the_same_askers_last_route_in_the_channel() -> None:
     follow_ups = noted()
-    assert follow_ups.previous(ask(ts=NOW + FOLLOW_UP_S)) == Asked(ANN, FIRST.id, FIRST.ts)
+    assert follow_ups.previous(ask(ts=NOW + FOLLOW_UP_S)) == Previous(ANN, FIRST.id, FIRST.ts)
     assert follow_ups.previous(ask(asker=8)) is None
     assert follow_ups.previous(ask(channel=CHANNEL + 1)) is None
 
@@ -38,8 +38,8 @@ def test_after_ten_minutes_there_is_nothing_to_lean_on() -> None:
 
 def test_a_question_that_looked_nowhere_is_nothing_to_lean_on() -> None:
     follow_ups = noted()
-    follow_ups.note(ask(), Route(Kind.NONE), None)
-    assert follow_ups.previous(ask()) == Asked(ANN, FIRST.id, FIRST.ts)
+    follow_ups.note(ask(), Route(Kind.NONE), ())
+    assert follow_ups.previous(ask()) == Previous(ANN, FIRST.id, FIRST.ts)
 
 
 REMOVALS: list[Callable[[FollowUps], None]] = [

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.text import _WORD, _split, read, read_lines, stems
+from channelmem.text import _WORD, FRAGMENT, _split, asking, read_lines, stems
 
 TEXTS = st.lists(
     st.text(max_size=60)
@@ -12,10 +12,11 @@ TEXTS = st.lists(
 
 @given(TEXTS)
 def test_lines_read_together_are_what_each_is_alone(texts: list[str]) -> None:
-    lines, alone = read_lines(texts), list(map(read, texts))
-    assert lines.asking.tolist() == [one.asking for one in alone]
-    assert lines.length.tolist() == [one.length for one in alone]
-    assert lines.is_fragment.tolist() == [one.is_fragment for one in alone]
+    lines, alone = read_lines(texts), [read_lines([text]) for text in texts]
+    assert lines.asking.tolist() == [asking(text) for text in texts]
+    assert lines.length.tolist() == [len(text.split()) for text in texts]
+    assert lines.is_fragment.tolist() == [len(stems(text)) < FRAGMENT for text in texts]
+    assert lines.is_fragment.tolist() == [bool(one.is_fragment[0]) for one in alone]
 
 
 @given(st.text())
@@ -26,13 +27,13 @@ def test_splitting_at_spaces_first_finds_the_same_words(text: str) -> None:
 @given(TEXTS, st.sampled_from(["who won the wifi", "perl base", "yes", ""]))
 def test_a_line_has_a_word_in_any_form_and_perhaps_in_the_very_form(texts: list[str], asked: str) -> None:
     topic = tuple(dict.fromkeys(stems(asked)))
-    present, literal = read_lines(texts).having(read(asked), topic)
-    expected = [[float(word in read(text).stems) for word in topic] for text in texts]
+    present, literal = read_lines(texts).having(asked)
+    expected = [[float(word in stems(text)) for word in topic] for text in texts]
     assert present.tolist() == expected
     assert np.all(literal <= present)
 
 
 def test_another_form_of_a_word_is_present_but_not_literal() -> None:
-    present, literal = read_lines(["she won", "a win", "neither"]).having(read("won"), stems("won"))
+    present, literal = read_lines(["she won", "a win", "neither"]).having("won")
     assert present[:, 0].tolist() == [1.0, 1.0, 0.0]
     assert literal[:, 0].tolist() == [1.0, 0.0, 0.0]

@@ -10,8 +10,9 @@ from conftest import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.recalling.rank import SHIPPED, Pool, RankingQuery, distinct, order, rank
-from channelmem.text import asking
+from channelmem.recalling.choosing import distinct
+from channelmem.recalling.rank import SHIPPED, Pool, RankingQuery, order, rank
+from channelmem.text import asking, read_lines
 from channelmem.types import Message, Wants, Window
 
 FILLER = "nothing of that sort came up around here today"
@@ -139,8 +140,8 @@ def test_of_equals_the_newest_comes_first() -> None:
 
 def test_repeats_of_one_author_collapse_and_those_of_others_do_not() -> None:
     same = [line(1, "turtles rock"), line(2, "Turtles rock!"), line(3, "turtles rock", author_id=9)]
-    assert distinct(same, [2, 1, 0], 5) == [2, 1]
-    assert distinct(same, [2, 1, 0], 1) == [2]
+    assert distinct(same, read_lines([one.content for one in same]), [2, 1, 0], 5) == [2, 1]
+    assert distinct(same, read_lines([one.content for one in same]), [2, 1, 0], 1) == [2]
 
 
 def test_evidence_of_a_message_does_not_depend_on_better_ones() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +10,10 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 
 from channelmem.ingest.worker import Worker
 from channelmem.policy.policy import Policy
-from channelmem.recalling.candidates import CUT_SHORT
-from channelmem.recalling.choosing import Beside, without_names
-from channelmem.recalling.recall import Recall, Recalled
+from channelmem.recalling.candidates import CUT_SHORT, Asked
+from channelmem.recalling.choosing import Beside
+from channelmem.recalling.rank import without_names
+from channelmem.recalling.recall import Found, Recall
 from channelmem.settings import Settings
 from channelmem.store.redis import connect
 from channelmem.store.search import Search
@@ -51,11 +51,12 @@ class Platform(History):
         return ""
 
 
-Asking = Callable[[Question, Route], Awaitable[Recalled]]
+Asking = Callable[[Question, Route], Awaitable[Found]]
 
 
 def by_policy(recall: Recall, settings: Settings, **changes: Any) -> Asking:
-    return partial(recall, policy=replace(Policy.of_settings(settings), **changes))
+    policy = replace(Policy.of_settings(settings), **changes)
+    return lambda question, route: recall(Asked.of(question, route, policy))
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def recall(search: Search, fake_embedder: FakeEmbedder, settings: Settings, cloc
     return by_policy(Recall(search, fake_embedder, clock=clock), settings)
 
 
-def ids(recalled: Recalled) -> list[int]:
+def ids(recalled: Found) -> list[int]:
     return [hit.message.id for hit in recalled.hits]
 
 
@@ -81,7 +82,7 @@ async def test_a_search_that_was_cut_short_is_no_answer(
     search._index.limit_ms = 0  # which no search can keep
     found = await recall(ask(), replace(route, sources=(Source.ARCHIVE,)))
     assert [report.problem for report in found.reports] == [CUT_SHORT]
-    assert not found.found
+    assert not found.hits
 
 
 async def test_the_message_about_the_topic_comes_first(store: Store, worker: Worker, recall: Asking) -> None:
@@ -314,4 +315,4 @@ def test_around_a_hit_are_what_it_answers_and_what_answers_it() -> None:
         message(4, "aside", parents=((2, 0.9),)),
         message(5, "thanks", parents=((3, 0.7),)),
     ]
-    assert [one.id for one in Beside(talk).of(2)] == [1, 5]
+    assert [talk[at].id for at in Beside(talk).of(2)] == [1, 5]

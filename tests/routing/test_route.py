@@ -6,7 +6,7 @@ import pytest
 from asking import CAROL, SCENE, ask
 
 from channelmem.routing.route import route, should_skip
-from channelmem.types import Kind, Mode, Source, Wants
+from channelmem.types import Aside, Kind, Mode, Source, Wants
 
 
 def _share(texts: list[str], kind: Kind) -> float:
@@ -150,7 +150,8 @@ def test_the_order_of_what_to_try_follows_the_kind() -> None:
 
 
 def test_a_direct_message_is_none_and_says_why() -> None:
-    assert ask("what did bob say?", is_dm=True).why == ("a direct message has no channel around it",)
+    found = ask("what did bob say?", is_dm=True)
+    assert (found.aside, found.why) == (Aside.DIRECT, ("a direct message has no channel around it",))
 
 
 def test_the_skip_flag_asks_for_isolation() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from channelmem.routing.route import Asked, Roster, Scene, route
+from channelmem.routing.route import Previous, Roster, Scene, route
 from channelmem.types import Person
 
 ROUNDS = int(os.environ.get("FUZZ_QUESTIONS", "20000"))
@@ -154,7 +154,7 @@ def test_any_question_has_a_route_quickly_whatever_people_are_called() -> None:
         started = time.thread_time()
         found = route(question, here)
         took = time.thread_time() - started
-        previous = Asked(found, 7, 1.8e9 - 60) if found.sources else previous
+        previous = Previous(found, 7, 1.8e9 - 60) if found.sources else previous
         assert 0.0 <= found.p <= 1.0
         assert took <= SLOW_S or not is_slow(question, here), question
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channelmem.routing.people import Roster
-from channelmem.routing.route import Asked, Scene, route
+from channelmem.routing.route import Previous, Scene, route
 from channelmem.types import Kind, Person, Route
 
 BOT = Person(1, "bot")
@@ -116,7 +116,7 @@ moments = st.floats(min_value=100_000.0, max_value=4e9)
 zones = st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Pacific/Apia"])
 
 
-def scene(now: float = NOW, tz: str = "UTC", previous: Asked | None = None) -> Scene:
+def scene(now: float = NOW, tz: str = "UTC", previous: Previous | None = None) -> Scene:
     return Scene(
         asker=MARK,
         bot=BOT,
@@ -140,7 +140,7 @@ def test_any_text_has_a_route_with_an_ordered_window(text: str, now: float, tz: 
 
 @given(anything, sentences)
 def test_a_follow_up_of_any_question_has_a_route(text: str, before: str) -> None:
-    previous = Asked(route(before, scene()), 5, NOW - 60)
+    previous = Previous(route(before, scene()), 5, NOW - 60)
     found = route(text, scene(previous=previous))
     assert found.sources or found.kind is Kind.NONE
     assert 0.0 <= found.p <= 1.0

@@ -5,18 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from channelmem.display import JumpUrl
 from channelmem.recalling.candidates import CUT_SHORT
+from channelmem.recalling.recall import Found
+from channelmem.recalling.verdict import Verdict
 from channelmem.routing.clause import with_wants
-from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text
+from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_ABOUT_THE_CHANNEL, answer_text, phrasing_of
 from channelmem.telling.block import Forest, build
-from channelmem.types import Hit, Kind, Message, Mode, Person, Question, Route, Source, SourceReport, Wants, Window
+from channelmem.types import (
+    Aside,
+    Hit,
+    Kind,
+    Message,
+    Mode,
+    Person,
+    Question,
+    Route,
+    Source,
+    SourceReport,
+    Wants,
+    Window,
+)
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 BOT = Person(9, "vivy")
@@ -48,8 +64,24 @@ def answer(
     looked: Sequence[SourceReport] = (),
     guess: bool = False,
 ) -> str:
-    wanted = with_wants(route, text)
-    return answer_text(asked(text), wanted, hits, forest or Forest(), looked, now=NOW, tz=UTC, guess=guess)
+    return text_of(asked(text), with_wants(route, text), hits, forest, looked, verdict=Verdict.GUESS if guess else None)
+
+
+def text_of(
+    question: Question,
+    route: Route,
+    hits: Sequence[Hit] = (),
+    forest: Forest | None = None,
+    looked: Sequence[SourceReport] = (),
+    *,
+    verdict: Verdict | None = None,
+    tz: tzinfo = UTC,
+    jump_url: JumpUrl | None = None,
+) -> str:
+    told = forest or Forest()
+    phrasing = phrasing_of(question, route, [*told.messages, *[one.message for one in hits]], tz, jump_url=jump_url)
+    found = Found(route, verdict or (Verdict.QUOTE if hits else Verdict.NOTHING), tuple(hits), reports=tuple(looked))
+    return answer_text(phrasing, found, told)
 
 
 def test_the_asker_hears_you_said() -> None:
@@ -185,9 +217,7 @@ def test_the_persons_own_words_win_over_better_hits_of_others() -> None:
 
 def test_each_quote_has_its_link_where_there_is_one() -> None:
     hits = [hit(said(1, "Ann", "turtles")), hit(said(2, "Bob", "turtles"))]
-    text = answer_text(
-        asked("what about turtles?"), TOPIC, hits, Forest(), (), now=NOW, tz=UTC, jump_url=lambda m: f"https://x/{m.id}"
-    )
+    text = text_of(asked("what about turtles?"), TOPIC, hits, jump_url=lambda m: f"https://x/{m.id}")
     assert [line.rsplit(" ", 1)[1] for line in text.splitlines()] == ["https://x/1", "https://x/2"]
 
 
@@ -266,9 +296,9 @@ def test_messages_are_counted() -> None:
 
 @pytest.mark.parametrize(("text", "said"), [("hi", "Hi! "), ("thanks!", "You're welcome."), ("help", "I remember ")])
 def test_small_talk_gets_a_friendly_word(text: str, said: str) -> None:
-    why = ("asks for help",) if text == "help" else ("a greeting",)
-    route = Route(Kind.NONE, wants=Wants.HELLO, why=why)
-    assert answer_text(asked(text), route, (), Forest(), (), now=NOW, tz=UTC).startswith(said)
+    aside = Aside.HELP if text == "help" else Aside.GREETING
+    route = Route(Kind.NONE, wants=Wants.HELLO, aside=aside)
+    assert text_of(asked(text), route).startswith(said)
 
 
 def test_an_archive_that_goes_no_further_than_the_buffer_is_not_mentioned() -> None:
@@ -309,7 +339,7 @@ def test_all_sources_are_named_in_local_time_with_the_day_and_their_problems() -
         SourceReport(Source.HISTORY, problem="Discord did not answer in time."),
     ]
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN,))
-    text = answer_text(asked(), route, (), Forest(), looked, now=NOW, tz=ZoneInfo("Europe/Berlin"))
+    text = text_of(asked(), route, looked=looked, tz=ZoneInfo("Europe/Berlin"))
     assert text == (
         "I have the last 50 messages, back to 08:30, and 1,204 messages in the archive, back to 10 January 09:00; "
         "Ann did not mention llamas. Discord did not answer in time."
@@ -369,7 +399,7 @@ def test_a_problem_is_told_beside_a_recap_that_fills_the_answer() -> None:
 def test_a_mention_in_the_topic_is_told_by_name() -> None:
     question = replace(asked("did anyone mention <@3>?"), mentions=(BOB,))
     looked = [SourceReport(Source.BUFFER, 2, NOW - 60)]
-    text = answer_text(question, Route(Kind.CHANNEL, topic="<@3>"), (), Forest(), looked, now=NOW, tz=UTC)
+    text = text_of(question, Route(Kind.CHANNEL, topic="<@3>"), looked=looked)
     assert text.endswith("nobody mentioned @Bob.")
 
 
@@ -378,13 +408,13 @@ def test_other_questions_are_told_apart() -> None:
 
 
 def test_a_private_conversation_has_no_channel() -> None:
-    text = answer_text(asked(is_dm=True), TOPIC, (), Forest(), (), now=NOW, tz=UTC)
+    text = text_of(asked(is_dm=True), TOPIC)
     assert text == NO_CHANNEL
 
 
 def test_what_was_found_in_a_private_conversation_is_told() -> None:
     forest = build([said(1, "Mark", "hello")])
-    assert "hello" in answer_text(asked("catch me up", is_dm=True), RECAP, (), forest, (), now=NOW, tz=UTC)
+    assert "hello" in text_of(asked("catch me up", is_dm=True), RECAP, forest=forest)
 
 
 NAMES = st.sampled_from(["Ann", "@everyone", "You", "I", "”", "Bob\nYou said", "\u202e", "||", "```", "<@1>"])

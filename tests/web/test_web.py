@@ -225,6 +225,7 @@ async def test_an_answer_shows_its_route_its_candidates_and_its_milliseconds(ser
     page = unescape((await client.get(f"{HERE}/ask", params={"q": "what did Ann say about the release?"})).text)
     assert "“the release is on Friday”" in page
     assert re.search(r"<dt>By</dt><dd>Ann</dd>", page)
+    assert "<p>It asks for Ann's words about “the release”. It is clearly about this channel.</p>" in page
     assert "Reasons" in page
     assert "Candidates" in page
     assert re.search(r"[\d.]+ ms</h2>", page)

@@ -119,3 +119,16 @@ def test_a_summary_has_a_negative_number() -> None:
     for wrong in ("--5", "-", True, -1.0):
         with pytest.raises(ValidationError):
             adapter.validate_python(wrong)
+
+
+def test_what_an_answer_was_set_aside_for_arrives() -> None:
+    route = types.Route(Kind.CHANNEL, aside=types.Aside.HELP, borrowed=(types.Borrowed.TOPIC, types.Borrowed.TIME))
+    off = types.SourceReport(types.Source.BUFFER, problem=types.MEMORY_OFF, unsearched=types.Unsearched.OFF)
+    sent = answers.AnswerShown.model_validate(types.Answer("", route, tried=(off,))).model_dump_json()
+    arrived = answers.AnswerShown.model_validate_json(sent).value()
+    assert (arrived.route, arrived.tried, arrived.off) == (route, (off,), True)
+
+
+def test_an_answer_that_only_says_so_is_not_off() -> None:
+    report = types.SourceReport(types.Source.BUFFER, problem=types.MEMORY_OFF)
+    assert not types.Answer("", types.Route(Kind.CHANNEL), tried=(report,)).off
