@@ -1,4 +1,4 @@
-"""Store what sentence-transformers makes of a few sentences with the packaged model, for `embedding/model_check.py`.
+"""Store what sentence-transformers makes of a few sentences with the packaged model, for `embedding/write.py`.
 
     python -m scripts.reference_vectors
 

@@ -274,7 +274,7 @@ class ChatSession:
         return answer
 
     async def _words(self, question: Question, answer: Answer) -> tuple[str, Answer, frozenset[Origin]]:
-        """What the bot says, the answer that it rests on, and what the language model was shown for it."""
+        """What the bot says, the answer that it rests on, and what a language model was shown for it."""
         if self._speak is None:
             return answer.text, answer, frozenset()
         with self._console.status("[dim]thinking[/]"):

@@ -1,7 +1,7 @@
 """Which model to use, and where its ready-to-run files are. A name enters; verified ONNX files and a manifest leave.
 
-The first use of a model puts it into the cache directory (`model_write` for the packaged one, `model_export` with torch
-for others, `model_quantise` for int8):
+The first use of a model puts it into the cache directory (`write` for the packaged one, `export` with torch for others,
+`quantise` for int8):
 
     <cache_dir>/models/<identity>-v<format>/       model.onnx, tokenizer.json, manifest.json
     <cache_dir>/models/<identity>-v<format>.lock   held while an entry is made

@@ -52,7 +52,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 from channelmem.embedding.embed import open_embedder
 from channelmem.embedding.model import as_directory, find_source
-from channelmem.embedding.model_check import SENTENCES
+from channelmem.embedding.write import SENTENCES
 from channelmem.settings import Settings
 texts = json.loads(sys.stdin.read())
 settings = Settings(_env_file=None, embedding_backend="torch")

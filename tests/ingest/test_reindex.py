@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import numpy as np
 import pytest
@@ -248,7 +248,7 @@ async def test_a_rebuild_that_was_interrupted_ends_well(
 async def embedding(store: Store) -> AsyncIterator[Worker]:
     """A running worker that looks at the size of buckets only when it is told to."""
     worker = Worker(store, FakeEmbedder())
-    with patch.object(Worker, "_fits", False):
+    with patch.object(Worker, "_fit_indexes", AsyncMock()):
         task = asyncio.create_task(worker.run())
         yield worker
         await cancel_all([task])

@@ -178,7 +178,7 @@ async def test_answers_and_descriptions_share_one_cap(settings: Settings) -> Non
         room.model.will(say(GREY, usage=False))  # unreported, so all that was set aside counts
         files = [room.cdn.serves(71 + n, f"{n}.png", picture()) for n in range(3)]
         await room.memory.remember_many([post(n + 1, one) for n, one in enumerate(files)])
-        responder = open_responder(room.settings, room.memory)
+        responder = open_responder(room.settings, room.memory, clock=room.memory.overview.clock)
         assert responder is not None
         for n in range(3):
             await room.ask("what's in this picture?", 5_000 + n, reply_to=n + 1)
