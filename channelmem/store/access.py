@@ -61,10 +61,10 @@ class AccessTokens:
     async def all(self) -> list[AccessToken]:
         """Every token, oldest first."""
         rows: Any = await self._redis.hgetall(self._key)
-        found = filter(None, (_token(id_.decode(), raw) for id_, raw in rows.items()))
-        self._copy = {one.id: one for one in found}
+        tokens = filter(None, (_token(id_.decode(), raw) for id_, raw in rows.items()))
+        self._copy = {token.id: token for token in tokens}
         self._read_at = time.monotonic()
-        return sorted(self._copy.values(), key=lambda one: one.created_at)
+        return sorted(self._copy.values(), key=lambda token: token.created_at)
 
     async def add(self, token: AccessToken) -> None:
         await self._redis.hset(self._key, token.id, _packed(token))
@@ -93,16 +93,16 @@ def _packed(token: AccessToken) -> str:
 def _token(id_: str, raw: bytes) -> AccessToken | None:
     """A damaged entry lets nobody in."""
     try:
-        found = json.loads(raw)
-        guilds = found["guilds"]
+        stored = json.loads(raw)
+        guilds = stored["guilds"]
         return AccessToken(
             id_,
-            str(found["name"]),
-            str(found["digest"]),
-            frozenset(map(Scope, found["scopes"])),
+            str(stored["name"]),
+            str(stored["digest"]),
+            frozenset(map(Scope, stored["scopes"])),
             None if guilds is None else frozenset(map(int, guilds)),
-            float(found["created"]),
-            None if found["expires"] is None else float(found["expires"]),
+            float(stored["created"]),
+            None if stored["expires"] is None else float(stored["expires"]),
         )
     except (ValueError, KeyError, TypeError):
         log.warning("Ignoring a damaged access token: %.12s", id_)

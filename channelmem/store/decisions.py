@@ -167,11 +167,11 @@ class Decisions:
         """The messages of a channel that may be shown, in one round trip."""
         if not messages:
             return []
-        place = room(guild_id, channel_id)
-        channels = {f"off:{room(guild_id, one.thread_of or channel_id)}" for one in messages} | {f"off:{place}"}
-        recorded = await self._recorded(guild_id, place, {one.author_id for one in messages}, sorted(channels))
-        if place in self._cleared:
-            _add(recorded, place, [self._cleared[place]])
+        channel = room(guild_id, channel_id)
+        channels = {f"off:{room(guild_id, one.thread_of or channel_id)}" for one in messages} | {f"off:{channel}"}
+        recorded = await self._recorded(guild_id, channel, {one.author_id for one in messages}, sorted(channels))
+        if channel in self._cleared:
+            _add(recorded, channel, [self._cleared[channel]])
         return [one for one in messages if _is_allowed(one, recorded)]
 
     async def hidden(self, guild_id: int, author_ids: Collection[int]) -> set[int]:
@@ -182,14 +182,14 @@ class Decisions:
         return {one for one in author_ids if not recorded.hidden.isdisjoint(_names(guild_id, one))}
 
     async def _recorded(
-        self, guild_id: int, place: str, author_ids: Iterable[int], channels: Sequence[str] = ()
+        self, guild_id: int, channel: str, author_ids: Iterable[int], channels: Sequence[str] = ()
     ) -> Recorded:
         """What Redis knows about a room and people, or else the copy; and what Redis could not write yet."""
         people = [name for author_id in author_ids for name in _names(guild_id, author_id)]
         try:
-            recorded = await self._read(guild_id, place, people, channels)
+            recorded = await self._read(guild_id, channel, people, channels)
         except RedisUnavailableError:
-            copied = await asyncio.to_thread(self._copy.of, [place, *people, *channels])
+            copied = await asyncio.to_thread(self._copy.of, [channel, *people, *channels])
             if copied is None:
                 raise
             recorded = copied
@@ -201,17 +201,17 @@ class Decisions:
         return self._hiding | self._buckets.undelivered.names()
 
     @reads
-    async def _read(self, guild_id: int, place: str, people: list[str], channels: Sequence[str]) -> Recorded:
+    async def _read(self, guild_id: int, channel: str, people: list[str], channels: Sequence[str]) -> Recorded:
         keys = self._buckets.guild_keys(guild_id)
         asked = [
             ("SMISMEMBER", keys.one("optout"), *people),
-            ("HMGET", keys.one("policy"), *(f"{place}:{kind}" for kind in STATES)),
-            ("HMGET", keys.one("refused"), place, *people, *channels),
+            ("HMGET", keys.one("policy"), *(f"{channel}:{kind}" for kind in STATES)),
+            ("HMGET", keys.one("refused"), channel, *people, *channels),
         ]
         out, state, refused = await pipelined(self._buckets.redis, asked)
         hidden = {name for name, is_out in zip(people, out, strict=True) if is_out}
-        recorded = Recorded(hidden, {place: _windows(*state)})
-        for name, windows in zip((place, *people, *channels), refused, strict=True):
+        recorded = Recorded(hidden, {channel: _windows(*state)})
+        for name, windows in zip((channel, *people, *channels), refused, strict=True):
             _add(recorded, name, _parsed(windows or b""))
         return recorded
 
@@ -232,12 +232,12 @@ class Decisions:
 
     async def close(self, guild_id: int, channel_id: int, window: Window) -> None:
         """The same for a channel that is paused or cleared."""
-        place = room(guild_id, channel_id)
+        channel = room(guild_id, channel_id)
         if window.start is None:
-            self._cleared[place] = window
+            self._cleared[channel] = window
         async with self._syncing:
             self._copied = None
-            await asyncio.to_thread(self._copy.restrict, room=place, window=window)
+            await asyncio.to_thread(self._copy.restrict, room=channel, window=window)
 
     async def sync(self) -> None:
         """Copies everything from Redis; keeps the copy as it is while Redis is unreachable."""
@@ -246,8 +246,8 @@ class Decisions:
                 waiting = self._waiting()  # before Redis is read: it may hear of them right after
                 recorded = await self._read_all()
                 recorded.hidden |= waiting | self._waiting()
-                for place, window in self._cleared.items():
-                    _add(recorded, place, [window])
+                for channel, window in self._cleared.items():
+                    _add(recorded, channel, [window])
                 if recorded != self._copied and await asyncio.to_thread(self._copy.replace, recorded):
                     self._copied = recorded
 
@@ -271,8 +271,8 @@ class Decisions:
         checked(replies[::4] + replies[1::4] + replies[2::4])
         recorded = Recorded({name.decode() for out in replies[::4] for name in out})
         for state in replies[1::4]:
-            for place in {name.decode().partition(":")[0] for name in state}:
-                _add(recorded, place, _windows(*(state.get(f"{place}:{kind}".encode()) for kind in STATES)))
+            for channel in {name.decode().partition(":")[0] for name in state}:
+                _add(recorded, channel, _windows(*(state.get(f"{channel}:{kind}".encode()) for kind in STATES)))
         for refused in replies[2::4]:
             for name, windows in refused.items():
                 if name.decode() not in recorded.hidden:  # of whom nothing is shown anyway

@@ -289,8 +289,8 @@ def forget_read() -> None:
 
 def from_row(row: Sequence[Any]) -> Message:
     """Reads a row of the reading scripts: room, id, fields."""
-    place, id_, fields = row
-    return to_message(*guild_and_channel(place), id_, tuple(fields))
+    channel, id_, fields = row
+    return to_message(*guild_and_channel(channel), id_, tuple(fields))
 
 
 class StoredMessage(NamedTuple):
@@ -324,8 +324,8 @@ def whole(message: AnyMessage) -> Message:
 
 def to_stored(row: Sequence[Any]) -> StoredMessage:
     """Reads the same rows as `from_row`."""
-    guild_id, channel_id = guild_and_channel(row[0])
-    author_id, text, ts, flag, about = row[2]
+    channel, id_, (author_id, text, ts, flag, about) = row
+    guild_id, channel_id = guild_and_channel(channel)
     _, _, reply_to, mentions, parents = about.split(b"\x1f", 4)
     content = text.decode()
     attachments: tuple[Attachment, ...] = ()
@@ -335,7 +335,7 @@ def to_stored(row: Sequence[Any]) -> StoredMessage:
     return StoredMessage(
         channel_id,
         float(ts),
-        int(row[1]),
+        int(id_),
         int(author_id),
         content,
         tuple(_PARENT.iter_unpack(parents)) if parents else (),

@@ -241,8 +241,8 @@ class IndexSearch:
         channels = dict.fromkeys(candidate.channel for candidate in candidates)
         number = {channel: at for at, channel in enumerate(channels, start=1)}
         names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in candidates])
-        place = head(self._buckets, query.guild_id, query.source, query.limits)
-        times, near = await self._run("shown", query, [*place, query.radius, query.beside, names, *number])
+        visible = head(self._buckets, query.guild_id, query.source, query.limits)
+        times, near = await self._run("shown", query, [*visible, query.radius, query.beside, names, *number])
         for candidate, ts in zip(candidates, times, strict=True):
             candidate.ts = ts
         rows: list[Any] = near

@@ -83,8 +83,8 @@ class Keys:
 
     def channel(self, guild_id: int, channel_id: int) -> tuple[str, str]:
         """The key of a channel's order, and what the keys of its messages start with."""
-        place = room(guild_id, channel_id)
-        return f"{self.base}{KEYS['chan']}{place}", f"{self.base}{KEYS['msg']}{place}:"
+        channel = room(guild_id, channel_id)
+        return f"{self.base}{KEYS['chan']}{channel}", f"{self.base}{KEYS['msg']}{channel}:"
 
     def message(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"{self.base}{KEYS['msg']}{room(guild_id, channel_id)}:{padded(message_id)}"

@@ -385,16 +385,16 @@ class Withdrawn:
                 return
             self._ids |= {(str(event.values[1]), str(one)) for one in ids}
         elif event.kind == "clear":
-            place, at = str(event.values[1]), float(event.values[2])
-            self._floors[place] = max(at, self._floors.get(place, at))
+            channel, at = str(event.values[1]), float(event.values[2])
+            self._floors[channel] = max(at, self._floors.get(channel, at))
         else:  # nobody asks in a guild that was left, and Undelivered knows who opted out
             return
         self._guilds.add(int(event.values[0]))
 
     def hidden_in(self, guild_id: int, channel_id: int) -> tuple[frozenset[int], float]:
         """What was withdrawn of a channel: ids of messages, and everything up to a time."""
-        place = room(guild_id, channel_id)
-        return frozenset(int(id_) for one, id_ in self._ids if one == place), self._floors.get(place, -1.0)
+        channel = room(guild_id, channel_id)
+        return frozenset(int(id_) for at, id_ in self._ids if at == channel), self._floors.get(channel, -1.0)
 
     def hides_any(self, guild_id: int, author_ids: Iterable[int]) -> bool:
         """Whether one of these people has opted out."""
@@ -403,11 +403,11 @@ class Withdrawn:
     def hides(self, message: AnyMessage) -> bool:
         if not self.anything:
             return False
-        place = room(message.guild_id, message.channel_id)
+        channel = room(message.guild_id, message.channel_id)
         return (
             (message.own and message.guild_id in self._guilds)
-            or (place, padded(message.id)) in self._ids
-            or message.ts <= self._floors.get(place, -1.0)
+            or (channel, padded(message.id)) in self._ids
+            or message.ts <= self._floors.get(channel, -1.0)
             or not self._people.isdisjoint([(None, message.author_id), (message.guild_id, message.author_id)])
         )
 

@@ -42,8 +42,9 @@ class Bookmarks:
 
 
 def _gap(row: tuple[bytes, bytes]) -> Gap:
-    newest, _, oldest = row[1].decode().partition(" ")
-    return Gap(int(row[0]), int(newest) if newest else None, int(oldest))
+    channel_id, ends = row
+    newest, _, oldest = ends.decode().partition(" ")
+    return Gap(int(channel_id), int(newest) if newest else None, int(oldest))
 
 
 # --- loads ---

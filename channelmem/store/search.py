@@ -83,8 +83,8 @@ class Contents:
     @reads
     async def size_bytes(self, guild_id: int, channel_id: int) -> int:
         """What a channel's messages take in Redis, without the index; estimated from some of them."""
-        keys, place = self._buckets.guild_keys(guild_id), room(guild_id, channel_id)
-        order = keys.of("chan", place)
+        keys = self._buckets.guild_keys(guild_id)
+        order = keys.of("chan", room(guild_id, channel_id))
         redis = self._buckets.redis
         count, some = await pipelined(redis, [("ZCARD", order), ("ZRANDMEMBER", order, SAMPLED)])
         measured = (order, *(keys.message(guild_id, channel_id, int(id_)) for id_ in some))
@@ -192,8 +192,8 @@ class Search:
         names, left_out = [padded(one) for one in ids], [padded(one) for one in known]
         if not names:
             return []
-        place = (room(guild_id, channel_id), radius)
-        arguments = [*head(self._buckets, guild_id, Source.ARCHIVE, limits), *place, len(left_out), *left_out, *names]
+        where = (*head(self._buckets, guild_id, Source.ARCHIVE, limits), room(guild_id, channel_id))
+        arguments = [*where, radius, len(left_out), *left_out, *names]
         withdrawn = self._buckets.undelivered.withdrawn()
         rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
         messages = shown(rows, withdrawn)

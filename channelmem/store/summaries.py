@@ -124,8 +124,8 @@ class SummaryStore:
         policy: Policy,
     ) -> Committed:
         """Replaces summaries in one atomic step, while the token still holds the channel's lock."""
-        place = room(guild_id, channel_id)
-        arguments = [repr(self.now()), pack_limits(policy.limits), guild_id, place, token, len(removed), *removed]
+        channel = room(guild_id, channel_id)
+        arguments = [repr(self.now()), pack_limits(policy.limits), guild_id, channel, token, len(removed), *removed]
         for one in made:
             arguments += (one.id, repr(one.start), _sources(guild_id, one), one.document)
         reply: bytes = await self._buckets.run("summarise", self._buckets.bucket(guild_id), arguments)
