@@ -65,7 +65,7 @@ class SearchScope:
 
 
 @dataclass(slots=True)
-class Candidate:
+class FoundRow:
     """A message, as the searches found it."""
 
     channel: bytes
@@ -90,8 +90,8 @@ class Candidate:
 class Searched:
     """The candidates of one pass, and whether any of its lists has more of them."""
 
-    candidates: list[Candidate] = field(default_factory=list)
-    full: list[list[Candidate]] = field(default_factory=list)
+    candidates: list[FoundRow] = field(default_factory=list)
+    full: list[list[FoundRow]] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     hidden: int = 0
     cut_short: bool = False
@@ -172,7 +172,7 @@ class IndexSearch:
 
     async def _searched(
         self, query: Query, scope: SearchScope, *, newest: bool = False
-    ) -> tuple[Searched, list[Candidate], list[Any]]:
+    ) -> tuple[Searched, list[FoundRow], list[Any]]:
         """What may be shown, and rows beside it. Asks for more while leftovers (removed, not yet unlinked) take
         places."""
         wanted = query.limit
@@ -234,7 +234,7 @@ class IndexSearch:
             return None, True
         return replies, (time.monotonic() - started) * 1000 >= self.limit_ms
 
-    async def _show(self, query: Query, candidates: Sequence[Candidate]) -> list[Any]:
+    async def _show(self, query: Query, candidates: Sequence[FoundRow]) -> list[Any]:
         """Notes which of them may be shown; returns rows beside the best."""
         if not candidates:
             return []
@@ -287,13 +287,13 @@ def _visible(rows: Iterable[Any], withdrawn: Withdrawn) -> list[StoredMessage]:
     return [message for message in map(to_stored, rows) if not withdrawn.hides(message)]
 
 
-def _shown(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _shown(candidates: Iterable[FoundRow]) -> list[FoundRow]:
     return [candidate for candidate in candidates if candidate.ts is not None]
 
 
-def _parsed(reply: list[Any], skip: int, step: int) -> list[Candidate]:
+def _parsed(reply: list[Any], skip: int, step: int) -> list[FoundRow]:
     """The candidates of a reply, best first. A row is a key, a score if there are three values, and fields."""
-    candidates: list[Candidate] = []
+    candidates: list[FoundRow] = []
     scores: Iterable[bytes | None] = reply[2::step] if step == 3 else repeat(None)
     for key, score, fields in zip(reply[1::step], scores, reply[step::step], strict=False):
         if not fields or fields[-2] != b"about":
@@ -301,7 +301,7 @@ def _parsed(reply: list[Any], skip: int, step: int) -> list[Candidate]:
         *distance, author, text, flag, about = _values(fields)
         channel, _, id_ = key[skip:].partition(b":")
         near, best = (float(distance[0]) if distance else None), (None if score is None else float(score))
-        candidates.append(Candidate(channel, id_, author, text, flag, about, near, best))
+        candidates.append(FoundRow(channel, id_, author, text, flag, about, near, best))
     if candidates and candidates[0].distance is not None:
         candidates.sort(key=lambda candidate: candidate.distance or 0.0)
     return candidates
@@ -315,9 +315,9 @@ def _values(fields: list[Any]) -> list[Any]:
     return values
 
 
-def _fused(lists: Sequence[Sequence[Candidate]]) -> dict[tuple[bytes, bytes], Candidate]:
+def _fused(lists: Sequence[Sequence[FoundRow]]) -> dict[tuple[bytes, bytes], FoundRow]:
     """Each candidate once, scored by reciprocal rank fusion of the lists."""
-    known: dict[tuple[bytes, bytes], Candidate] = {}
+    known: dict[tuple[bytes, bytes], FoundRow] = {}
     for candidates in lists:
         for rank, candidate in enumerate(candidates):
             kept = known.setdefault((candidate.channel, candidate.id), candidate)
@@ -334,7 +334,7 @@ def _counts(query: Query, counted: Sequence[int]) -> tuple[int, ...]:
     return tuple(next(answers, 0) if tokens(word) else 0 for word in words)
 
 
-def _match(candidate: Candidate) -> Match:
+def _match(candidate: FoundRow) -> Match:
     similarity = None if candidate.distance is None else 1.0 - candidate.distance
     return Match(to_stored(candidate.row), similarity, candidate.text_score)
 

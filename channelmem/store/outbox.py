@@ -77,8 +77,8 @@ Same = Callable[[str, tuple[Value, ...]], Hashable]
 
 
 class Outbox:
-    """`same` tells changes apart: one that waits already is not queued again, because a `Client` repeats what it was
-    told QUEUED until Redis has it."""
+    """`same` tells changes apart: one that waits already is not queued again, because a client of the service repeats
+    what it was told QUEUED until Redis has it."""
 
     def __init__(self, send: Send, capacity: int, *, target: str = "Redis", same: Same | None = None) -> None:
         self._send, self._target, self._same = send, target, same

@@ -141,7 +141,7 @@ def is_full(error: BaseException | None) -> bool:
 # --- the client ---
 
 
-class Client(Redis):
+class RedisClient(Redis):
     """A client of redis-py that raises our errors. A script that Redis does not know is the one thing that it tells as
     it is: the caller sends its source then."""
 
@@ -223,7 +223,7 @@ def _client(url: str, *, timeout_s: float, name: str) -> Redis:
         driver_info=DriverInfo().add_upstream_driver(name, version("channelmem")),
     )
     pool.make_connection()  # type: ignore[no-untyped-call]  # finds options that do not exist, which would fail the first command otherwise
-    return Client.from_pool(pool)
+    return RedisClient.from_pool(pool)
 
 
 class CircuitPool(ConnectionPool):
