@@ -23,6 +23,8 @@ STORY = 12
 REMOVALS = frozenset({Act.DELETE, Act.CLEAR})
 PERSONAL = frozenset({Act.OPT_OUT, Act.OPT_IN, Act.FORGET})
 OF_ROOMS = frozenset({Act.PAUSE, Act.RESUME})
+CLOSINGS = frozenset({Act.PAUSE, Act.OPT_OUT, Act.FORGET})
+"""They go to Redis at once, ahead of messages that wait, which are then refused."""
 ASKS = frozenset({Act.ASK, Act.ANSWER})
 """Where memory has too little, these look at the platform's history too."""
 CHANGES = frozenset({Act.SAY, Act.EDIT}) | REMOVALS | PERSONAL | OF_ROOMS
@@ -189,8 +191,10 @@ class Model:
             if reply is not None:
                 self._violate(Why.FAILED, ticket, ticket.step.token)
             return
-        if not reply.queued:  # what waited in this process was delivered first
-            self._delivered(ticket.process)
+        if not reply.queued:
+            if ticket.step.act in CLOSINGS:  # nobody knows which came first: it, or the messages that waited
+                self._standing(ticket.step).attempts += 1
+            self._delivered(ticket.process)  # first: earlier decisions that waited come before this one
         if ticket.step.act in CHANGES:
             if reply.queued and _waits(ticket.step.act, reply.result):
                 self._wait(ticket, reply)

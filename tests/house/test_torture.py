@@ -162,6 +162,67 @@ def test_what_is_decided_after_a_flush_holds_for_the_platform_too(step: Step, wh
     assert shown(model, Act.ASK, OLD) == [why]
 
 
+# --- what waits while something is decided ---
+
+
+def waits(model: Model, step: Step, result: str) -> None:
+    model.replied(model.sent(0, step, troubled=True), Reply(result, queued=1))
+
+
+def lost(model: Model, act: Act) -> list[Why]:
+    """The violations if a complete look shows nothing."""
+    model.look(model.sent(0, Step(act, *ROOM, author=11), troubled=False), Reply(Done.DONE), complete=True)
+    return list(model.violations)
+
+
+SAID = Step(Act.SAY, *ROOM, author=11, id=1, text=OLD, ts=1.0)
+
+
+@pytest.mark.parametrize(
+    ("closing", "opening"),
+    [
+        (Step(Act.PAUSE, *ROOM), Step(Act.RESUME, *ROOM)),
+        (Step(Act.OPT_OUT, author=11), Step(Act.OPT_IN, author=11)),
+        (Step(Act.OPT_OUT, author=11, scope=ROOM[0]), Step(Act.OPT_IN, author=11, scope=ROOM[0])),
+    ],
+)
+@pytest.mark.parametrize("result", [Done.DONE, Done.UNAVAILABLE])
+def test_a_decision_may_overtake_what_waits(closing: Step, opening: Step, result: Done) -> None:
+    model = Model()
+    waits(model, SAID, Outcome.QUEUED)
+    did(model, closing, result)
+    did(model, opening)
+    assert lost(model, Act.LIST) == []
+    assert lost(model, Act.EXPORT) == []
+    assert shown(model, Act.LIST, OLD) == [], "or it was delivered first"
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        Step(Act.RESUME, *ROOM),
+        Step(Act.OPT_IN, author=11),
+        Step(Act.PAUSE, *ROOMS[1]),
+        Step(Act.OPT_OUT, author=12),
+        Step(Act.SETTLE),
+    ],
+)
+def test_what_waits_is_stored_in_spite_of_decisions_that_do_not_refuse_it(decision: Step) -> None:
+    model = Model()
+    waits(model, SAID, Outcome.QUEUED)
+    did(model, decision)
+    assert lost(model, Act.LIST) == [Why.LOST]
+
+
+def test_a_decision_that_waits_is_applied_before_the_next_one() -> None:
+    model = Model()
+    waits(model, Step(Act.OPT_OUT, author=11), Done.DELAYED)
+    did(model, Step(Act.OPT_IN, author=11))
+    assert model.doubtful() == []
+    did(model, SAID, Outcome.STORED)
+    assert lost(model, Act.LIST) == [Why.LOST], "its author is back"
+
+
 # --- what is broken on purpose ---
 
 
