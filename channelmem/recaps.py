@@ -100,8 +100,9 @@ class Recaps:
             return found
         lines = lines_about(route, read, before=question.ts - policy.limits.lifetime_s)[: policy.recall_limit]
         hits = tuple(
-            Hit(_message(question, line), share, text_score=share, age_s=question.ts - line.ts, source=Source.ARCHIVE)
-            for line, share in lines
+            Hit(_message(question, line), share, text_score=share, age_s=question.ts - line.ts, source=Source.ARCHIVE,
+                answers=not at)  # fmt: skip
+            for at, (line, share) in enumerate(lines)
         )
         if not hits:
             return found

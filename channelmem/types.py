@@ -265,6 +265,8 @@ class Route:
     """Exact words that a hit must have: quoted ones, or a topic of nothing but stop words ("who said hi?")."""
     of_questions: bool = False
     """Whether it asks for what somebody asked, so that a question is as good as an answer."""
+    named: tuple[Person, ...] = ()
+    """Everybody it names, whether their words are asked for or not."""
     stranger: str = ""
     """Whose words it asks for, if nobody known has that name."""
     anchors: tuple[int, ...] = ()
@@ -290,8 +292,8 @@ class Hit:
     source: Source = Source.BUFFER
     around: tuple[Message, ...] = ()
     """The message it answers and the ones that follow, in order of time: people speak in fragments."""
-    replaced: bool = False
-    """Whether a later message corrected it, which comes before it among the hits."""
+    answers: bool = False
+    """Whether it is part of the answer; the other hits come close, and are not shown."""
 
     @property
     def messages(self) -> tuple[Message, ...]:

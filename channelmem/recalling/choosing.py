@@ -9,12 +9,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.recalling.answering import Clues, Reader, shipped
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.rank import (
     CORRECTS,
@@ -29,7 +30,8 @@ from channelmem.recalling.rank import (
     read_pool,
 )
 from channelmem.store.documents import AnyMessage, whole
-from channelmem.text import Lines, asking, stems, text_of
+from channelmem.recalling.verdict import sureness
+from channelmem.text import Lines, stems, text_of
 from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
 
 BEFORE: Final = 50
@@ -66,21 +68,6 @@ class Beside:
         answered = [self._at.get(parent, -1) for parent, chance in message.parents if chance >= LINK_MIN]
         before = [at for at in answered if max(0, place - BEFORE) <= at < place]
         return (*sorted(before), *self._soon(place)[:AFTER])
-
-    def answers(self, place: int) -> list[int]:
-        """The places of what answers a question: lines linked to it that are not questions themselves, else the next
-        line by somebody else."""
-        asked = self._messages[place]
-        linked = [at for at in self._soon(place) if asking(self._messages[at].content) < 0.5]
-        if linked:
-            return linked
-        for at in range(place + 1, min(place + 4, len(self._messages))):
-            other = self._messages[at]
-            if other.channel_id != asked.channel_id or other.own or other.addressed:
-                break
-            if other.author_id != asked.author_id and asking(other.content) < 0.5:
-                return [at]
-        return []
 
     def correction(self, place: int, *, by_links: bool) -> int | None:
         """The last later message that corrects this one: it replies to it or is by the same person and says so, or it
@@ -146,11 +133,13 @@ def _alike(one: AnyMessage, other: AnyMessage) -> bool:
 
 
 SHOWN: Final = 3
-"""How many hits an answer shows first; the evidence is theirs."""
-CLOSE: Final = 0.12
-"""From this cosine on, a line without a word of the topic may still be about it."""
-ANSWERS: Final = 2
-"""A hit that is a question is shown behind at most this many answers to it."""
+"""The evidence is that of so many hits."""
+FURTHER: Final = 0.3
+"""A further line is part of the answer if the network gives it this share of its trust; in the scenes, seven of ten
+such lines belong."""
+FURTHER_OF_MANY: Final = 0.18
+"""The same where the question asks for several: who, or what people said."""
+MOST_SHOWN: Final = 4
 BESIDE_ANCHOR: Final = 6
 """How many messages after its anchor a follow-up looks first."""
 
@@ -163,12 +152,15 @@ class Candidates:
     ranking: Ranking
     allowed: Sequence[bool]
     beside: Beside
+    reader: Reader
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     hits: tuple[Hit, ...] = ()
     evidence: Evidence | None = None
+    sure: float = 0.0
+    """How likely the first hit answers."""
 
     @property
     def threads(self) -> tuple[Message, ...]:
@@ -178,8 +170,10 @@ class Choice:
 
 
 def read_candidates(pool: Pool, asked: Asked, weights: Weights) -> Candidates:
+    ranking, question = read_pool(pool, asked.query, weights), asked.question
+    reader = Reader(pool, ranking, question.text, asked.route, question.asker_id, question.ts)
     allowed = _only(pool.messages, wanted(pool.messages, asked), asked.route)
-    return Candidates(pool, read_pool(pool, asked.query, weights), allowed, Beside(pool.messages))
+    return Candidates(pool, ranking, allowed, Beside(pool.messages), reader)
 
 
 def wanted(messages: Sequence[AnyMessage], asked: Asked) -> list[bool]:
@@ -218,33 +212,58 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
     return all(re.search(rf"(?<!\w){re.escape(' '.join(one.casefold().split()))}(?!\w)", folded) for one in words)
 
 
-def choose(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source) -> Choice:
-    pool, scores, route = candidates.pool, candidates.ranking.scores(cosines), asked.route
-    best = [i for i in order(pool, scores) if candidates.allowed[i]]
-    if not best:
+def clues_of(candidates: Candidates, cosines: Floats, asked: Asked) -> tuple[Clues, Scores]:
+    """What the network weighs."""
+    scores, messages = candidates.ranking.scores(cosines), candidates.pool.messages
+    by_links = not asked.route.speakers
+    clues = candidates.reader.clues(
+        scores,
+        candidates.allowed,
+        _near_anchor(messages, asked.route),
+        asked.question.reply_to,
+        lambda place: candidates.beside.correction(place, by_links=by_links),
+    )
+    return clues, scores
+
+
+def choose(
+    candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source, sounds: float = 0.0
+) -> Choice:
+    """`sounds` is how much the question sounds like one about a conversation, by its vector."""
+    clues, scores = clues_of(candidates, cosines, asked)
+    if not len(clues.places):
         return Choice()
-    near = _near_anchor(pool.messages, route)
-    if near is not None:
-        best = _anchored(best, scores, near)
+    values = shipped().values(clues)
     # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
-    ordered = iter(best)
-    if not (route.binds and route.speakers) and not route.of_questions:
-        ordered = _answers_first(candidates, ordered)
-    first = list(islice(ordered, SHOWN))
-    corrections = _corrections(candidates, first, by_links=not route.speakers)
-    ordered = _corrected(chain(first, ordered), corrections)
-    if route.binds:
-        ordered = _related(ordered, scores, cosines)
-    kept = distinct(pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
-    evidence = _LITERAL if route.literal else _evidence(candidates, kept, cosines, route.wants)
-    return Choice(_hits(candidates, kept, scores, corrections, now, source), evidence)
+    best = clues.places[np.lexsort((-clues.places, -values.round(6)))].tolist()
+    rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in best)
+    kept = distinct(candidates.pool.messages, candidates.ranking.lines, chain(best, rest), asked.policy.recall_limit)
+    trust = np.exp(values - values.max())
+    trust = dict(zip(clues.places.tolist(), (trust / trust.sum()).tolist(), strict=True))
+    shown = _shown(candidates, kept, trust, asked.route)
+    kept = [*shown, *(place for place in kept if place not in shown)]
+    evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
+    sure = 1.0 if asked.route.literal else sureness(asked.route, clues, values, sounds)
+    return Choice(_hits(candidates, kept, shown, trust, scores, now, source), evidence, sure)
+
+
+def _shown(candidates: Candidates, kept: Sequence[int], trust: Mapping[int, float], route: Route) -> list[int]:
+    """The lines that are the answer: the best one, and further ones only on evidence of their own."""
+    many = route.wants is Wants.WHO or (route.binds and route.wants is Wants.WORDS and not route.speakers)
+    least = FURTHER_OF_MANY if many else FURTHER
+    further = [place for place in kept[1:] if trust.get(place, 0.0) >= least]
+    if route.wants is Wants.WHO:  # each person once
+        authors = {candidates.pool.messages[kept[0]].author_id}
+        further = [place for place in further if not (author := candidates.pool.messages[place].author_id) in authors and not authors.add(author)]
+    return [kept[0], *further[: MOST_SHOWN - 1]]
 
 
 def _hits(
     candidates: Candidates,
     kept: Sequence[int],
+    shown: Sequence[int],
+    trust: Mapping[int, float],
     scores: Scores,
-    corrections: Mapping[int, int],
     now: float,
     source: Source,
 ) -> tuple[Hit, ...]:
@@ -254,13 +273,13 @@ def _hits(
     return tuple(
         Hit(
             messages[place],
-            round(float(scores.rank[place]), 4),
+            round(trust.get(place, 0.0), 4),
             None if math.isnan(scores.cosine[place]) else float(scores.cosine[place]),
             float(scores.coverage[place]),
             max(0.0, now - messages[place].ts),
             source,
             tuple(messages[at] for at in around),
-            replaced=place in corrections,
+            answers=place in shown,
         )
         for place, around in zip(kept, beside, strict=True)
     )
@@ -317,64 +336,3 @@ def _near_anchor(messages: Sequence[AnyMessage], route: Route) -> Floats | None:
             near[other] = 1.0
     near[place] = 0.3
     return near
-
-
-def _anchored(best: list[int], scores: Scores, near: Floats) -> list[int]:
-    """The order with what is close to the anchor moved up."""
-    return sorted(best, key=lambda place: -(scores.rank[place] + ANCHOR * near[place]))
-
-
-ANCHOR: Final = 0.5
-
-
-def _answers_first(candidates: Candidates, best: Iterable[int]) -> Iterator[int]:
-    """The order with answers before the questions they answer: who asks when the match is wants the time, not the
-    question that somebody else asked before."""
-    messages, allowed = candidates.pool.messages, candidates.allowed
-    found: set[int] = set()
-    for place in best:
-        if place in found:
-            continue
-        if asking(messages[place].content) > 0.5:
-            answers = [one for one in candidates.beside.answers(place) if allowed[one] and one not in found]
-            answers = [one for one in answers if _says_something(messages[one])][:ANSWERS]
-            found.update(answers)
-            yield from answers
-        found.add(place)
-        yield place
-
-
-def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[int]:
-    """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
-    nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
-    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
-    for at, place in enumerate(best):
-        if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE:
-            yield place
-
-
-def _corrections(candidates: Candidates, first: Sequence[int], *, by_links: bool) -> dict[int, int]:
-    """What corrects the first hits. Where the question is about somebody, guessed links (`by_links`) do not count:
-    "actually" begins many of anybody's lines."""
-    later = {place: candidates.beside.correction(place, by_links=by_links) for place in first}
-    return {place: at for place, at in later.items() if at is not None and candidates.allowed[at]}
-
-
-def _corrected(best: Iterable[int], corrections: Mapping[int, int]) -> Iterator[int]:
-    """The order with corrections before what they correct."""
-    found: set[int] = set()
-    for place in best:
-        for one in (corrections.get(place, place), place):
-            if one not in found:
-                found.add(one)
-                yield one
-
-
-def _says_something(message: AnyMessage) -> bool:
-    """Whether a line can be an answer: "oh" and "lol" cannot, "me" and "yes" can."""
-    return len(message.content.split()) > 1 or _SHORT_ANSWER.search(message.content) is not None
-
-
-_SHORT_ANSWER: Final = re.compile(
-    r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me|both|neither|none|done)\b", re.IGNORECASE
-)

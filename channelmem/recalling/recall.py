@@ -24,6 +24,7 @@ from channelmem.errors import (
     RedisUnavailableError,
     SearchCutShortError,
 )
+from channelmem.recalling.answering import shipped
 from channelmem.recalling.candidates import (
     CUT_SHORT,
     Archive,
@@ -33,10 +34,11 @@ from channelmem.recalling.candidates import (
     Cosines,
     PlatformHistory,
     Topic,
+    vector_of,
 )
 from channelmem.recalling.choosing import SHOWS, Choice, choose, read_candidates
 from channelmem.recalling.rank import SHIPPED, Weights
-from channelmem.recalling.verdict import ENOUGH, Verdict, close, judge, least, sure_of_recap, sureness
+from channelmem.recalling.verdict import ENOUGH, Verdict, close, judge, least, sure_of_recap
 from channelmem.store.search import Search
 from channelmem.types import (
     MEMORY_OFF,
@@ -57,6 +59,8 @@ from channelmem.types import (
 
 RECAP_MESSAGES: Final = 100
 """A recap looks at no more than this many messages of a window, the newest ones."""
+SEVERAL: Final = 3
+"""How many messages answer what was said in a time, or which links there are; somebody's last words are one."""
 AWAY_S: Final = 1_800.0
 """Who wrote nothing for this long was away; a hello after that does not end it."""
 UNREACHABLE: Final = "Redis does not answer."
@@ -215,12 +219,13 @@ class Recall:
         newest = list(filter(shows, newest)) if shows else newest
         if route.mode is Mode.FIRST:
             newest = newest[::-1]
-        return _judged(route, route.p, self._in_order(newest[: asked.policy.recall_limit], name)), report
+        several = SEVERAL if shows is not None or route.time_words else 1
+        return _judged(route, route.p, self._in_order(newest[: asked.policy.recall_limit], name, several)), report
 
-    def _in_order(self, messages: Sequence[Message], source: Source) -> tuple[Hit, ...]:
+    def _in_order(self, messages: Sequence[Message], source: Source, several: int) -> tuple[Hit, ...]:
         now = self._clock()
         return tuple(
-            Hit(message, 1.0 / place, age_s=max(0.0, now - message.ts), source=source)
+            Hit(message, 1.0 / place, age_s=max(0.0, now - message.ts), source=source, answers=place <= several)
             for place, message in enumerate(messages, start=1)
         )
 
@@ -235,7 +240,8 @@ class Recall:
         cosines = await self._cosines.gathered(gathered, topic)
         if candidates.ranking.of_emoji:
             cosines = np.full_like(cosines, np.nan)
-        choice = choose(candidates, cosines, asked, self._clock(), name)
+        sounds = await _sounds(topic, asked.route)
+        choice = choose(candidates, cosines, asked, self._clock(), name, sounds)
         return _chosen(choice, asked), gathered.report
 
 
@@ -282,13 +288,19 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
     is_close = close(seen) >= asked.policy.semantic_threshold
     if not (is_close or seen.coverage or seen.thread):
         return Found(route)
-    sure = sureness(route, seen)
+    sure = choice.sure
     if route.binds and is_close:
         # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
         sure = max(sure, least(route))
     if route.mode is Mode.RECAP:
         return _judged(route, max(sure, route.p), messages=choice.threads, evidence=seen)
     return _judged(route, sure, choice.hits, evidence=seen)
+
+
+async def _sounds(topic: Topic, route: Route) -> float:
+    """How much a question sounds like one about a conversation, by its vector; 0 where that has only its topic."""
+    vector = None if route.binds else await vector_of(topic)
+    return 0.0 if vector is None else float(shipped().about[:-1] @ vector + shipped().about[-1])
 
 
 def _compares(route: Route) -> bool:

@@ -11,7 +11,9 @@ import math
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from channelmem.types import Evidence, Mode, Route
+from channelmem.recalling.answering import Clues, judged, shipped
+from channelmem.recalling.rank import Floats
+from channelmem.types import Evidence, Route
 
 QUOTE: Final = 0.8
 """From here on, the hits are quoted as the answer."""
@@ -44,30 +46,9 @@ class Verdict(StrEnum):
     NOT_OURS = "not ours"
 
 
-class _Fitted(NamedTuple):
-    bias: float
-    weights: tuple[float, ...]
-
-
-# For somebody's own words: their thread, the cosine, the wording.
-_OF_SOMEBODY: Final = _Fitted(-1.16, (2.98, 2.03, 1.05))
-# For anybody's: words, cosine, words that nobody used, the cosine of a fitting line, a saying verb, the wording.
-_OF_ANYBODY: Final = _Fitted(0.37, (1.23, 1.54, -1.17, 2.04, -0.73, 0.69))
-
-
 def of_somebody(route: Route) -> bool:
     """Whether it asks for the words of people it names."""
     return route.binds and bool(route.speakers)
-
-
-def features(route: Route, seen: Evidence) -> tuple[float, ...]:
-    """What the decision rests on, one number per weight."""
-    # A likely wording is no evidence; an unlikely one needs more of it.
-    doubt = min(math.log(max(route.p, 1e-3) / max(1.0 - route.p, 1e-3)), 0.0)
-    if of_somebody(route):
-        return seen.thread, close(seen), doubt
-    fitting = close(seen) if seen.fits else 0.0
-    return seen.coverage, close(seen), seen.missing, fitting, float(route.binds), doubt
 
 
 def close(seen: Evidence) -> float:
@@ -75,16 +56,11 @@ def close(seen: Evidence) -> float:
     return seen.similarity - CROWD_COSINE * math.log(max(1, seen.compared) / 50)
 
 
-def sureness(route: Route, seen: Evidence | None) -> float:
-    """The probability that the first hits answer the question. What needs no comparison is as sure as its wording."""
-    if seen is None or route.mode is not Mode.TOPIC:
-        return route.p
-    if route.literal:
-        return 1.0  # a hit has the very words that are asked for
-    fitted = _OF_SOMEBODY if of_somebody(route) else _OF_ANYBODY
-    values = features(route, seen)
-    total = fitted.bias + sum(weight * value for weight, value in zip(fitted.weights, values, strict=True))
-    return 1.0 / (1.0 + math.exp(-total))
+def sureness(route: Route, clues: Clues, values: Floats, sounds: float) -> float:
+    """The probability that the best candidate answers the question."""
+    somebody = of_somebody(route)
+    judge_ = shipped().somebody if somebody else shipped().anybody
+    return judge_.sure(judged(clues, values, sounds, somebody=somebody))
 
 
 def sure_of_recap(route: Route) -> float:

@@ -189,6 +189,7 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
         to_bot=scene.bot in speakers or ("you" in line.words and scene.asker in speakers),
         p=likely.p,
         literal=literal,
+        named=tuple(dict.fromkeys(_named(line, scene))),
         stranger=_stranger(line, said.finding),
         missed=said.recap is not None and window == _ANY_TIME and not what and not speakers,
     )

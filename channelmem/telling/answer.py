@@ -115,23 +115,20 @@ def friendly(route: Route, text: str) -> str:
 
 
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
+    """The lines that answer, and nothing to fill up."""
     route = phrasing.route
-    shown = hits[:MOST_HITS] if route.mode is Mode.TOPIC else hits
+    shown = [hit for hit in hits if hit.answers] or hits[:1]
     best = [hit for hit in shown if _is_asked_for(phrasing, hit)]
     if not best:
         # "I found nothing by Ann" must be true even if somebody else said it better.
-        best = [hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)][:MOST_HITS]
+        best = [hit for hit in hits if _is_asked_for(phrasing, hit) and relevance(hit)][:1]
     if not best:
-        yield from _listed(phrasing, shown, _others_lead(phrasing, shown[0]))
-    elif route.wants is Wants.WHO and route.mode is not Mode.TOPIC:
-        yield from _listed(phrasing, best[:1], _lead(phrasing, best[0].message, guess=guess))
-    elif route.wants is Wants.WHO and route.saying:
-        yield from _by_person(phrasing, _surest(route, best), guess=guess)
-    elif route.wants is Wants.WHETHER:
-        sure = _surest(route, best)
-        yes = "Perhaps" if guess or not _is_about(route, sure[0]) else "Yes"
-        who, when = lower_you(phrasing.who(sure[0].message)), phrasing.when(sure[0].message)
-        yield from _listed(phrasing, sure, f"{yes}: {_other_time(route)}{who}, {when}: ")
+        yield from _listed(phrasing, shown[:1], _others_lead(phrasing, shown[0]))
+    elif route.wants is Wants.WHO and route.saying and len(best) > 1:
+        yield from _by_person(phrasing, best, guess=guess)
+    elif route.wants is Wants.WHETHER and not guess and _is_about(route, best[0]):
+        who, when = lower_you(phrasing.who(best[0].message)), phrasing.when(best[0].message)
+        yield from _listed(phrasing, best, f"Yes: {_other_time(route)}{who}, {when}: ")
     else:
         yield from _listed(phrasing, best, _lead(phrasing, best[0].message, guess=guess))
 
@@ -152,7 +149,7 @@ def _listed(phrasing: Phrasing, hits: Sequence[Hit], lead: str) -> Iterator[str]
     """The first quote after its lead, the others as a list."""
     yield lead + phrasing.quote(hits[0].message, FIRST_CHARS)
     for hit in hits[1:MOST_QUOTES]:
-        yield phrasing.bullet(hit.message, FURTHER_CHARS, "(since corrected) " if hit.replaced else "")
+        yield phrasing.bullet(hit.message, FURTHER_CHARS)
     if len(hits) > MOST_QUOTES:
         yield f"... {counted(len(hits) - MOST_QUOTES, 'more message')}"
 
@@ -162,18 +159,7 @@ def _by_person(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Itera
     best: dict[int, Hit] = {}
     for hit in hits:
         best.setdefault(hit.message.author_id, hit)
-    did = " did" if phrasing.route.saying else ""
-    sure = "Perhaps " if guess or not _is_about(phrasing.route, hits[0]) else ""
-    for at, hit in enumerate(list(best.values())[:MOST_QUOTES]):
-        message = hit.message
-        if at:
-            yield phrasing.bullet(message, FURTHER_CHARS)
-            continue
-        who = phrasing.who(message)
-        lead = f"{sure}{lower_you(who) if sure else who}{did}"
-        yield f"{lead}, {phrasing.when(message)}: {phrasing.quote(message, FIRST_CHARS)}"
-    if len(best) > MOST_QUOTES:
-        yield f"... and {len(best) - MOST_QUOTES} more"
+    yield from _listed(phrasing, list(best.values()), _lead(phrasing, hits[0].message, guess=guess))
 
 
 def _is_asked_for(phrasing: Phrasing, hit: Hit) -> bool:
@@ -191,11 +177,6 @@ def _others_lead(phrasing: Phrasing, hit: Hit) -> str:
     who, when = phrasing.who(hit.message), phrasing.when(hit.message)
     about = f" about {phrasing.topic()}" if phrasing.route.topic else ""
     return f"I found nothing {phrasing.by()}{about}, but {lower_you(who)} said, {when}: "
-
-
-def _surest(route: Route, hits: Sequence[Hit]) -> Sequence[Hit]:
-    """For a yes or a name: the hits that use the topic's words, if there are any."""
-    return [hit for hit in hits if _is_about(route, hit)] or hits
 
 
 def _is_about(route: Route, hit: Hit) -> bool:

@@ -133,6 +133,7 @@ class RouteShown(Shown, Mirror[Route]):
     dropped: str = ""
     literal: tuple[str, ...] = ()
     of_questions: bool = False
+    named: tuple[PersonShown, ...] = ()
     stranger: str = Field("", description="Whose words it asks for, if nobody known has that name.")
     anchors: tuple[Id, ...] = ()
     follows: bool = False
@@ -151,7 +152,7 @@ class HitShown(Shown, Mirror[Hit]):
     age_s: float = 0.0
     source: Source = Source.BUFFER
     around: tuple[MessageShown, ...] = ()
-    replaced: bool = Field(False, description="Whether a later message corrected it.")
+    answers: bool = Field(False, description="Whether the answer quotes it; the other hits come close.")
 
 
 class ThreadShown(Shown, Mirror[Thread]):

@@ -1,0 +1,393 @@
+"""Fits which line answers a question and whether it does, and measures both with whole scenes left out.
+
+    python -m scripts.train_answers              figures at first sight
+    python -m scripts.train_answers --data DIR   the same for other scenes, with weights fitted to ours
+    python -m scripts.train_answers --write      also writes channelmem/recalling/answering.npz
+
+Training data: the questions of tests/data/scenes, each with the candidates that recall found. A network is trained on
+whole lists (the softmax of a list should be where the answers are), then two logistic regressions on what it says about
+scenes it has not seen: does the best line answer? Each answered question is shown once more without its answers, as one
+that nobody can answer. What depends on wording alone comes from fits without the scene, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from channelmem.embedding.embed import open_embedder
+from channelmem.recalling import answering, recall
+from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, judged, odds
+from channelmem.recalling.candidates import Asked, Topic, vector_of
+from channelmem.recalling.choosing import Candidates, Choice, choose, clues_of, read_candidates
+from channelmem.recalling.rank import SHIPPED, Pool, without_names
+from channelmem.recalling.verdict import of_somebody
+from channelmem.routing.route import FOLLOWS_ODDS, route
+from channelmem.settings import Settings
+from channelmem.store.documents import whole
+from channelmem.types import Route, Source
+from scripts import train_about
+from scripts.eval_scenes import OWN, QUIET, judged as answered
+from scripts.scenes import Scene, Turn, read_scenes, routing_rows
+
+Floats = NDArray[np.float64]
+HIDDEN, DROP, DECAY, EPOCHS, RATE, BATCH = 16, 0.2, 0.3, 30, 4e-3, 64
+NETWORKS = 3
+FOLDS = 5
+WORDING = QUESTIONS.index("wording")
+SOUNDS = 10.0
+"""The inverse strength of regularisation for what the vector of a question tells."""
+UNANSWERED, MISSED = 0.1, 0.1
+"""What a question without its answers counts, and one whose best line is wrong: it should not be shown either, but
+whether it is changes nothing for whoever asks."""
+JUDGE = 0.05
+WEIGHTS = Path(answering.__file__).with_name("answering.npz")
+
+
+@dataclass(slots=True)
+class List:
+    """A question with its candidates."""
+
+    scene: str
+    turn: Turn
+    route: Route
+    clues: Clues
+    gold: NDArray[np.bool_]
+    fine: NDArray[np.bool_]
+    """Gold, or related."""
+    vector: NDArray[np.float32] | None
+    bare: bool = False
+    """Without its answers."""
+    sounds: float = 0.0
+
+    @property
+    def quiet(self) -> bool:
+        assert self.turn.expected
+        return self.bare or self.turn.expected.kind in QUIET
+
+
+async def lists(scenes: Sequence[Scene]) -> list[List]:
+    """Every question that compares lines, with the candidates of each source that was searched."""
+    found: list[tuple[Candidates, Floats, Asked, NDArray[np.float32] | None]] = []
+    vectors: list[NDArray[np.float32] | None] = []
+
+    async def sounds(topic: Topic, asked: Route) -> float:
+        vectors.append(None if asked.binds else await vector_of(topic))
+        return 0.0
+
+    def watched(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source, _: float) -> Choice:
+        found.append((candidates, cosines, asked, vectors[-1]))
+        try:
+            return choose(candidates, cosines, asked, now, source)
+        except (ValueError, FileNotFoundError):  # no weights yet, or for other clues
+            return Choice()
+
+    every: list[List] = []
+    by_text = {scene.name: {(one.author, one.text): one.id for one in scene.turns} for scene in scenes}
+    with patch.object(recall, "choose", watched), patch.object(recall, "_sounds", sounds), patch.object(recall, "ENOUGH", 2.0):
+        async for row in answered(scenes):
+            if row.turn.expected and row.turn.expected.kind != "recap":
+                for one in found[:2]:
+                    every += _lists(row.scene, row.turn, by_text[row.scene], *one)
+            found.clear()
+    return every
+
+
+def _lists(
+    scene: str, turn: Turn, ids: dict[tuple[str, str], str], candidates: Candidates, cosines: Floats, asked: Asked,
+    vector: NDArray[np.float32] | None,
+) -> Iterable[List]:  # fmt: skip
+    want = turn.expected
+    assert want
+    known = [ids.get((one.author, one.content), "") for one in map(whole, candidates.pool.messages)]
+    whole_list = _list(scene, turn, known, candidates, cosines, asked, vector)
+    if not len(whole_list.clues.places) or (want.kind == "quote" and not whole_list.gold.any()):
+        return
+    yield whole_list
+    if want.kind == "quote":
+        dice = random.Random(turn.id)  # noqa: S311
+        gone = {*want.gold, *want.stale, *(want.related if dice.random() < 0.5 else ())}
+        kept = [place for place, one in enumerate(known) if one not in gone]
+        if kept:
+            messages = [candidates.pool.messages[place] for place in kept]
+            pool = Pool(messages, candidates.pool.cosines[kept], candidates.pool.counts, candidates.pool.total)
+            bare = read_candidates(pool, asked, SHIPPED)
+            made = _list(scene, turn, [known[place] for place in kept], bare, cosines[kept], asked, vector)
+            if len(made.clues.places):
+                made.bare = True
+                yield made
+
+
+def _list(
+    scene: str, turn: Turn, known: Sequence[str], candidates: Candidates, cosines: Floats, asked: Asked,
+    vector: NDArray[np.float32] | None,
+) -> List:  # fmt: skip
+    want, clues = turn.expected, clues_of(candidates, cosines, asked)[0]
+    assert want
+    here = [known[place] for place in clues.places.tolist()]
+    gold = np.array([one in want.gold for one in here], bool)
+    fine = gold | np.array([one in want.related for one in here], bool)
+    return List(scene, turn, asked.route, clues, gold, fine, vector)
+
+
+# --- what the wording tells, without the scene ---
+
+
+def folds(scenes: Iterable[str]) -> list[set[str]]:
+    names = sorted(set(scenes))
+    random.Random(1).shuffle(names)  # noqa: S311
+    return [set(names[at::FOLDS]) for at in range(FOLDS)]
+
+
+def wording(folder: Path, fitted: Sequence[tuple[set[str], train_about.Fitted]]) -> dict[str, float]:
+    """The probability by wording of each question, by the fit that did not see its scene."""
+    settings, found = Settings(_env_file=None), {}
+    rows = routing_rows(folder, every=True)
+    for scene in read_scenes(folder):
+        fit = next(one for unseen, one in fitted if not unseen or scene.name in unseen)
+        chances = fit.p([train_about.grams_of(row, settings) for row in rows[scene.name]])
+        found |= dict(zip((turn.id for turn in scene.questions), chances.tolist(), strict=True))
+    return found
+
+
+def about_fits(unseen: Sequence[set[str]]) -> list[tuple[set[str], train_about.Fitted]]:
+    every = {name: rows for name, rows in train_about.sets().items() if name not in train_about.HELD_OUT}
+    return [
+        (left, train_about.fit([rows for name, rows in every.items() if name.removeprefix("scene ") not in left]))
+        for left in unseen
+    ]
+
+
+async def labelled_vectors(embedder: Any) -> tuple[Floats, NDArray[np.bool_]]:
+    """The questions of the routing sets as recall embeds them."""
+    settings, texts, labels = Settings(_env_file=None), [], []
+    for path in sorted(train_about.DATA.glob("routing_*.jsonl")):
+        if path.name in train_about.HELD_OUT:
+            continue
+        for row in train_about.read_rows(path):
+            routed = route(row["q"], train_about.scene_of(row, settings))
+            if not routed.binds:
+                texts.append(without_names(row["q"], routed))
+                labels.append(row["route"] != "none")
+    vectors = [await embedder.embed_messages(texts[at : at + 64]) for at in range(0, len(texts), 64)]
+    return np.concatenate(vectors).astype(float), np.array(labels)
+
+
+def sounding(vectors: Floats, labels: NDArray[np.bool_], some: Sequence[List]) -> Floats:
+    """Weights and bias over the vector of a question; questions that may be either are left out."""
+    rows = [one for one in some if one.vector is not None and not one.bare and one.turn.expected and one.turn.expected.kind != "either"]
+    x = np.concatenate([vectors, *([np.array([one.vector for one in rows], float)] if rows else [])])
+    y = np.concatenate([labels, np.array([one.turn.expected.kind != "none" for one in rows if one.turn.expected], bool)])
+    model = LogisticRegression(C=SOUNDS, max_iter=2_000).fit(x, y)
+    return np.append(model.coef_[0], model.intercept_[0])
+
+
+# --- the network ---
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_line, self.of_question = torch.nn.Linear(len(LINES), HIDDEN), torch.nn.Linear(len(QUESTIONS), HIDDEN, bias=False)
+        self.out, self.direct = torch.nn.Linear(HIDDEN, 1, bias=False), torch.nn.Linear(len(LINES), 1, bias=False)
+        self.drop = torch.nn.Dropout(DROP)
+
+    def forward(self, lines: torch.Tensor, asked: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+        hidden = torch.tanh(self.of_line(lines) + self.of_question(asked)[:, None, :])
+        values: torch.Tensor = (self.direct(lines) + self.out(self.drop(hidden))).squeeze(2)
+        return values.masked_fill(~there, -30.0)
+
+
+def _scale(values: Floats) -> tuple[Floats, Floats]:
+    return values.mean(axis=0), values.std(axis=0) + 1e-5
+
+
+def fit_network(some: Sequence[List], seeds: int) -> dict[str, Floats]:
+    """Several small networks side by side, as one."""
+    some = [one for one in some if not one.quiet]
+    size = max(len(one.gold) for one in some)
+    line_mean, line_spread = _scale(np.concatenate([one.clues.lines for one in some]))
+    asked_mean, asked_spread = _scale(np.array([one.clues.asked for one in some]))
+    lines, gold, there = np.zeros((len(some), size, len(LINES))), *np.zeros((2, len(some), size), bool)
+    for at, one in enumerate(some):
+        lines[at, : len(one.gold)] = np.clip((one.clues.lines - line_mean) / line_spread, -FAR, FAR)
+        gold[at, : len(one.gold)], there[at, : len(one.gold)] = one.gold, True
+    asked = np.clip((np.array([one.clues.asked for one in some]) - asked_mean) / asked_spread, -FAR, FAR)
+    x, q = torch.tensor(lines, dtype=torch.float32), torch.tensor(asked, dtype=torch.float32)
+    g, t = torch.tensor(gold), torch.tensor(there)
+    nets = [_trained(x, q, g, t, seed) for seed in range(seeds)]
+    get = lambda name: [dict(net.named_parameters())[name].detach().double().numpy() for net in nets]  # noqa: E731
+    return {
+        "line_mean": line_mean, "line_spread": line_spread, "asked_mean": asked_mean, "asked_spread": asked_spread,
+        "direct": np.mean(get("direct.weight"), axis=0)[0],
+        "of_line": np.concatenate(get("of_line.weight")).T,
+        "of_question": np.concatenate(get("of_question.weight")).T,
+        "bias": np.concatenate(get("of_line.bias")),
+        "out": np.concatenate(get("out.weight"), axis=1)[0] / seeds,
+    }  # fmt: skip
+
+
+def _trained(x: torch.Tensor, q: torch.Tensor, gold: torch.Tensor, there: torch.Tensor, seed: int) -> Net:
+    torch.manual_seed(seed)
+    net, count = Net(), len(x)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+    steps = EPOCHS * ((count + BATCH - 1) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps + 1)
+    for _ in range(EPOCHS):
+        shuffled = torch.randperm(count)
+        for at in range(0, count, BATCH):
+            some = shuffled[at : at + BATCH]
+            values = net(x[some], q[some], there[some])
+            answers = values.masked_fill(~gold[some], -60.0)
+            loss = (torch.logsumexp(values, 1) - torch.logsumexp(answers, 1)).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    return net.eval()
+
+
+NOTHING = answering.Judge(np.zeros(1), np.ones(1), np.zeros(1), 0.0)
+
+
+def weights_of(network: dict[str, Floats], about: Floats) -> answering.Weights:
+    return answering.Weights(**network, somebody=NOTHING, anybody=NOTHING, about=about)
+
+
+# --- whether it answers ---
+
+
+def fit_judges(some: Sequence[List], values: Sequence[Floats]) -> dict[str, answering.Judge]:
+    return {name: _judge(some, values, somebody=name == "somebody") for name in ("somebody", "anybody")}
+
+
+def _judge(some: Sequence[List], values: Sequence[Floats], *, somebody: bool) -> answering.Judge:
+    rows = [(one, v) for one, v in zip(some, values, strict=True) if of_somebody(one.route) == somebody]
+    x = np.array([judged(one.clues, v, one.sounds, somebody=somebody) for one, v in rows])
+    right = np.array([bool(one.gold[np.argmax(v)]) and not one.quiet for one, v in rows])
+    bare = 3 * UNANSWERED if somebody else UNANSWERED
+    counts = np.array([bare if one.bare else 1.0 if ok or one.quiet else 3 * MISSED if somebody else MISSED
+                       for (one, _), ok in zip(rows, right, strict=True)])  # fmt: skip
+    mean, spread = _scale(x)
+    model = LogisticRegression(C=1.0 if somebody else JUDGE, max_iter=1_000)
+    model.fit(np.clip((x - mean) / spread, -FAR, FAR), right, counts)
+    return answering.Judge(mean, spread, model.coef_[0], float(model.intercept_[0]))
+
+
+def sure_of(judges: dict[str, answering.Judge], one: List, values: Floats) -> float:
+    if one.route.literal:
+        return 1.0
+    somebody = of_somebody(one.route)
+    return judges["somebody" if somebody else "anybody"].sure(judged(one.clues, values, one.sounds, somebody=somebody))
+
+
+# --- measuring ---
+
+
+def report(label: str, some: Sequence[List], values: Sequence[Floats], sures: Sequence[float]) -> None:
+    rows = [(one, v, s) for one, v, s in zip(some, values, sures, strict=True) if not one.bare]
+    asked = [(one, v, s, bool(one.gold[np.argmax(v)])) for one, v, s in rows if not one.quiet]
+    quiet = [s for one, _, s in rows if one.quiet]
+    first = sum(ok for *_, ok in asked) / max(1, len(asked))
+    three = sum(bool(one.gold[np.argsort(-v)[:3]].any()) for one, v, *_ in asked) / max(1, len(asked))
+    parts = [f"{label:12} {len(rows):5} lists  first {100 * first:.1f}  among three {100 * three:.1f}"]
+    for least in (0.3, 0.4, 0.5, 0.6, 0.7):
+        shown = sum(ok and s >= least for *_, s, ok in asked)
+        left = sum(s < least for s in quiet)
+        share = (shown + left) / max(1, len(rows))
+        parts.append(f"{least}: {100 * share:.1f} ({100 * shown / max(1, len(asked)):.0f}, {100 * left / max(1, len(quiet)):.0f})")
+    print("  |  ".join(parts))
+
+
+def prepared(own: Sequence[List], folder: Path, vectors: Floats, labels: NDArray[np.bool_]) -> list[set[str]]:
+    """Fills in what wording and vector tell, by fits without the scene."""
+    unseen = folds(one.scene for one in own)
+    chances = wording(folder, about_fits(unseen))
+    for left in unseen:
+        about = sounding(vectors, labels, [one for one in own if one.scene not in left])
+        _fill([one for one in own if one.scene in left], chances, about)
+    return unseen
+
+
+def _fill(some: Iterable[List], chances: dict[str, float], about: Floats) -> None:
+    for one in some:
+        shift = FOLLOWS_ODDS if one.route.follows else 0.0
+        if not one.route.forced:
+            one.clues.asked[WORDING] = odds(chances[one.turn.id]) + shift
+        one.sounds = 0.0 if one.vector is None else float(one.vector @ about[:-1] + about[-1])
+
+
+def at_first_sight(own: Sequence[List], unseen: Sequence[set[str]]) -> list[Floats]:
+    """The values of every list by networks that did not see its scene."""
+    found: list[Floats] = [np.zeros(0)] * len(own)
+    for left in unseen:
+        weights = weights_of(fit_network([one for one in own if one.scene not in left], 2), np.zeros(1))
+        for at, one in enumerate(own):
+            if one.scene in left:
+                found[at] = weights.values(one.clues)
+    return found
+
+
+def write(network: dict[str, Floats], judges: dict[str, answering.Judge], about: Floats) -> None:
+    arrays: dict[str, Any] = {name: values.astype(np.float32) for name, values in network.items()}
+    for who, one in judges.items():
+        arrays |= {f"{who}_{part}": getattr(one, part).astype(np.float32) for part in ("mean", "spread", "weights")}
+        arrays[f"{who}_bias"] = np.float32(one.bias)
+    names = json.dumps([list(LINES), list(QUESTIONS)]).encode()
+    data = io.BytesIO()
+    np.savez_compressed(data, names=np.frombuffer(names, np.uint8), about=about.astype(np.float32), **arrays)
+    WEIGHTS.write_bytes(data.getvalue())
+
+
+async def embedded() -> tuple[Floats, NDArray[np.bool_]]:
+    embedder = open_embedder(Settings(_env_file=None))
+    try:
+        return await labelled_vectors(embedder)
+    finally:
+        embedder.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="other scenes to measure")
+    parser.add_argument("--write", action="store_true", help="write the weights that are shipped")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    vectors, labels = asyncio.run(embedded())
+    own = asyncio.run(lists(read_scenes(OWN)))
+    unseen = prepared(own, OWN, vectors, labels)
+    values = at_first_sight(own, unseen)
+    sures = np.zeros(len(own))
+    for left in unseen:
+        inside = [at for at, one in enumerate(own) if one.scene not in left]
+        judges = fit_judges([own[at] for at in inside], [values[at] for at in inside])
+        for at, one in enumerate(own):
+            if one.scene in left:
+                sures[at] = sure_of(judges, one, values[at])
+    report("first sight", own, values, sures.tolist())
+    network, judges = fit_network(own, NETWORKS), fit_judges(own, values)
+    about = sounding(vectors, labels, own)
+    if options.data:
+        other = asyncio.run(lists(read_scenes(options.data)))
+        _fill(other, wording(options.data, about_fits([set()])), about)
+        theirs = [weights_of(network, about).values(one.clues) for one in other]
+        report(options.data.name, other, theirs, [sure_of(judges, one, v) for one, v in zip(other, theirs, strict=True)])
+    if options.write:
+        write(network, judges, about)
+
+
+if __name__ == "__main__":
+    main()
