@@ -82,7 +82,7 @@ def test_remembered_words_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.process
 def test_counting_loads_neither_torch_nor_the_models_package() -> None:
     code = (
-        "import sys; from channelmem.telling import tokens; tokens.count('hello there');"
+        "import sys; from channelmem.telling import budget; budget.count('hello there');"
         "print([m for m in ('torch', 'sentence_transformers', 'all_minilm_l6_v2') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
