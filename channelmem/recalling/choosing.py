@@ -29,8 +29,8 @@ from channelmem.recalling.rank import (
     order,
     read_pool,
 )
-from channelmem.store.documents import AnyMessage, whole
 from channelmem.recalling.verdict import sureness
+from channelmem.store.documents import AnyMessage, whole
 from channelmem.text import Lines, stems, text_of
 from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
 
@@ -161,6 +161,8 @@ class Choice:
     evidence: Evidence | None = None
     sure: float = 0.0
     """How likely the first hit answers."""
+    ours: float | None = None
+    """How likely the question is about this conversation; None if nothing was compared."""
 
     @property
     def threads(self) -> tuple[Message, ...]:
@@ -236,15 +238,16 @@ def choose(
     values = shipped().values(clues)
     # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
     best = clues.places[np.lexsort((-clues.places, -values.round(6)))].tolist()
-    rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in best)
+    weighed = frozenset(best)
+    rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in weighed)
     kept = distinct(candidates.pool.messages, candidates.ranking.lines, chain(best, rest), asked.policy.recall_limit)
     trust = np.exp(values - values.max())
     trust = dict(zip(clues.places.tolist(), (trust / trust.sum()).tolist(), strict=True))
     shown = _shown(candidates, kept, trust, asked.route)
     kept = [*shown, *(place for place in kept if place not in shown)]
     evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
-    sure = 1.0 if asked.route.literal else sureness(asked.route, clues, values, sounds)
-    return Choice(_hits(candidates, kept, shown, trust, scores, now, source), evidence, sure)
+    sure, ours = (1.0, 1.0) if asked.route.literal else sureness(asked.route, clues, values, sounds)
+    return Choice(_hits(candidates, kept, shown, trust, scores, now, source), evidence, sure, ours)
 
 
 def _shown(candidates: Candidates, kept: Sequence[int], trust: Mapping[int, float], route: Route) -> list[int]:
@@ -254,7 +257,11 @@ def _shown(candidates: Candidates, kept: Sequence[int], trust: Mapping[int, floa
     further = [place for place in kept[1:] if trust.get(place, 0.0) >= least]
     if route.wants is Wants.WHO:  # each person once
         authors = {candidates.pool.messages[kept[0]].author_id}
-        further = [place for place in further if not (author := candidates.pool.messages[place].author_id) in authors and not authors.add(author)]
+        further = [
+            place
+            for place in further
+            if (author := candidates.pool.messages[place].author_id) not in authors and not authors.add(author)
+        ]
     return [kept[0], *further[: MOST_SHOWN - 1]]
 
 

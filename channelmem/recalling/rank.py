@@ -467,7 +467,21 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Rank
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     if said is None and weights.facts is not None:
         counts += weights.facts.cosine
-    return Ranking(lines, score, coverage, evidence, near, replies, counts, weights, said, present, share, found.rarity, bool(emoji))
+    return Ranking(
+        lines,
+        score,
+        coverage,
+        evidence,
+        near,
+        replies,
+        counts,
+        weights,
+        said,
+        present,
+        share,
+        found.rarity,
+        bool(emoji),
+    )
 
 
 def _wants_words(ask: RankingQuery) -> bool:

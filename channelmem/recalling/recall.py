@@ -87,6 +87,8 @@ class Found:
     search_ms: float = 0.0
     sure: float = 0.0
     """How likely this answers the question."""
+    ours: float | None = None
+    """How likely the question is about this conversation; None if nothing was compared."""
     evidence: Evidence | None = None
 
 
@@ -183,8 +185,10 @@ class Recall:
             if source is None or (name is Source.HISTORY and best.verdict in SHOWN):
                 continue
             found = await self._from(name, source, trip)
+            likely = [one.ours for one in (best, found) if one.ours is not None]
             if (found.hits or found.messages) and found.sure > best.sure:
                 best = found
+            best = replace(best, ours=max(likely, default=None))
             if best.sure >= ENOUGH:
                 break
         return best
@@ -250,7 +254,7 @@ def decide(found: Found) -> Found:
     route = found.route
     if found.verdict in SHOWN:
         return replace(found, route=replace(route, kind=route.if_about))
-    verdict = judge(route, 0.0)
+    verdict = judge(route, 0.0, found.ours)
     kind = Kind.NONE if verdict is Verdict.NOT_OURS or not route.sources else route.if_about
     return replace(found, route=replace(route, kind=kind, dropped=""), verdict=verdict, hits=(), messages=())
 
@@ -287,14 +291,14 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
         return Found(route)
     is_close = close(seen) >= asked.policy.semantic_threshold
     if not (is_close or seen.coverage or seen.thread):
-        return Found(route)
+        return Found(route, ours=choice.ours)
     sure = choice.sure
     if route.binds and is_close:
         # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
         sure = max(sure, least(route))
     if route.mode is Mode.RECAP:
         return _judged(route, max(sure, route.p), messages=choice.threads, evidence=seen)
-    return _judged(route, sure, choice.hits, evidence=seen)
+    return replace(_judged(route, sure, choice.hits, evidence=seen), ours=choice.ours)
 
 
 async def _sounds(topic: Topic, route: Route) -> float:

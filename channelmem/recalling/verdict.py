@@ -1,17 +1,16 @@
 """What the evidence says: how likely the hits answer the question, and what to do about it.
 
-Enters: a route with its probability by wording, and the `Evidence` that a search brought. Leaves: `sureness`, and a
-`Verdict`: quote, quote as a guess, say honestly that nothing was found, or leave the question alone. The weights are
-fitted by scripts/train_verdict.py to the scenes in tests/data, with whole scenes left out to measure them.
+Enters: a route with its probability by wording, and how likely the best candidate answers (`answering`). Leaves: a
+`Verdict`: quote, quote as a guess, say honestly that nothing was found, or leave the question alone.
 """
 
 from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
-from channelmem.recalling.answering import Clues, judged, shipped
+from channelmem.recalling.answering import Clues, of_any, of_their_words, shipped
 from channelmem.recalling.rank import Floats
 from channelmem.types import Evidence, Route
 
@@ -56,11 +55,12 @@ def close(seen: Evidence) -> float:
     return seen.similarity - CROWD_COSINE * math.log(max(1, seen.compared) / 50)
 
 
-def sureness(route: Route, clues: Clues, values: Floats, sounds: float) -> float:
-    """The probability that the best candidate answers the question."""
-    somebody = of_somebody(route)
-    judge_ = shipped().somebody if somebody else shipped().anybody
-    return judge_.sure(judged(clues, values, sounds, somebody=somebody))
+def sureness(route: Route, clues: Clues, values: Floats, sounds: float) -> tuple[float, float]:
+    """How likely the best candidate answers the question, and how likely that is about this conversation."""
+    if of_somebody(route):
+        return shipped().somebody.p(of_their_words(clues, values)), route.p
+    found = of_any(clues, values, sounds)
+    return shipped().anybody.p(found), shipped().ours.p(found)
 
 
 def sure_of_recap(route: Route) -> float:
@@ -77,10 +77,11 @@ def least(route: Route) -> float:
     return GUESS_OF_SOMEBODY if of_somebody(route) else GUESS
 
 
-def judge(route: Route, sure: float) -> Verdict:
-    """`sure` is 0 where nothing was found."""
+def judge(route: Route, sure: float, ours: float | None = None) -> Verdict:
+    """`sure` is 0 where nothing was found; `ours` is None where nothing was compared, so that only the wording tells."""
     if sure >= QUOTE:
         return Verdict.QUOTE
     if sure >= least(route):
         return Verdict.GUESS
-    return Verdict.NOTHING if route.p >= (STRANGER if route.stranger else OURS) else Verdict.NOT_OURS
+    likely = route.p if ours is None or route.forced or route.stranger else ours
+    return Verdict.NOTHING if likely >= (STRANGER if route.stranger else OURS) else Verdict.NOT_OURS
