@@ -433,6 +433,9 @@ class Scene:
     previous: Previous | None = None
     reply_to: int | None = None
     """The message that the question is a reply to."""
+    linked: tuple[int, int] | None = None
+    """Channel and id of the message that the question links to; zeros if the asker can't read that."""
+    channel_id: int = 0
     is_dm: bool = False
 
     @property

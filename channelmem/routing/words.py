@@ -390,11 +390,24 @@ def unaddressed(tokens: list[Token], bot: Person) -> list[Token]:
     return tokens[start:end]
 
 
+def spoken(tokens: list[Token], bot: Person) -> list[str]:
+    """The words of a text as far as they say something: without the bot's name, punctuation and shades of emoji."""
+    left_out = _names(bot) | _EDGE_MARKS
+    return [token.word for token in tokens if token.word not in left_out and not _SHADES.issuperset(token.word)]
+
+
+_SHADES = frozenset("\ufe0f\u200d\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+
+
 @lru_cache(maxsize=256)
 def _idle(bot: Person) -> frozenset[str]:
     """What may come before a question without being part of it: the bot's names, fillers, punctuation."""
-    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
-    return _EDGE_MARKS | names | {word for word, code in CODES.items() if code == "l"}
+    return _EDGE_MARKS | _names(bot) | {"bot"} | {word for word, code in CODES.items() if code == "l"}
+
+
+@lru_cache(maxsize=256)
+def _names(bot: Person) -> frozenset[str]:
+    return frozenset({fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>"})
 
 
 _TASKS = word_set(
