@@ -234,9 +234,14 @@ def relevance(hit: Hit) -> str:
     return "[relevant]" if similarity >= SIMILAR or evidence(hit) >= EVIDENCE else ""
 
 
+def proper(text: str) -> str:
+    """With capitals for days, months and feasts, which people seldom type."""
+    return _PROPER.sub(lambda found: found[0][0].upper() + found[0][1:], text)
+
+
 def during(words: str) -> str:
     """The asker's own words for a time, inside a sentence: "on Saturday", "this morning"."""
-    said = _PROPER.sub(lambda found: found[0].capitalize(), safe(cut(flatten(words), 40)).lower())
+    said = proper(safe(cut(flatten(words), 40)).lower())
     return f"on {said}" if _DAY.fullmatch(said) else said
 
 

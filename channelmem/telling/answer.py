@@ -24,6 +24,7 @@ from channelmem.display import (
     namesakes,
     relevance,
 )
+from channelmem.durations import DAY_S
 from channelmem.recalling.answering import asks
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import SHOWN, Found
@@ -193,7 +194,8 @@ def _only_asked(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> list
     if guess or of_words or route.mode is not Mode.TOPIC or not all(_only_asks(hit.message) for hit in shown):
         return []
     message = shown[0].message
-    if not _asks_the_same(phrasing, message) or _is_answered(shown[0]):
+    old = phrasing.now - message.ts >= DAY_S  # until then somebody may have answered without a word of the question
+    if old or not _asks_the_same(phrasing, message) or _is_answered(shown[0], hits):
         return []
     url = phrasing.jump_url(message) if phrasing.jump_url else ""
     told = f"{phrasing.who(message)} asked that {phrasing.when(message)}; nobody has answered yet."
@@ -209,9 +211,10 @@ def _only_asks(message: Message) -> bool:
     return asks(text) > ASKS and ("?" not in text or text.endswith("?"))
 
 
-def _is_answered(hit: Hit) -> bool:
-    """Whether somebody else's later line is linked to it."""
-    later = (one for one in hit.around if (one.ts, one.id) > (hit.message.ts, hit.message.id))
+def _is_answered(hit: Hit, hits: Sequence[Hit]) -> bool:
+    """Whether somebody else's later line is linked to it, or speaks of the same."""
+    about = (other.message for other in hits if other.text_score and not _only_asks(other.message))
+    later = [one for one in (*hit.around, *about) if (one.ts, one.id) > (hit.message.ts, hit.message.id)]
     return any(one.author_id != hit.message.author_id for one in later)
 
 

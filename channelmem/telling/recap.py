@@ -20,6 +20,7 @@ from channelmem.display import (
     listed,
     lower_you,
     name,
+    proper,
     quoted,
     span_words,
 )
@@ -27,7 +28,18 @@ from channelmem.durations import DAY_S
 from channelmem.policy.policy import Policy
 from channelmem.telling.block import Forest, build
 from channelmem.telling.references import not_read
-from channelmem.types import MEMORY_OFF, Evidence, Message, Mode, Source, SourceReport, Thread, Unsearched, Wants
+from channelmem.types import (
+    MEMORY_OFF,
+    Borrowed,
+    Evidence,
+    Message,
+    Mode,
+    Source,
+    SourceReport,
+    Thread,
+    Unsearched,
+    Wants,
+)
 
 MOST_COUNTED = 100
 """Counting reads no more messages than this."""
@@ -41,17 +53,25 @@ _NO_ANSWER: Final = (
     "Nothing I have seen here answers that.",
 )
 _POSTED: Final = {Wants.LINK: "a link", Wants.FILE: "a picture or another file"}
-_MOST_WORDS: Final = 6
+_MOST_WORDS: Final = 5
 """A longer topic is a sentence: it fits behind no "mentioned"."""
+_MOSTLY: Final = 0.5
+"""From this share of a fact's words on that nobody used, the thing itself was not mentioned."""
+_THE: Final = r"(?P<the>(?:the|an?|any)\s+)?"
+_OBJECT: Final = rf"\b(?:about|mention\w*|discuss\w*|regarding|bring up|brought up)\s+{_THE}"
+_SUBJECT: Final = r"\s+(?:been\s+)?(?:mentioned|discussed|come up|came up|brought up)\b"
 _THING: Final = (
-    r"(?:^\W*|(?:\b(?:is|are|was|were)|\b(?:what|who|when|where)['’]?s)\s+)(?:there\s+)?(?P<the>(?:the|an?|any)\s+)?"  # noqa: RUF001
+    r"(?:\b(?:is|are|was|were)|\b(?:what|who|when|where)(?:['’]?s|\s+(?:is|was)))\s+"  # noqa: RUF001  (typed)
+    r"(?:there\s+(?:an?\s+)?|(?P<the>(?:the|any)\s+))"
 )
-"""What stands before a thing that is asked for: "when's the", "is there any"."""
+"""What stands around a thing in a question: "about the", "when's the", "is there"."""
 _CLAUSE: Final = re.compile(
-    r"\b(?:i|you|he|she|it|we|they|who|what|when|where|why|how|is|are|was|were|be|do|does|did|has|have|had|can|could"
-    r"|should|would|will|if|that|because)\b",
+    r"\b(?:i|you|he|she|it|we|they|me|us|him|them|who|what|when|where|why|how|is|are|was|were|be|do|does|did|has|have"
+    r"|had|can|could|should|would|will|if|that|because|plans?|status|situation|latest|deal|problem|reason|answer)\b"
+    r"|\bthey['’]?(?:d|re|ll)\b",  # noqa: RUF001
     re.IGNORECASE,
 )
+_OURS: Final = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 
 
 def nothing_found(phrasing: Phrasing, reports: Sequence[SourceReport], evidence: Evidence | None = None) -> str:
@@ -97,7 +117,8 @@ def _no(phrasing: Phrasing, searched: Sequence[SourceReport], evidence: Evidence
     """ "Nobody has mentioned parking since 16:17.", or that no answer was seen where its words were used."""
     route = phrasing.route
     did, done = _what(phrasing)
-    used = evidence is not None and not evidence.missing
+    least = 0.0 if route.binds else _MOSTLY
+    used = evidence is not None and evidence.missing <= least
     if not done or (used and not route.literal and route.wants not in _POSTED):
         return chosen(_NO_ANSWER, phrasing.question)
     who = [phrasing.speaker(person) for person in route.speakers] if route.binds else []
@@ -124,15 +145,20 @@ def _what(phrasing: Phrasing) -> tuple[str, str]:
 
 
 def _mentionable(phrasing: Phrasing) -> str:
-    """The topic, if it fits behind "mentioned"; of a question for a fact only what it says to be a thing: "is there
-    parking?", "when's the match?"."""
-    topic = phrasing.topic()
-    if len(topic.split()) > _MOST_WORDS or _CLAUSE.search(topic):
+    """The topic, if the question shows that it is a thing that fits behind "mentioned": "about the budget", "did
+    parking come up"; of a question for a fact "is there parking?", "when's the match?"."""
+    topic, route, text = phrasing.topic(), phrasing.route, phrasing.question.text
+    if not topic or len(topic.split()) > _MOST_WORDS or _CLAUSE.search(topic):
         return ""
-    if phrasing.route.binds or phrasing.route.mode is Mode.RECAP:
-        return topic
-    found = re.search(_THING + re.escape(topic) + r"\W*$", phrasing.question.text, re.IGNORECASE) if topic else None
-    return f"{(found['the'] or '').lower()}{topic}" if found else ""
+    named = re.escape(route.topic)
+    forms = (
+        (_OBJECT + named, named + _SUBJECT) if route.binds or route.mode is Mode.RECAP else (_THING + named + r"\W*$",)
+    )
+    found = next(filter(None, (re.search(form, text, re.IGNORECASE) for form in forms)), None)
+    if found is None and Borrowed.TOPIC not in route.borrowed:
+        return ""
+    the = (found.groupdict().get("the") or "").lower() if found else ""
+    return f"{the}{proper(_OURS.sub('your', topic))}"
 
 
 def _has(who: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_OURS, SMALL_TALK,
 from channelmem.telling.block import Forest, build
 from channelmem.types import (
     Aside,
+    Borrowed,
     Evidence,
     Hit,
     Kind,
@@ -114,7 +115,8 @@ def test_people_of_one_name_are_told_apart() -> None:
         "- Ann#0002, 1 minute ago: “turtles rock”",
     ]
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN, Person(10_021, "ann")))
-    assert "Ann#0002 and ann#0021 haven't mentioned llamas" in answer(route, looked=[SourceReport(Source.BUFFER, 2)])
+    no = answer(route, text="what did they say about llamas?", looked=[SourceReport(Source.BUFFER, 2)])
+    assert "Ann#0002 and ann#0021 haven't mentioned llamas" in no
     forest = build([first, second, said(3, "Bob", "hi", 7_200), said(4, "Bob", "ho", 7_190, to=3)])
     assert "Ann#0021, 1 message" in answer(RECAP, forest=forest, text="catch me up")
 
@@ -324,6 +326,13 @@ def test_a_question_with_an_answer_is_quoted() -> None:
     assert "asked that" not in answer(replace(TOPIC, topic="feeds the turtles"), [one], "who feeds the turtles?")
     own = replace(one, around=(said(2, "Ann", "anyone?", 60, to=1),))
     assert "asked that" in answer(replace(TOPIC, topic="feeds the turtles"), [own], "who feeds the turtles?")
+    alone = hit(said(1, "Ann", ASKED_ALREADY))
+    later = replace(hit(said(3, "Bob", "the turtles are mine")), answers=False)
+    assert "asked that" not in answer(
+        replace(TOPIC, topic="feeds the turtles"), [alone, later], "who feeds the turtles?"
+    )
+    long_ago = hit(said(1, "Ann", ASKED_ALREADY, 90_000))
+    assert "asked that" not in answer(replace(TOPIC, topic="feeds the turtles"), [long_ago], "who feeds the turtles?")
 
 
 # --- an honest no ---
@@ -334,7 +343,11 @@ def test_a_question_with_an_answer_is_quoted() -> None:
     [
         ("what's the gate code?", "gate code", "Nobody has mentioned the gate code in the 12 messages I have seen."),
         ("is there parking?", "parking", "Nobody has mentioned parking in the 12 messages I have seen."),
-        ("any parking", "parking", "Nobody has mentioned any parking in the 12 messages I have seen."),
+        (
+            "when's the saturday market",
+            "saturday market",
+            "Nobody has mentioned the Saturday market in the 12 messages I have seen.",
+        ),
     ],
 )
 def test_a_thing_that_nobody_told_of_is_named(text: str, topic: str, told: str) -> None:
@@ -346,6 +359,9 @@ def test_a_thing_that_nobody_told_of_is_named(text: str, topic: str, told: str) 
     ("text", "topic"),
     [
         ("what should we bring to the picnic?", "bring to the picnic"),
+        ("what's wrong with the other idea?", "wrong with the other idea"),
+        ("what's the plan for wednesday?", "plan for wednesday"),
+        ("what did Ann say about me wanting the top board?", "me wanting the top board"),
         ("when does the match start?", "match start"),
         ("did Ann say we should bring the tent?", "we should bring the tent"),
     ],
@@ -472,7 +488,7 @@ def test_what_could_not_be_searched_is_told_and_reaches_nowhere() -> None:
         SourceReport(Source.ARCHIVE, 0, NOW - 5 * 86_400, "Redis does not answer."),
     ]
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN,))
-    text = text_of(asked(), route, looked=looked, tz=ZoneInfo("Europe/Berlin"))
+    text = text_of(asked("what did Ann say about llamas?"), route, looked=looked, tz=ZoneInfo("Europe/Berlin"))
     assert text == "Ann hasn't mentioned llamas since 08:30. Redis does not answer."
 
 
@@ -483,12 +499,18 @@ def test_what_could_not_be_searched_is_told_and_reaches_nowhere() -> None:
         (Route(Kind.CHANNEL, topic="llamas", speakers=(BOT,)), "I haven't mentioned llamas since 07:30."),
         (Route(Kind.CHANNEL, topic="llamas", speakers=(ANN, BOB)), "Ann and Bob haven't mentioned llamas since 07:30."),
         (Route(Kind.CHANNEL, topic="llamas", window=Window(NOW - 60)), "Nobody mentioned llamas in that time."),
-        (Route(Kind.CHANNEL, topic="llamas", of_questions=True), "Nobody has mentioned llamas since 07:30."),
+        (Route(Kind.CHANNEL, Mode.RECAP, topic="llamas"), "Nobody has mentioned llamas since 07:30."),
+        (Route(Kind.CHANNEL, topic="their ladder"), "I didn't see an answer to that here."),
+        (
+            Route(Kind.CHANNEL, topic="my ladder", borrowed=(Borrowed.TOPIC,)),
+            "Nobody has mentioned your ladder since 07:30.",
+        ),
         (Route(Kind.CHANNEL, Mode.LATEST), "I didn't see an answer to that here."),
     ],
 )
 def test_the_honest_no_fits_the_question(route: Route, told: str) -> None:
-    assert answer(route, looked=[SourceReport(Source.BUFFER, 50, NOW - 1_800)]) == told
+    text = "what was said about llamas?"
+    assert answer(route, text=text, looked=[SourceReport(Source.BUFFER, 50, NOW - 1_800)]) == told
 
 
 def test_an_empty_memory_claims_nothing_about_people() -> None:
