@@ -155,7 +155,9 @@ def _mentionable(phrasing: Phrasing) -> str:
         (_OBJECT + named, named + _SUBJECT) if route.binds or route.mode is Mode.RECAP else (_THING + named + r"\W*$",)
     )
     found = next(filter(None, (re.search(form, text, re.IGNORECASE) for form in forms)), None)
-    if found is None and Borrowed.TOPIC not in route.borrowed:
+    # "And Bob?" takes a topic as it is; one made of the words of two questions is no phrase.
+    whole = Borrowed.TOPIC in route.borrowed and not any(word in text.lower() for word in topic.lower().split())
+    if found is None and not whole:
         return ""
     the = (found.groupdict().get("the") or "").lower() if found else ""
     return f"{the}{proper(_OURS.sub('your', topic))}"

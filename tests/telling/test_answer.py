@@ -505,6 +505,10 @@ def test_what_could_not_be_searched_is_told_and_reaches_nowhere() -> None:
             Route(Kind.CHANNEL, topic="my ladder", borrowed=(Borrowed.TOPIC,)),
             "Nobody has mentioned your ladder since 07:30.",
         ),
+        (
+            Route(Kind.CHANNEL, topic="llamas my ladder", borrowed=(Borrowed.TOPIC,)),
+            "I didn't see an answer to that here.",
+        ),
         (Route(Kind.CHANNEL, Mode.LATEST), "I didn't see an answer to that here."),
     ],
 )
