@@ -195,6 +195,16 @@ class Aside(StrEnum):
     MATERIAL = "material"
     """A task that brings what it is about."""
     GREETING = "greeting"
+    THANKS = "thanks"
+    GOODBYE = "goodbye"
+    NOD = "nod"
+    """ "ok", "nice", "got it"."""
+    LAUGH = "laugh"
+    PRAISE = "praise"
+    COMPLAINT = "complaint"
+    SORRY = "sorry"
+    FEELING = "how are you"
+    NAME = "who are you"
     HELP = "help"
     UNREACHABLE = "unreachable"
     """The service that reads questions did not answer."""
@@ -228,6 +238,19 @@ class Source(StrEnum):
     BUFFER = "buffer"
     ARCHIVE = "archive"
     HISTORY = "history"
+
+
+@dataclass(frozen=True, slots=True)
+class That:
+    """The one message that a question asks about: "what is this about?", as a reply or with a link."""
+
+    channel_id: int
+    id: int
+    """0 if it is a link to something that the asker can't read."""
+    linked: bool = False
+    """Whether it is a link, so that the asker may not have it in sight; else the question replies to it."""
+    answers: bool = False
+    """Whether the question asks for what answers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +298,7 @@ class Route:
     """Whether it cannot be understood without its anchors: "and until when?"."""
     missed: bool = False
     """Whether it asks for everything since the asker was last here."""
+    that: That | None = None
     aside: Aside | None = None
     borrowed: tuple[Borrowed, ...] = ()
 

@@ -36,7 +36,7 @@ from channelmem.recalling.candidates import (
     Topic,
     vector_of,
 )
-from channelmem.recalling.choosing import SHOWS, Choice, choose, read_candidates
+from channelmem.recalling.choosing import BEFORE, LINK_MIN, SHOWS, Choice, choose, read_candidates
 from channelmem.recalling.rank import SHIPPED, Weights
 from channelmem.recalling.verdict import ENOUGH, Verdict, close, judge, least, sure_of_recap
 from channelmem.store.search import Search
@@ -52,6 +52,7 @@ from channelmem.types import (
     Route,
     Source,
     SourceReport,
+    That,
     Unsearched,
     Wants,
     Window,
@@ -120,6 +121,7 @@ class Recall:
         weights: Weights = SHIPPED,
     ) -> None:
         self._embedder, self._clock, self._weights = embedder, clock, weights
+        self._search, self._history = search, history
         self._cosines = Cosines(embedder, pending_wait_s)
         self._sources: dict[Source, CandidateSource] = {
             Source.BUFFER: Buffer(search, self._cosines),
@@ -134,6 +136,8 @@ class Recall:
             return _off(route)
         if route.stranger and route.sources:
             return Found(route, reports=await self._extent(asked))
+        if route.that is not None and (shown := await self._shown(asked, route.that)):
+            return shown
         found = await self._travel(asked)
         if found.verdict in SHOWN or not _may_be_topic(route):
             return found
@@ -144,6 +148,32 @@ class Recall:
         )  # fmt: skip
         again = await self._travel(asked.along(widened))
         return again if again.verdict in SHOWN else found
+
+    async def _shown(self, asked: Asked, that: That) -> Found | None:
+        """The one message that a question asks about, or what answers it; None to look for it as for anything else."""
+        near, problem = await self._near(asked, that)
+        message = next((one for one in near if one.id == that.id), None)
+        source = Source.ARCHIVE
+        if message is None and self._history is not None and that.id:
+            message, source = await self._history.fetch_message(that.channel_id, that.id), Source.HISTORY
+        lines = [] if message is None or message.own else told_of(message, near, that)
+        report = SourceReport(source, len(near) or bool(message), min((one.ts for one in near), default=None), problem)
+        if not lines:
+            return Found(asked.route, reports=(report,)) if that.linked else None
+        # Whatever else its words were taken for, this is what it is about.
+        route = replace(
+            asked.route, mode=Mode.LATEST, window=Window(), speakers=(), topic="", wants=Wants.FACT, binds=False
+        )
+        return replace(_judged(route, 1.0, self._in_order(lines, source, len(lines))), reports=(report,))
+
+    async def _near(self, asked: Asked, that: That) -> tuple[list[Message], str]:
+        if not that.id:
+            return [], ""
+        place, limits = (asked.question.guild_id, that.channel_id), asked.policy.limits
+        try:
+            return await self._search.around(*place, [that.id], BEFORE, limits=limits), ""
+        except RedisUnavailableError as error:
+            return [], _problem(error)
 
     async def _extent(self, asked: Asked) -> tuple[SourceReport, ...]:
         """How far back the memory reaches, for somebody who never wrote in it."""
@@ -257,6 +287,23 @@ def decide(found: Found) -> Found:
     verdict = judge(route, 0.0, found.ours)
     kind = Kind.NONE if verdict is Verdict.NOT_OURS or not route.sources else route.if_about
     return replace(found, route=replace(route, kind=kind, dropped=""), verdict=verdict, hits=(), messages=())
+
+
+def told_of(message: Message, near: Sequence[Message], that: That) -> list[Message]:
+    """What to show of a message: itself where it is linked to; of one that the question replies to, and everybody sees,
+    what it answers in turn; or what answers it."""
+    others = [one for one in near if not (one.own or one.addressed)]
+    answers = [one for one in others if one.author_id != message.author_id and _is_answer(one, message)]
+    if that.answers:
+        return [*([message] if that.linked else []), *answers[:SEVERAL]]
+    above = [] if that.linked else [one for one in others if _is_answer(message, one)]
+    return [above[-1] if above else message]
+
+
+def _is_answer(one: Message, other: Message) -> bool:
+    if one.reply_to is not None:
+        return one.reply_to == other.id
+    return any(parent == other.id and chance >= LINK_MIN for parent, chance in one.parents)
 
 
 def _judged(

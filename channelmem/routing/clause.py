@@ -512,22 +512,70 @@ def _wanted(route: Route, text: str) -> Wants | None:
     return next((wants for wants, matches in _BY_WORDS if matches(text)), None)
 
 
-_GREETINGS: Final = word_set(
-    """hi hey hello hiya yo sup greetings morning afternoon evening night good gm gn there all everyone everybody again
-    bot thanks thank thx ty you so much very cheers a lot bye goodbye nice great perfect awesome cool love it ok okay"""
-)
-_THANKS: Final = re.compile(r"\W*(?:thanks|thank you|thx|ty|cheers)\b[^?]{0,60}$", re.IGNORECASE)
 _HELP: Final = re.compile(
     r"\W*(?:help(?: me)?|what can (?:you|u|this bot) do|how do (?:you|u|i use you) (?:work|this)?|what do you do"
     r"|how does this (?:bot )?work|commands)\W*",
     re.IGNORECASE,
 )
+_THANKED: Final = re.compile(r"\W*(?:thanks|thank you|thx|ty|cheers)\b[^?]{0,60}$", re.IGNORECASE)
+_VERY: Final = "(?:so |very |really |just |pretty )*"
+# What the bot may be told instead of being asked something; the first kind that is there decides.
+_SMALL: Final = {
+    Aside.NAME: (
+        "who are you|what are you|what is your name|who is this|introduce yourself|tell (?:me|us) about yourself"
+        "|are you (?:an? )?(?:bot|robot|human|person|ai|real)"
+    ),
+    Aside.FEELING: (
+        "how are you(?: (?:doing|feeling|today|now|ok|okay))*|how is it going|how have you been|how do you do"
+        "|how is (?:life|your day)(?: going)?|(?:are )?you (?:ok|okay|alright|fine|well|there|alive|awake|online)"
+    ),
+    Aside.COMPLAINT: (
+        f"(?:bad|stupid|dumb|useless|silly) bot|you suck|you are {_VERY}(?:bad|stupid|dumb|useless|annoying|wrong)"
+        "|(?:that is )?wrong|shut up|go away|i hate you"
+    ),
+    Aside.SORRY: "(?:i am )?(?:so )?sorry|my bad|apologies|my apologies|oops|whoops",
+    Aside.THANKS: "thanks|thank you|cheers|(?:i )?appreciate (?:it|that)|much appreciated|🙏",
+    Aside.PRAISE: (
+        "(?:good|great|nice|clever|smart|best|lovely|cool|amazing) (?:bot|job|one|work)|well done|you (?:rock|rule)"
+        f"|you are {_VERY}(?:great|awesome|amazing|the best|smart|cool|cute|good|helpful|funny|brilliant|a star)"
+        "|(?:i )?love (?:you|it|this|that)|❤|🥰|😍"
+    ),
+    Aside.GOODBYE: (
+        "bye(?: bye)?|goodbye|good night|night|gn|see (?:you|ya)(?: (?:later|soon|tomorrow|around))?|cya|laters?|ttyl"
+        "|take care|have a (?:good|nice|great) (?:day|night|evening|weekend|one)|i am off|(?:i )?got to go|gtg|g2g|brb"
+    ),
+    Aside.LAUGH: "lol|lmao|lmfao|rofl|(?:ha){2,}h?|(?:he){2,}|xd|😂|🤣|😆|😄",
+    Aside.GREETING: (
+        "hi+|hello+|hey+|hiya|heya|howdy|yo|sup|greetings|(?:good )?(?:morning|afternoon|evening)|good day|gm"
+        "|what is up|👋"
+    ),
+    Aside.NOD: (
+        "ok|okay|k|kk|alright|all right|fine|sure|cool|nice|great|perfect|awesome|sweet|neat|good|wow|(?:i )?got it"
+        "|understood|noted|i see|fair(?: enough)?|makes sense|never ?mind|nvm|np|no (?:problem|worries)|all good"
+        "|yes|yeah|yep|yup|no|nope|nah|right|exactly|true|same|done|interesting|good to know|👍|👌|✅"
+    ),
+}
+_BESIDE: Final = (
+    "there|all|everyone|everybody|guys|folks|friends?|bot|again|so|very|much|a lot|man|mate|buddy|dude|then|well|oh|ah"
+    "|um|uh|please|too|to you|today|anyway|for (?:that|this|it|now|your help|the help|everything|the info)"
+)
+_SMALL_TALK: Final = re.compile(
+    "(?:(?:" + "|".join(f"(?P<{kind.name}>{said})" for kind, said in _SMALL.items()) + f"|{_BESIDE})(?: |$))+"
+)
+_MAY_ASK: Final = frozenset({Aside.NAME, Aside.FEELING, Aside.GREETING, Aside.THANKS})
+"""Kinds that stay what they are with a question mark; "right?" asks for something."""
+_MOST_SMALL: Final = 10
+"""Small talk has no more words."""
 
 
 def small_talk(words: Sequence[str], text: str) -> Aside | None:
-    """Why it needs a friendly word instead of an answer; None if it is a question."""
+    """Why it needs a friendly word instead of an answer; None if it is a question. `words` leave out the bot's name."""
     if _HELP.fullmatch(_MENTIONS.sub("", text)):
         return Aside.HELP
-    if "?" not in text and _THANKS.match(text):
-        return Aside.GREETING
-    return None if not _GREETINGS.issuperset(words) or len(words) > 8 else Aside.GREETING
+    if "?" not in text and _THANKED.match(text):
+        return Aside.THANKS
+    if not words:
+        return Aside.GREETING  # nothing but the bot's name
+    found = _SMALL_TALK.fullmatch(" ".join(words)) if len(words) <= _MOST_SMALL else None
+    kind = next((kind for kind in _SMALL if found and found[kind.name]), None)
+    return kind if "?" not in text or kind in _MAY_ASK else None

@@ -16,11 +16,11 @@ from channelmem.commands import is_command
 from channelmem.routing.about import about
 from channelmem.routing.clause import LIFE, Finding, Recap, find, recap, small_talk, topic, with_wants
 from channelmem.routing.people import Line, Previous, Roster, Scene, spell
-from channelmem.routing.words import QUOTED, has_payload, read, unaddressed, word_set
+from channelmem.routing.words import QUOTED, Token, has_payload, read, spoken, unaddressed, word_set
 from channelmem.times.calendar import is_date
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
-from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Route, Source, Wants, Window
+from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Route, Source, That, Wants, Window
 
 __all__ = ["SKIP_FLAG", "Previous", "Roster", "Scene", "route", "should_skip", "sources_of"]
 
@@ -84,18 +84,24 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; the router still decides everything else."""
     if aside := _set_aside(text, scene, force):
         return _none(aside)
-    tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
+    said_all = read(text, scene.roster.slang)
+    tokens = unaddressed(said_all, scene.bot)
     if force is None and ":" in text and has_payload(tokens):
         return _none(Aside.MATERIAL)
+    that = _that(text, said_all, scene)
+    if that is not None and that.linked:
+        return _decided(_about_link(that), scene, force)
+    if friendly := small_talk(spoken(said_all, scene.bot), text):
+        return replace(_none(friendly), wants=Wants.HELLO)
     line = spell(tokens, scene)
-    if greeting := small_talk(line.words, text):
-        return replace(_none(greeting), wants=Wants.HELLO)
     said = read_line(line)
     routed = _routed(line, said, scene)
     if not said.just and (scene.previous is not None or scene.reply_to is not None):
         routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
     routed = with_wants(routed, text, of_words=of_words)
+    if that is not None:
+        routed = replace(routed, that=that, p=1.0, borrowed=(Borrowed.REPLY,))
     return _decided(routed, scene, force)
 
 
@@ -110,7 +116,7 @@ def _set_aside(text: str, scene: Scene, force: Kind | None) -> Aside | None:
 
 
 def _none(aside: Aside) -> Route:
-    return Route(Kind.NONE, why=(_ASIDE[aside],), p=0.0, aside=aside)
+    return Route(Kind.NONE, why=(_ASIDE.get(aside, "small talk"),), p=0.0, aside=aside)
 
 
 def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
@@ -319,6 +325,52 @@ def _meant(line: Line, scene: Scene, at: int) -> tuple[Person, ...]:
     if len(scene.roster.people) > _FEW:
         return ()
     return only(tuple(p for p in scene.roster.people if p.id not in {scene.asker.id, scene.bot.id}))
+
+
+# --- one message ---
+
+
+_THIS = r"(?:this|that|it|these|those|(?:the|this|that) (?:message|one|post|link|question))"
+_END = r"(?: (?:yet|then|again|please|here|anyway|now))*"
+_ABOUT_THAT = re.compile(
+    rf"(?:what (?:is|was) (?:this|that)|what (?:is|was) {_THIS} (?:all )?(?:about|for|in aid of|referring to)"
+    rf"|what (?:do|does|did) {_THIS} (?:even |really |actually )?(?:mean|refer to)"
+    rf"|explain {_THIS}|(?:what is )?(?:the )?context(?: (?:of|for|to) {_THIS})?){_END}"
+)
+_SHOW_THAT = re.compile(
+    rf"(?:{_THIS}|what (?:do|does|did) {_THIS} say|(?:show|quote|read|find|open)(?: me| us)? {_THIS}"
+    rf"|who (?:said|wrote|posted|sent) {_THIS}|when was {_THIS} (?:said|written|posted|sent)){_END}"
+)
+_ANYONE = r"(?:anyone|anybody|someone|somebody|people|everyone|everybody|they)"
+_ANSWER = r"(?:answer|answered|reply|replied|respond|responded)(?: to)?"
+_ANSWERS_TO_THAT = re.compile(
+    rf"(?:(?:(?:did|has|have) )?{_ANYONE} (?:ever |even |already )?{_ANSWER}(?: {_THIS})?|who {_ANSWER}(?: {_THIS})?"
+    rf"|(?:was|is|did) {_THIS} (?:ever |even |already |get )*answered"
+    rf"|(?:(?:is|was) there )?(?:an|any) (?:answers?|reply|replies)(?: (?:to|on|for) {_THIS})?"
+    rf"|what (?:is|was) the (?:answer|reply)(?: to {_THIS})?"
+    rf"|what did {_ANYONE} (?:say|answer|reply)(?: to)? {_THIS}){_END}"
+)
+_MESSAGE_LINK = re.compile(r"<?https?://\S*/channels/\S+")
+
+
+def _that(text: str, tokens: list[Token], scene: Scene) -> That | None:
+    """The message that the question asks about and nothing else, by a link to it or as a reply."""
+    if scene.linked is None and scene.reply_to is None:
+        return None
+    if scene.linked is not None:
+        tokens = read(_MESSAGE_LINK.sub(" this ", text))
+    said = " ".join(spoken(tokens, scene.bot))
+    answers = _ANSWERS_TO_THAT.fullmatch(said) is not None
+    if scene.linked is not None:
+        shown = answers or _ABOUT_THAT.fullmatch(said) or _SHOW_THAT.fullmatch(said)
+        return That(*scene.linked, linked=True, answers=answers) if shown else None
+    asks = scene.reply_to is not None and (answers or _ABOUT_THAT.fullmatch(said) is not None)
+    return That(scene.channel_id, scene.reply_to, answers=answers) if asks and scene.reply_to is not None else None
+
+
+def _about_link(that: That) -> Route:
+    why = ("asks about the message that it links to",)
+    return Route(Kind.CHANNEL, Mode.LATEST, why=why, wants=Wants.FACT, binds=False, anchors=(that.id,), that=that)
 
 
 # --- follow up ---

@@ -11,14 +11,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
 
-from channelmem.display import JumpUrl, Phrasing, counted, cut, during, flatten, lower_you, namesakes, relevance
+from channelmem.display import (
+    JumpUrl,
+    Phrasing,
+    chosen,
+    counted,
+    cut,
+    during,
+    flatten,
+    lower_you,
+    name,
+    namesakes,
+    relevance,
+)
+from channelmem.durations import DAY_S
+from channelmem.recalling.answering import asks
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import SHOWN, Found
 from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest
 from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest
 from channelmem.telling.references import is_about_media, shows
-from channelmem.text import emoji_of, stems
+from channelmem.text import emoji_of, stems, text_of
 from channelmem.types import (
     Answer,
     Aside,
@@ -33,13 +47,35 @@ from channelmem.types import (
 )
 
 NO_CHANNEL: Final = "There's no channel to search here."
-NOT_ABOUT_THE_CHANNEL: Final = 'I only know what was said here. Try "what did Ann say about the release?"'
-HELP: Final = (
-    'I remember what was said in this channel. Ask me "what did Ann say about the release?", "when is the match?", '
-    '"who has the keys?" or "what did I miss?".'
+NOT_OURS: Final = (
+    "I only know what was said here. Try {examples}.",
+    "That's beyond me: I only know what people said here. Ask me {examples}.",
+    "I can't help with that, but I know what was said here. Ask me {examples}.",
 )
-_THANKED: Final = re.compile(r"\b(?:thanks?|thx|ty|cheers)\b", re.IGNORECASE)
+HELP: Final = "I remember what was said in this channel. Ask me {examples}, or about anything that came up here."
+SMALL_TALK: Final = {
+    Aside.GREETING: (
+        "Hi! Ask me {examples}.",
+        "Hello! Ask me about anything that came up here.",
+        "Hi! How can I help?",
+    ),
+    Aside.THANKS: ("You're welcome.", "Any time!", "Glad to help."),
+    Aside.GOODBYE: ("Bye!", "See you!", "Take care!"),
+    Aside.NOD: ("👍", "All right.", "Good. Just ask if there's anything else."),
+    Aside.LAUGH: ("Glad you're having fun.", "😄", "Ha!"),
+    Aside.PRAISE: ("Thank you!", "That's kind of you.", "Thanks, happy to help!"),
+    Aside.COMPLAINT: ("Sorry about that.", "Sorry, I'll try to do better.", "Point taken. Sorry!"),
+    Aside.SORRY: ("No worries!", "No problem at all.", "It's fine."),
+    Aside.FEELING: ("I'm well, thanks!", "Doing fine, thanks for asking!", "All good here, thanks!"),
+    Aside.NAME: (
+        "I'm {bot}. I remember what was said in this channel.",
+        "I'm {bot}, the bot that remembers what people said here.",
+    ),
+    Aside.HELP: (HELP,),
+}
 
+ASKS: Final = 0.5
+"""From this share of questions on, a line that does not end in an answer of its own ("turtles? never") only asks."""
 FIRST_CHARS: Final = 400
 FURTHER_CHARS: Final = 160
 PROBLEM_CHARS: Final = 300
@@ -50,13 +86,13 @@ LONGEST: Final = 1_900
 """Discord allows 2,000 characters; the rest is room for what an adapter adds."""
 
 
-def tell(asked: Asked, found: Found) -> Answer:
-    """The answer to a question."""
+def tell(asked: Asked, found: Found, member: str = "") -> Answer:
+    """The answer to a question. `member` is the name of somebody here, for examples of what to ask."""
     forest = recap_forest(found.messages, asked.policy) if found.messages else Forest()
     shown = [*(forest.messages if forest.threads else ()), *[hit.message for hit in found.hits], *asked.pointed]
     phrasing = phrasing_of(asked.question, found.route, shown, asked.policy.tz, jump_url=asked.jump_url)
     return Answer(
-        answer_text(phrasing, found, forest, asked.pointed),
+        answer_text(phrasing, found, forest, asked.pointed, member),
         found.route,
         found.hits,
         forest.threads,
@@ -68,7 +104,9 @@ def tell(asked: Asked, found: Found) -> Answer:
     )
 
 
-def answer_text(phrasing: Phrasing, found: Found, forest: Forest, pointed: Sequence[Message] = ()) -> str:
+def answer_text(
+    phrasing: Phrasing, found: Found, forest: Forest, pointed: Sequence[Message] = (), member: str = ""
+) -> str:
     """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
     route, hits, reports = found.route, found.hits, found.reports
     guess = bool(hits) and found.verdict is Verdict.GUESS
@@ -78,16 +116,16 @@ def answer_text(phrasing: Phrasing, found: Found, forest: Forest, pointed: Seque
     if phrasing.question.is_dm and not hits and not forest.threads:
         return NO_CHANNEL
     if route.kind is Kind.NONE:
-        return friendly(route, phrasing.question.text)
+        return friendly(phrasing, member)
     problems = _problems(reports)
     if route.mode is Mode.RECAP and forest.threads:
         lines = [*recap(phrasing, forest, reports), *read]
     elif hits and route.wants is Wants.COUNT:
         lines = [counted_messages(phrasing, reports)]
     elif hits:
-        lines = [*_quotes(phrasing, hits, guess=guess), *read]
+        lines = [*(_only_asked(phrasing, hits, guess=guess) or _quotes(phrasing, hits, guess=guess)), *read]
     else:
-        return joined([" ".join([nothing_found(phrasing, reports), *problems])])
+        return joined([" ".join([nothing_found(phrasing, reports, found.evidence), *problems])])
     return joined(lines, problems)
 
 
@@ -105,13 +143,13 @@ def phrasing_of(
     return Phrasing(question, route, question.ts, tz, jump_url, people, known)
 
 
-def friendly(route: Route, text: str) -> str:
-    """A word back to a greeting or a thank you, and for whoever asks for help what can be asked."""
-    if route.wants is not Wants.HELLO:
-        return NOT_ABOUT_THE_CHANNEL
-    if _THANKED.search(text):
-        return "You're welcome."
-    return HELP if route.aside is Aside.HELP else f"Hi! {HELP}"
+def friendly(phrasing: Phrasing, member: str) -> str:
+    """A word back to small talk, and for whatever is not ours what can be asked instead."""
+    said = SMALL_TALK.get(phrasing.route.aside or Aside.FLAG, NOT_OURS)
+    asks = (f"what did {name(member)} say last?" if member else "what was said today?", "what did I miss?")
+    examples = " or ".join(f'"{one}"' for one in asks)
+    told = chosen(said, phrasing.question).format(examples=examples, bot=name(phrasing.question.bot.name))
+    return told.replace('?".', '?"')
 
 
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
@@ -128,21 +166,77 @@ def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator
         yield from _by_person(phrasing, best, guess=guess)
     elif route.wants is Wants.WHETHER and not guess and _is_about(route, best[0]):
         who, when = lower_you(phrasing.who(best[0].message)), phrasing.when(best[0].message)
-        yield from _listed(phrasing, best, f"Yes: {_other_time(route)}{who}, {when}: ")
+        yield from _listed(phrasing, best, f"Yes: {who}, {when}: ")
     else:
         yield from _listed(phrasing, best, _lead(phrasing, best[0].message, guess=guess))
 
 
 def _lead(phrasing: Phrasing, message: Message, *, guess: bool) -> str:
-    who, when, other = phrasing.who(message), phrasing.when(message), _other_time(phrasing.route)
+    who, when, other = phrasing.who(message), phrasing.when(message), _other_time(phrasing.route, message)
     if guess:
         return f"Perhaps: {other}{lower_you(who)}, {when}: "
-    return f"{other.capitalize()}{lower_you(who) if other else who} said, {when}: "
+    return f"N{other[1:]}{lower_you(who)} said, {when}: " if other else f"{who} said, {when}: "
 
 
-def _other_time(route: Route) -> str:
-    """What to say if the time in the question is not when it was said."""
-    return f"nothing was said {during(route.dropped)}, but " if route.dropped else ""
+def _other_time(route: Route, message: Message) -> str:
+    """What to say if the time in the question is not when it was said: only of what was asked for as said then, and not
+    where the line names that time itself."""
+    names_it = not set(stems(route.dropped)).isdisjoint(stems(message.searchable))
+    if not route.dropped or names_it or route.wants is not Wants.WORDS:
+        return ""
+    return f"nothing was said {during(route.dropped)}, but "
+
+
+def _only_asked(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> list[str]:
+    """ "Fiona asked that 7 minutes ago; nobody has answered yet.", where the best line only asks the same question."""
+    route, shown = phrasing.route, [hit for hit in hits if hit.answers] or hits[:1]
+    of_words = route.of_questions or route.literal or (route.binds and route.wants in _OF_WORDS)
+    if guess or of_words or route.mode is not Mode.TOPIC or not all(_only_asks(hit.message) for hit in shown):
+        return []
+    message = shown[0].message
+    old = phrasing.now - message.ts >= DAY_S  # until then somebody may have answered without a word of the question
+    if old or not _asks_the_same(phrasing, message) or _is_answered(shown[0], hits):
+        return []
+    url = phrasing.jump_url(message) if phrasing.jump_url else ""
+    told = f"{phrasing.who(message)} asked that {phrasing.when(message)}; nobody has answered yet."
+    return [f"{told} {url}" if url else told]
+
+
+_OF_WORDS: Final = frozenset({Wants.WORDS, Wants.WHO, Wants.WHETHER, Wants.LINK, Wants.FILE})
+"""What a question for somebody's words may be answered with another question for."""
+
+
+def _only_asks(message: Message) -> bool:
+    text = text_of(message).rstrip()
+    return asks(text) > ASKS and ("?" not in text or text.endswith("?"))
+
+
+def _is_answered(hit: Hit, hits: Sequence[Hit]) -> bool:
+    """Whether somebody else's later line is linked to it, or speaks of the same."""
+    about = (other.message for other in hits if other.text_score and not _only_asks(other.message))
+    later = [one for one in (*hit.around, *about) if (one.ts, one.id) > (hit.message.ts, hit.message.id)]
+    return any(one.author_id != hit.message.author_id for one in later)
+
+
+def _asks_the_same(phrasing: Phrasing, message: Message) -> bool:
+    """Whether a question has nearly all words of the topic, and asks for the same kind of thing."""
+    topic, text = set(stems(phrasing.route.topic)), text_of(message)
+    if not topic or 4 * len(topic & set(stems(text))) < 3 * len(topic):
+        return False
+    return not message.own and _asked_for(text) == _asked_for(phrasing.question.text)
+
+
+_FOR: Final = (
+    re.compile(r"\bwho(?:s|['’]s|se|m)?\b", re.IGNORECASE),  # noqa: RUF001  (people type this apostrophe)
+    re.compile(r"\bwhen(?:s|['’]s)?\b|\b(?:what|which) (?:time|day|date|week|month)\b|\bhow late\b", re.IGNORECASE),  # noqa: RUF001
+    re.compile(r"\bwhere(?:s|['’]s)?\b", re.IGNORECASE),  # noqa: RUF001
+    re.compile(r"\bwhy\b|\bhow come\b", re.IGNORECASE),
+    re.compile(r"\bhow (?:many|much|long|often|far|big)\b", re.IGNORECASE),
+)
+
+
+def _asked_for(text: str) -> tuple[bool, ...]:
+    return tuple(pattern.search(text) is not None for pattern in _FOR)
 
 
 def _listed(phrasing: Phrasing, hits: Sequence[Hit], lead: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from channelmem.types import (
     Route,
     Source,
     SourceReport,
+    That,
     Thread,
     Timing,
     Unread,
@@ -112,6 +113,15 @@ class PersonShown(Shown, Mirror[Person]):
     aliases: tuple[str, ...] = ()
 
 
+class ThatShown(Shown, Mirror[That]):
+    """The one message that a question asks about, by a reply or a link; its id is 0 where the asker can't read it."""
+
+    channel_id: Id
+    id: Id
+    linked: bool = False
+    answers: bool = False
+
+
 class RouteShown(Shown, Mirror[Route]):
     """What the question was taken to ask for; `why` lists the reasons."""
 
@@ -138,6 +148,7 @@ class RouteShown(Shown, Mirror[Route]):
     anchors: tuple[Id, ...] = ()
     follows: bool = False
     missed: bool = False
+    that: ThatShown | None = None
     aside: Aside | None = Field(None, description="Why the question was not read any further.")
     borrowed: tuple[Borrowed, ...] = Field((), description="What it takes from the question before, or its reply.")
 

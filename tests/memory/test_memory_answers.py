@@ -40,7 +40,7 @@ async def test_what_nobody_told_is_an_honest_no(talk: Talk) -> None:
     await talk.say(ANN, "lunch at noon")
     answer = await talk.ask(MARK, "did anyone mention the insurance?")
     assert answer.route.kind is Kind.CHANNEL
-    assert answer.text.endswith("nobody mentioned the insurance.")
+    assert answer.text == "Nobody has mentioned the insurance in the one message I have seen."
 
 
 async def test_the_answer_comes_before_the_question_it_answers(talk: Talk) -> None:
@@ -63,7 +63,7 @@ async def test_exact_words_are_matched_exactly(talk: Talk, text: str) -> None:
     await talk.say(ANN, "hi")
     await talk.say(BOB, "hello there, how is everybody")
     answer = await talk.ask(MARK, text)
-    assert answer.text.startswith("Ann did")
+    assert answer.text.startswith("Ann said")
     assert [hit.message.author for hit in answer.hits] == ["Ann"]
 
 
