@@ -18,19 +18,20 @@ import io
 import json
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 
 from channelmem.embedding.embed import open_embedder
 from channelmem.recalling import answering, recall
-from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, judged, odds
+from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Forest, Logistic, odds, of_any, of_their_words
 from channelmem.recalling.candidates import Asked, Topic, vector_of
 from channelmem.recalling.choosing import Candidates, Choice, choose, clues_of, read_candidates
 from channelmem.recalling.rank import SHIPPED, Pool, without_names
@@ -40,7 +41,7 @@ from channelmem.settings import Settings
 from channelmem.store.documents import whole
 from channelmem.types import Route, Source
 from scripts import train_about
-from scripts.eval_scenes import OWN, QUIET, judged as answered
+from scripts.eval_scenes import OWN, QUIET, judged
 from scripts.scenes import Scene, Turn, read_scenes, routing_rows
 
 Floats = NDArray[np.float64]
@@ -50,10 +51,11 @@ FOLDS = 5
 WORDING = QUESTIONS.index("wording")
 SOUNDS = 10.0
 """The inverse strength of regularisation for what the vector of a question tells."""
-UNANSWERED, MISSED = 0.1, 0.1
+UNANSWERED, MISSED = 0.02, 0.1
 """What a question without its answers counts, and one whose best line is wrong: it should not be shown either, but
 whether it is changes nothing for whoever asks."""
-JUDGE = 0.05
+TREES = {"n_estimators": 80, "min_samples_leaf": 6, "max_depth": 10, "max_features": 0.3, "random_state": 1}
+OURS = 0.05
 WEIGHTS = Path(answering.__file__).with_name("answering.npz")
 
 
@@ -74,9 +76,17 @@ class List:
     sounds: float = 0.0
 
     @property
-    def quiet(self) -> bool:
+    def kind(self) -> str:
         assert self.turn.expected
-        return self.bare or self.turn.expected.kind in QUIET
+        return self.turn.expected.kind
+
+    @property
+    def quiet(self) -> bool:
+        return self.bare or self.kind in QUIET
+
+    def answered_by(self, values: Floats) -> bool:
+        """Whether the best line answers."""
+        return not self.quiet and bool(self.gold[np.argmax(values)])
 
 
 async def lists(scenes: Sequence[Scene]) -> list[List]:
@@ -97,8 +107,12 @@ async def lists(scenes: Sequence[Scene]) -> list[List]:
 
     every: list[List] = []
     by_text = {scene.name: {(one.author, one.text): one.id for one in scene.turns} for scene in scenes}
-    with patch.object(recall, "choose", watched), patch.object(recall, "_sounds", sounds), patch.object(recall, "ENOUGH", 2.0):
-        async for row in answered(scenes):
+    with (
+        patch.object(recall, "choose", watched),
+        patch.object(recall, "_sounds", sounds),
+        patch.object(recall, "ENOUGH", 2.0),
+    ):
+        async for row in judged(scenes):
             if row.turn.expected and row.turn.expected.kind != "recap":
                 for one in found[:2]:
                     every += _lists(row.scene, row.turn, by_text[row.scene], *one)
@@ -188,9 +202,15 @@ async def labelled_vectors(embedder: Any) -> tuple[Floats, NDArray[np.bool_]]:
 
 def sounding(vectors: Floats, labels: NDArray[np.bool_], some: Sequence[List]) -> Floats:
     """Weights and bias over the vector of a question; questions that may be either are left out."""
-    rows = [one for one in some if one.vector is not None and not one.bare and one.turn.expected and one.turn.expected.kind != "either"]
+    rows = [
+        one
+        for one in some
+        if one.vector is not None and not one.bare and one.turn.expected and one.turn.expected.kind != "either"
+    ]
     x = np.concatenate([vectors, *([np.array([one.vector for one in rows], float)] if rows else [])])
-    y = np.concatenate([labels, np.array([one.turn.expected.kind != "none" for one in rows if one.turn.expected], bool)])
+    y = np.concatenate(
+        [labels, np.array([one.turn.expected.kind != "none" for one in rows if one.turn.expected], bool)]
+    )
     model = LogisticRegression(C=SOUNDS, max_iter=2_000).fit(x, y)
     return np.append(model.coef_[0], model.intercept_[0])
 
@@ -201,7 +221,10 @@ def sounding(vectors: Floats, labels: NDArray[np.bool_], some: Sequence[List]) -
 class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.of_line, self.of_question = torch.nn.Linear(len(LINES), HIDDEN), torch.nn.Linear(len(QUESTIONS), HIDDEN, bias=False)
+        self.of_line, self.of_question = (
+            torch.nn.Linear(len(LINES), HIDDEN),
+            torch.nn.Linear(len(QUESTIONS), HIDDEN, bias=False),
+        )
         self.out, self.direct = torch.nn.Linear(HIDDEN, 1, bias=False), torch.nn.Linear(len(LINES), 1, bias=False)
         self.drop = torch.nn.Dropout(DROP)
 
@@ -260,56 +283,112 @@ def _trained(x: torch.Tensor, q: torch.Tensor, gold: torch.Tensor, there: torch.
     return net.eval()
 
 
-NOTHING = answering.Judge(np.zeros(1), np.ones(1), np.zeros(1), 0.0)
+def weights_of(network: dict[str, Floats], about: Floats, judges: Judges | None = None) -> answering.Weights:
+    return answering.Weights(**network, **(judges or UNJUDGED)._asdict(), about=about)
 
 
-def weights_of(network: dict[str, Floats], about: Floats) -> answering.Weights:
-    return answering.Weights(**network, somebody=NOTHING, anybody=NOTHING, about=about)
+# --- whether it answers, and whether it is about the conversation ---
 
 
-# --- whether it answers ---
+class Judges(NamedTuple):
+    somebody: Logistic
+    anybody: Forest
+    ours: Logistic
 
 
-def fit_judges(some: Sequence[List], values: Sequence[Floats]) -> dict[str, answering.Judge]:
-    return {name: _judge(some, values, somebody=name == "somebody") for name in ("somebody", "anybody")}
+_NO_CLUES = Logistic(np.zeros(1), np.ones(1), np.zeros(1), 0.0)
+_NO_TREES = Forest(*np.zeros((3, 1), np.int64), np.zeros((1, 2), np.int64), np.zeros(1), 0)
+UNJUDGED = Judges(_NO_CLUES, _NO_TREES, _NO_CLUES)
 
 
-def _judge(some: Sequence[List], values: Sequence[Floats], *, somebody: bool) -> answering.Judge:
-    rows = [(one, v) for one, v in zip(some, values, strict=True) if of_somebody(one.route) == somebody]
-    x = np.array([judged(one.clues, v, one.sounds, somebody=somebody) for one, v in rows])
-    right = np.array([bool(one.gold[np.argmax(v)]) and not one.quiet for one, v in rows])
-    bare = 3 * UNANSWERED if somebody else UNANSWERED
-    counts = np.array([bare if one.bare else 1.0 if ok or one.quiet else 3 * MISSED if somebody else MISSED
-                       for (one, _), ok in zip(rows, right, strict=True)])  # fmt: skip
+def fit_judges(some: Sequence[List], values: Sequence[Floats]) -> Judges:
+    rows = list(zip(some, values, strict=True))
+    return Judges(_of_somebody(rows), _of_anybody(rows), _ours(rows))
+
+
+def _of_somebody(rows: Sequence[tuple[List, Floats]]) -> Logistic:
+    rows = [(one, v) for one, v in rows if of_somebody(one.route)]
+    counts = [3 * (0.1 if one.bare else 1 / 3 if one.answered_by(v) or one.quiet else MISSED) for one, v in rows]
+    x = np.array([of_their_words(one.clues, v) for one, v in rows])
+    return _logistic(x, [one.answered_by(v) for one, v in rows], counts, 1.0)
+
+
+def _of_anybody(rows: Sequence[tuple[List, Floats]]) -> Forest:
+    counts = [UNANSWERED if one.bare else 1.0 if one.answered_by(v) or one.quiet else MISSED for one, v in rows]
+    x = np.array([of_any(one.clues, v, one.sounds) for one, v in rows])
+    model = ExtraTreesClassifier(**TREES).fit(x, [one.answered_by(v) for one, v in rows], counts)
+    return forest_of([tree.tree_ for tree in model.estimators_])
+
+
+def _ours(rows: Sequence[tuple[List, Floats]]) -> Logistic:
+    """Questions that may be either tell nothing; the others count as much on both sides."""
+    rows = [(one, v) for one, v in rows if one.kind != "either"]
+    ours = np.array([one.kind != "none" for one, _ in rows])
+    x = np.array([of_any(one.clues, v, one.sounds) for one, v in rows])
+    return _logistic(x, ours, np.where(ours, 1 / ours.mean(), 1 / (1 - ours.mean())) / 2, OURS)
+
+
+def _logistic(x: Floats, y: Any, counts: Any, strength: float) -> Logistic:
     mean, spread = _scale(x)
-    model = LogisticRegression(C=1.0 if somebody else JUDGE, max_iter=1_000)
-    model.fit(np.clip((x - mean) / spread, -FAR, FAR), right, counts)
-    return answering.Judge(mean, spread, model.coef_[0], float(model.intercept_[0]))
+    model = LogisticRegression(C=strength, max_iter=2_000)
+    model.fit(np.clip((x - mean) / spread, -FAR, FAR), y, counts)
+    return Logistic(mean, spread, model.coef_[0], float(model.intercept_[0]))
 
 
-def sure_of(judges: dict[str, answering.Judge], one: List, values: Floats) -> float:
+def forest_of(trees: Sequence[Any]) -> Forest:
+    """scikit-learn's trees in one array of nodes."""
+    counts = [tree.node_count for tree in trees]
+    roots = np.cumsum([0, *counts[:-1]])
+    clue, least, leaf = (np.concatenate([part(tree) for tree in trees]) for part in (_clues, _thresholds, _leaves))
+    children = np.concatenate([_children(tree) + root for tree, root in zip(trees, roots, strict=True)])
+    return Forest(roots, clue, least, children, leaf, max(tree.max_depth for tree in trees))
+
+
+def _clues(tree: Any) -> Any:
+    return np.maximum(tree.feature, 0)
+
+
+def _thresholds(tree: Any) -> Any:
+    return tree.threshold.astype(np.float32)
+
+
+def _leaves(tree: Any) -> Any:
+    return tree.value[:, 0, 1] / tree.value[:, 0].sum(axis=1)
+
+
+def _children(tree: Any) -> Any:
+    own = np.arange(tree.node_count)
+    return np.stack([np.where(tree.children_left < 0, own, tree.children_left),
+                     np.where(tree.children_right < 0, own, tree.children_right)], axis=1)  # fmt: skip
+
+
+def sure_of(judges: Judges, one: List, values: Floats) -> float:
     if one.route.literal:
         return 1.0
-    somebody = of_somebody(one.route)
-    return judges["somebody" if somebody else "anybody"].sure(judged(one.clues, values, one.sounds, somebody=somebody))
+    if of_somebody(one.route):
+        return judges.somebody.p(of_their_words(one.clues, values))
+    return judges.anybody.p(of_any(one.clues, values, one.sounds))
 
 
 # --- measuring ---
 
 
 def report(label: str, some: Sequence[List], values: Sequence[Floats], sures: Sequence[float]) -> None:
-    rows = [(one, v, s) for one, v, s in zip(some, values, sures, strict=True) if not one.bare]
-    asked = [(one, v, s, bool(one.gold[np.argmax(v)])) for one, v, s in rows if not one.quiet]
-    quiet = [s for one, _, s in rows if one.quiet]
-    first = sum(ok for *_, ok in asked) / max(1, len(asked))
-    three = sum(bool(one.gold[np.argsort(-v)[:3]].any()) for one, v, *_ in asked) / max(1, len(asked))
-    parts = [f"{label:12} {len(rows):5} lists  first {100 * first:.1f}  among three {100 * three:.1f}"]
+    """Per question, by the list that is surest."""
+    best: dict[str, tuple[List, Floats, float]] = {}
+    for one, v, sure in zip(some, values, sures, strict=True):
+        if not one.bare and sure > best.get(one.turn.id, (one, v, -1.0))[2]:
+            best[one.turn.id] = one, v, sure
+    asked = [(sure, one.answered_by(v), bool(one.gold[np.argsort(-v)[:3]].any()))
+             for one, v, sure in best.values() if not one.quiet]  # fmt: skip
+    quiet = [sure for one, _, sure in best.values() if one.quiet]
+    count, first, three = max(1, len(asked)), sum(ok for _, ok, _ in asked), sum(ok for *_, ok in asked)
+    print(f"{label}: {len(best)} questions, first {first / count:.1%}, among three {three / count:.1%}")
+    print("shown from   right first   left alone   together")
     for least in (0.3, 0.4, 0.5, 0.6, 0.7):
-        shown = sum(ok and s >= least for *_, s, ok in asked)
-        left = sum(s < least for s in quiet)
-        share = (shown + left) / max(1, len(rows))
-        parts.append(f"{least}: {100 * share:.1f} ({100 * shown / max(1, len(asked)):.0f}, {100 * left / max(1, len(quiet)):.0f})")
-    print("  |  ".join(parts))
+        shown, left = sum(ok and sure >= least for sure, ok, _ in asked), sum(sure < least for sure in quiet)
+        together = (shown + left) / max(1, len(best))
+        print(f"{least:10} {shown / count:13.1%} {left / max(1, len(quiet)):12.1%} {together:10.1%}")
 
 
 def prepared(own: Sequence[List], folder: Path, vectors: Floats, labels: NDArray[np.bool_]) -> list[set[str]]:
@@ -341,15 +420,24 @@ def at_first_sight(own: Sequence[List], unseen: Sequence[set[str]]) -> list[Floa
     return found
 
 
-def write(network: dict[str, Floats], judges: dict[str, answering.Judge], about: Floats) -> None:
-    arrays: dict[str, Any] = {name: values.astype(np.float32) for name, values in network.items()}
-    for who, one in judges.items():
-        arrays |= {f"{who}_{part}": getattr(one, part).astype(np.float32) for part in ("mean", "spread", "weights")}
-        arrays[f"{who}_bias"] = np.float32(one.bias)
+def write(weights: answering.Weights) -> None:
+    arrays: dict[str, Any] = {}
+    for name, value in ((one.name, getattr(weights, one.name)) for one in fields(weights)):
+        parts = (
+            {f"{name}__{part.name}": getattr(value, part.name) for part in fields(value)}
+            if is_dataclass(value)
+            else {name: value}
+        )
+        arrays |= {part: _small(array) for part, array in parts.items()}
     names = json.dumps([list(LINES), list(QUESTIONS)]).encode()
     data = io.BytesIO()
-    np.savez_compressed(data, names=np.frombuffer(names, np.uint8), about=about.astype(np.float32), **arrays)
+    np.savez_compressed(data, names=np.frombuffer(names, np.uint8), **arrays)
     WEIGHTS.write_bytes(data.getvalue())
+
+
+def _small(values: Any) -> Any:
+    array = np.asarray(values)
+    return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)
 
 
 async def embedded() -> tuple[Floats, NDArray[np.bool_]]:
@@ -378,15 +466,18 @@ def main() -> None:
             if one.scene in left:
                 sures[at] = sure_of(judges, one, values[at])
     report("first sight", own, values, sures.tolist())
-    network, judges = fit_network(own, NETWORKS), fit_judges(own, values)
     about = sounding(vectors, labels, own)
+    judges = fit_judges(own, values)
+    weights = weights_of(fit_network(own, NETWORKS), about, judges)
     if options.data:
         other = asyncio.run(lists(read_scenes(options.data)))
         _fill(other, wording(options.data, about_fits([set()])), about)
-        theirs = [weights_of(network, about).values(one.clues) for one in other]
-        report(options.data.name, other, theirs, [sure_of(judges, one, v) for one, v in zip(other, theirs, strict=True)])
+        theirs = [weights.values(one.clues) for one in other]
+        report(
+            options.data.name, other, theirs, [sure_of(judges, one, v) for one, v in zip(other, theirs, strict=True)]
+        )
     if options.write:
-        write(network, judges, about)
+        write(weights)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Which line answers: every candidate is described by a row of clues, and a small trained network weighs them.
 
 Enters: a pool that is ranked by words and cosines, and how the question was understood. Leaves: a value per candidate,
-and how likely the best one answers. A line may answer by its own words, by those of the line it stands next to ("half 9
-then"), or by the kind of thing that is asked for; what is newer may have taken its place. These are matters of degree,
-so no rule decides them: `scripts/train_answers.py` fits `answering.npz` to the scenes in tests/data.
+how likely the best one answers, and how likely the question is about this conversation at all. A line may answer by its
+own words, by those of the line it stands next to ("half 9 then"), or by the kind of thing that is asked for; what is
+newer may have taken its place. These are matters of degree, so no rule decides them: `scripts/train_answers.py` fits
+`answering.npz` to the scenes in tests/data.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from channelmem.recalling.rank import Floats, Pool, Ranking, Scores, stretches
 from channelmem.store.documents import AnyMessage
-from channelmem.text import asking, stems, text_of
+from channelmem.text import asking, text_of
 from channelmem.types import Route, Wants, Window
 
 MOST: Final = 64
@@ -90,7 +91,9 @@ KINDS: Final = {
         r"|park|shed|drawer|shelf|corner|building|door|upstairs|downstairs|place|gate|table|floor|bay)\b|://",
         re.IGNORECASE,
     ),
-    "reason": _words(r"because|cos|cuz|coz|bc|since|due to|so that|reason|so|as|too|otherwise|it'?s|broke\w*|closed|sick|ill"),
+    "reason": _words(
+        r"because|cos|cuz|coz|bc|since|due to|so that|reason|so|as|too|otherwise|it'?s|broke\w*|closed|sick|ill"
+    ),
     "link": re.compile(r"https?://", re.IGNORECASE),
     "settles": _words(
         r"settled|decided|booked|confirmed|done|deal|agreed|final|going with|it is|locked|update|edit|correction"
@@ -317,7 +320,9 @@ class Reader:
     ) -> dict[str, Floats]:
         messages = [self._pool.messages[at] for at in places.tolist()]
         texts = list(map(text_of, messages))
-        has = dict(zip(KINDS, np.array([kinds_of(text) for text in texts], float).reshape(-1, len(KINDS)).T, strict=True))
+        has = dict(
+            zip(KINDS, np.array([kinds_of(text) for text in texts], float).reshape(-1, len(KINDS)).T, strict=True)
+        )
         kind, wanted = np.zeros(len(messages)), False
         for what, shown, share in _FITTING:
             if asked[what]:
@@ -405,17 +410,36 @@ QUESTIONS: Final = (*ASKED, *(f"most {name}" for name in MOSTLY))
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """A logistic regression over the clues of the best line, of the best three, and of the question."""
+class Logistic:
+    """A logistic regression."""
 
     mean: Floats
     spread: Floats
     weights: Floats
     bias: float
 
-    def sure(self, values: Floats) -> float:
+    def p(self, values: Floats) -> float:
         scaled = np.clip((values - self.mean) / self.spread, -FAR, FAR)
         return 1.0 / (1.0 + math.exp(-float(scaled @ self.weights) - self.bias))
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Decision trees whose leaves are averaged, all nodes of all trees in one array. A leaf is its own child."""
+
+    roots: NDArray[np.int64]
+    clue: NDArray[np.int64]
+    least: NDArray[np.float32]
+    children: NDArray[np.int64]
+    """Per node: where to go if the clue is at most `least`, and where if it is more."""
+    leaf: Floats
+    depth: int
+
+    def p(self, values: Floats) -> float:
+        at, row = self.roots, values.astype(np.float32)
+        for _ in range(self.depth):
+            at = self.children[at, (row[self.clue[at]] > self.least[at]).astype(np.int64)]
+        return float(self.leaf[at].mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +455,11 @@ class Weights:
     of_question: Floats
     bias: Floats
     out: Floats
-    somebody: Judge
-    anybody: Judge
+    somebody: Logistic
+    """Whether the best line answers a question about somebody's own words, and any other."""
+    anybody: Forest
+    ours: Logistic
+    """Whether a question is about this conversation, answered or not."""
     about: Floats
     """For the vector of a question: how much it sounds like one about a conversation; the last value is the bias."""
 
@@ -456,25 +483,29 @@ _PLACE: Final = {name: place for place, name in enumerate(LINES)}
 _WORDING: Final = QUESTIONS.index("wording")
 
 
-def judged(clues: Clues, values: Floats, sounds: float, *, somebody: bool) -> Floats:
-    """What the decision rests on. `sounds` is what the vector of the question tells."""
+def of_their_words(clues: Clues, values: Floats) -> Floats:
+    """What decides whether somebody's own words were found."""
+    order = np.argsort(-values, kind="stable")[:3]
+    best, three, places = clues.lines[order[0]], clues.lines[order].max(axis=0), _places(OF_SOMEBODY)
+    crowd = 0.03 * math.log(len(values) / 50)
+    return np.array([*best[places], *three[places], min(float(clues.asked[_WORDING]), 0.0), crowd])
+
+
+def of_any(clues: Clues, values: Floats, sounds: float) -> Floats:
+    """What any other decision rests on: the best line, the best three, the question, and how clear the order is.
+    `sounds` is what the vector of the question tells."""
     order = np.argsort(-values, kind="stable")[:3]
     best, three = clues.lines[order[0]], clues.lines[order].max(axis=0)
     wording = float(clues.asked[_WORDING])
-    doubt = min(wording, 0.0)
-    crowd = 0.03 * math.log(len(values) / 50)
-    if somebody:
-        places = [_PLACE[name] for name in OF_SOMEBODY]
-        return np.array([*best[places], *three[places], doubt, crowd])
     top = np.sort(values)[::-1]
     spread = float(np.log(np.exp(values - top[0]).sum()))
     gap = min(float(top[0] - top[1]), 4.0) if len(top) > 1 else 4.0
     return np.array(
         [
-            *best[[_PLACE[name] for name in BEST]],
-            *three[[_PLACE[name] for name in BEST_OF_THREE]],
+            *best[_places(BEST)],
+            *three[_places(BEST_OF_THREE)],
             *clues.asked,
-            doubt,
+            min(wording, 0.0),
             sounds,
             min(sounds, 0.0),
             min(sounds + wording, 0.0),
@@ -487,6 +518,11 @@ def judged(clues: Clues, values: Floats, sounds: float, *, somebody: bool) -> Fl
     )
 
 
+@cache
+def _places(names: tuple[str, ...]) -> list[int]:
+    return [_PLACE[name] for name in names]
+
+
 def load(data: bytes | None = None) -> Weights:
     """The shipped weights, or others of the same shape."""
     read = data if data is not None else resources.files(__package__).joinpath("answering.npz").read_bytes()
@@ -495,11 +531,25 @@ def load(data: bytes | None = None) -> Weights:
         if names != [list(LINES), list(QUESTIONS)]:
             raise ValueError("answering.npz was made for other clues; run scripts/train_answers.py --write")
         of = {name: stored[name].astype(float) for name in stored.files if name != "names"}
-    judges = {
-        who: Judge(*(of.pop(f"{who}_{part}") for part in ("mean", "spread", "weights")), float(of.pop(f"{who}_bias")))
-        for who in ("somebody", "anybody")
-    }
-    return Weights(**of, **judges)
+    parts = {who: {} for who in ("somebody", "anybody", "ours")}  # type: dict[str, dict[str, Any]]
+    for name in [name for name in of if name.partition("__")[0] in parts]:
+        who, _, part = name.partition("__")
+        parts[who][part] = of.pop(name)
+    return Weights(
+        **of,
+        somebody=_logistic(**parts["somebody"]),
+        anybody=_forest(**parts["anybody"]),
+        ours=_logistic(**parts["ours"]),
+    )
+
+
+def _logistic(mean: Floats, spread: Floats, weights: Floats, bias: Floats) -> Logistic:
+    return Logistic(mean, spread, weights, float(bias))
+
+
+def _forest(roots: Floats, clue: Floats, least: Floats, children: Floats, leaf: Floats, depth: Floats) -> Forest:
+    whole = [array.astype(np.int64) for array in (roots, clue, children)]
+    return Forest(whole[0], whole[1], least.astype(np.float32), whole[2], leaf, int(depth))
 
 
 @cache
