@@ -134,10 +134,10 @@ def _alike(one: AnyMessage, other: AnyMessage) -> bool:
 
 SHOWN: Final = 3
 """The evidence is that of so many hits."""
-FURTHER: Final = 0.3
+FURTHER: Final = 0.45
 """A further line is part of the answer if the network gives it this share of its trust; in the scenes, seven of ten
 such lines belong."""
-FURTHER_OF_MANY: Final = 0.18
+FURTHER_OF_MANY: Final = 0.25
 """The same where the question asks for several: who, or what people said."""
 MOST_SHOWN: Final = 4
 BESIDE_ANCHOR: Final = 6

@@ -18,7 +18,7 @@ QUOTE: Final = 0.8
 """From here on, the hits are quoted as the answer."""
 ENOUGH: Final = 0.7
 """From here on, no further source is searched."""
-GUESS: Final = 0.62
+GUESS: Final = 0.5
 """From here on, they are quoted behind "Perhaps"."""
 GUESS_OF_SOMEBODY: Final = 0.52
 """The same for somebody's own words: there are few of them to choose from, and people answer without repeating what was
