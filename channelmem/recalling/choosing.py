@@ -140,6 +140,11 @@ such lines belong."""
 FURTHER_OF_MANY: Final = 0.25
 """The same where the question asks for several: who, or what people said."""
 MOST_SHOWN: Final = 4
+OF_PARTS: Final = 8
+"""A question with so many words worth comparing probably has several parts."""
+COVERING: Final = 12
+BRINGS: Final = 12.0
+"""What a line gains that brings all words of the question, on the network's scale."""
 BESIDE_ANCHOR: Final = 6
 """How many messages after its anchor a follow-up looks first."""
 
@@ -237,7 +242,10 @@ def choose(
         return Choice()
     values = shipped().values(clues)
     # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
-    best = clues.places[np.lexsort((-clues.places, -values.round(6)))].tolist()
+    in_order = np.lexsort((-clues.places, -values.round(6)))
+    best = clues.places[in_order].tolist()
+    if len(candidates.ranking.share) >= OF_PARTS:
+        best = covering(best, values[in_order], candidates.ranking)
     weighed = frozenset(best)
     rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in weighed)
     kept = distinct(candidates.pool.messages, candidates.ranking.lines, chain(best, rest), asked.policy.recall_limit)
@@ -248,6 +256,18 @@ def choose(
     evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
     sure, ours = (1.0, 1.0) if asked.route.literal else sureness(asked.route, clues, values, sounds)
     return Choice(_hits(candidates, kept, shown, trust, scores, now, source), evidence, sure, ours)
+
+
+def covering(best: list[int], values: Floats, ranking: Ranking) -> list[int]:
+    """For a long question of many parts: the best line first, and then lines that bring words the others lack."""
+    places, kept = np.array(best), [0]
+    present, left = ranking.present[places], values.copy()
+    for _ in range(min(COVERING, len(best)) - 1):
+        left[kept[-1]] = -np.inf
+        lacking = np.maximum(present - present[kept].max(axis=0), 0.0)
+        kept.append(int(np.argmax(left + BRINGS * (lacking @ ranking.share))))
+    rest = [place for at, place in enumerate(best) if at not in kept]
+    return [*places[kept].tolist(), *rest]
 
 
 def _shown(candidates: Candidates, kept: Sequence[int], trust: Mapping[int, float], route: Route) -> list[int]:

@@ -344,7 +344,7 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
         # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
         sure = max(sure, least(route))
     if route.mode is Mode.RECAP:
-        return _judged(route, max(sure, route.p), messages=choice.threads, evidence=seen)
+        return _judged(route, max(sure, route.p), choice.hits, choice.threads, seen)
     return replace(_judged(route, sure, choice.hits, evidence=seen), ours=choice.ours)
 
 
