@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from channelmem.commands import is_command
 from channelmem.routing.about import about
-from channelmem.routing.clause import LIFE, Finding, Recap, find, recap, small_talk, topic, with_wants
+from channelmem.routing.clause import LIFE, Finding, Recap, find, is_day, recap, small_talk, topic, with_wants
 from channelmem.routing.people import Line, Previous, Roster, Scene, spell
 from channelmem.routing.words import QUOTED, has_payload, read, unaddressed, word_set
 from channelmem.times.calendar import is_date
@@ -35,6 +35,7 @@ _BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
 _ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
 # Subjects that name nobody: people, who, the channel.
 _ANYBODY = frozenset("gotH")
+_OWNERS = frozenset("NPiu")
 # With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -120,8 +121,8 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
     if routed.p < HOPELESS:
         return replace(routed, kind=kind, sources=())
-    # The recap of a topic gathers all that was said about it, and an absence may be longer than the buffer.
-    older = routed.mode is Mode.RECAP and (routed.topic or routed.missed)
+    # The recap of a topic gathers all that was said about it, and others may reach beyond the buffer, too.
+    older = routed.mode is Mode.RECAP and (routed.topic or routed.window == _ANY_TIME)
     return replace(
         routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene)
     )
@@ -137,6 +138,8 @@ def read_line(line: Line) -> _Read:
     summary, finding = recap(line), find(line)
     if summary and finding and finding.name in LIFE:
         finding = None  # "what did I miss" asks for everything, not for what I did
+    if summary and finding and _OWNERS.isdisjoint(finding.who):
+        finding = None  # "what did we agree on" is the idiom itself, and "sum up what was said" asks for everything
     words = line.words[finding.start : finding.end] if finding else []
     just = "just" in words and finding is not None and _next_to_the_verb(line)
     return _Read(finding, summary, just, finding is not None and _told_before(line, finding))
@@ -177,6 +180,8 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
     what = topic(line, said.finding, said.recap, scene.asker.name)
     literal = _literal(line, said.finding, what)
     what = what or " ".join(literal)
+    if said.recap and not words and is_day(what):
+        what, words = "", what  # "what is the plan for saturday": lines on it rarely name the day
     return Route(
         kind=kind,
         if_about=kind,
@@ -191,7 +196,7 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
         literal=literal,
         named=tuple(dict.fromkeys(_named(line, scene))),
         stranger=_stranger(line, said.finding),
-        missed=said.recap is not None and window == _ANY_TIME and not what and not speakers,
+        missed=said.recap is not None and said.recap.missed and window == _ANY_TIME and not what and not speakers,
     )
 
 

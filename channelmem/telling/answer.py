@@ -13,10 +13,11 @@ from typing import Final
 
 from channelmem.display import JumpUrl, Phrasing, counted, cut, during, flatten, lower_you, namesakes, relevance
 from channelmem.recalling.candidates import Asked
+from channelmem.recalling.gist import Point
 from channelmem.recalling.recall import SHOWN, Found
 from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest
-from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest
+from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest, recap_points
 from channelmem.telling.references import is_about_media, shows
 from channelmem.text import emoji_of, stems
 from channelmem.types import (
@@ -52,11 +53,12 @@ LONGEST: Final = 1_900
 
 def tell(asked: Asked, found: Found) -> Answer:
     """The answer to a question."""
-    forest = recap_forest(found.messages, asked.policy) if found.messages else Forest()
-    shown = [*(forest.messages if forest.threads else ()), *[hit.message for hit in found.hits], *asked.pointed]
+    told = recap_points(asked.question, found, asked.policy.tz) if found.messages else ()
+    forest = recap_forest(found, told, asked.policy) if told else Forest()
+    shown = [*forest.messages, *[hit.message for hit in found.hits], *asked.pointed]
     phrasing = phrasing_of(asked.question, found.route, shown, asked.policy.tz, jump_url=asked.jump_url)
     return Answer(
-        answer_text(phrasing, found, forest, asked.pointed),
+        answer_text(phrasing, found, told, asked.pointed),
         found.route,
         found.hits,
         forest.threads,
@@ -68,20 +70,20 @@ def tell(asked: Asked, found: Found) -> Answer:
     )
 
 
-def answer_text(phrasing: Phrasing, found: Found, forest: Forest, pointed: Sequence[Message] = ()) -> str:
-    """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
+def answer_text(phrasing: Phrasing, found: Found, told: Sequence[Point] = (), pointed: Sequence[Message] = ()) -> str:
+    """`Answer.text`: quotes for hits, the lines of a recap, an honest no, at most 1,900 characters."""
     route, hits, reports = found.route, found.hits, found.reports
     guess = bool(hits) and found.verdict is Verdict.GUESS
     read = shows(phrasing, pointed) if pointed else []
-    if read and (is_about_media(route) or guess or not (hits or forest.threads)):
+    if read and (is_about_media(route) or guess or not (hits or told)):
         return joined(read)
-    if phrasing.question.is_dm and not hits and not forest.threads:
+    if phrasing.question.is_dm and not hits and not told:
         return NO_CHANNEL
     if route.kind is Kind.NONE:
         return friendly(route, phrasing.question.text)
     problems = _problems(reports)
-    if route.mode is Mode.RECAP and forest.threads:
-        lines = [*recap(phrasing, forest, reports), *read]
+    if route.mode is Mode.RECAP and told:
+        lines = [*recap(phrasing, found, told), *read]
     elif hits and route.wants is Wants.COUNT:
         lines = [counted_messages(phrasing, reports)]
     elif hits:
