@@ -54,7 +54,7 @@ async def rows_of(folder: Path) -> list[Row]:
     """Every recap of the scenes with what it could tell."""
     caught: list[gist.Stretch] = []
 
-    def points(stretch: gist.Stretch) -> tuple[gist.Point, ...]:
+    def points(stretch: gist.Stretch) -> tuple[gist.Highlight, ...]:
         caught.append(stretch)
         return gist.points(stretch)
 

@@ -64,7 +64,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Highlight:
     """A line of a recap."""
 
     message: Message
@@ -72,14 +72,14 @@ class Point:
     """Whether it asks for something that nobody answered."""
 
 
-def points(stretch: Stretch) -> tuple[Point, ...]:
+def points(stretch: Stretch) -> tuple[Highlight, ...]:
     """The lines that are worth telling, in order of time."""
     if not stretch.messages:
         return ()
     reader = _Reader(stretch.messages)
     worth = features(stretch, reader) @ np.array(list(WEIGHTS.values()))
     chosen = sorted(_chosen(reader, worth))
-    return tuple(Point(stretch.messages[at], reader.is_open(at)) for at in chosen)
+    return tuple(Highlight(stretch.messages[at], reader.is_open(at)) for at in chosen)
 
 
 def _chosen(reader: _Reader, worth: Floats) -> list[int]:

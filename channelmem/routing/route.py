@@ -36,6 +36,9 @@ _ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
 # Subjects that name nobody: people, who, the channel.
 _ANYBODY = frozenset("gotH")
 _OWNERS = frozenset("NPiu")
+_POINTS = re.compile("what (?:is|was) (?:all )?(?:this|that)")
+_POINTED = word_set("this that it them")
+_POINTING = _POINTED | word_set("of on for me us please")
 # With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -93,7 +96,9 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
         return replace(_none(greeting), wants=Wants.HELLO)
     said = read_line(line)
     routed = _routed(line, said, scene)
-    if not said.just and (scene.previous is not None or scene.reply_to is not None):
+    if not (said.just or _stands_alone(line, said.recap)) and (
+        scene.previous is not None or scene.reply_to is not None
+    ):
         routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
     routed = with_wants(routed, text, of_words=of_words)
@@ -143,6 +148,14 @@ def read_line(line: Line) -> _Read:
     words = line.words[finding.start : finding.end] if finding else []
     just = "just" in words and finding is not None and _next_to_the_verb(line)
     return _Read(finding, summary, just, finding is not None and _told_before(line, finding))
+
+
+def _stands_alone(line: Line, summary: Recap | None) -> bool:
+    """Whether a recap needs no question before it: "summarise this" and "what is this about" do."""
+    if summary is None or _POINTS.match(summary.words):
+        return False
+    behind = line.words[summary.places[-1][0] :]
+    return _POINTED.isdisjoint(behind) or not _POINTING.issuperset(behind)
 
 
 def _next_to_the_verb(line: Line) -> bool:

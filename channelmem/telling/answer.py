@@ -13,7 +13,7 @@ from typing import Final
 
 from channelmem.display import JumpUrl, Phrasing, counted, cut, during, flatten, lower_you, namesakes, relevance
 from channelmem.recalling.candidates import Asked
-from channelmem.recalling.gist import Point
+from channelmem.recalling.gist import Highlight
 from channelmem.recalling.recall import SHOWN, Found
 from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest
@@ -70,7 +70,9 @@ def tell(asked: Asked, found: Found) -> Answer:
     )
 
 
-def answer_text(phrasing: Phrasing, found: Found, told: Sequence[Point] = (), pointed: Sequence[Message] = ()) -> str:
+def answer_text(
+    phrasing: Phrasing, found: Found, told: Sequence[Highlight] = (), pointed: Sequence[Message] = ()
+) -> str:
     """`Answer.text`: quotes for hits, the lines of a recap, an honest no, at most 1,900 characters."""
     route, hits, reports = found.route, found.hits, found.reports
     guess = bool(hits) and found.verdict is Verdict.GUESS

@@ -12,7 +12,7 @@ from typing import Final
 from channelmem.display import Phrasing, clock_time, counted, cut, during, flatten, listed, name, safe
 from channelmem.durations import HOUR_S
 from channelmem.policy.policy import Policy
-from channelmem.recalling.gist import Point, Stretch, points
+from channelmem.recalling.gist import Highlight, Stretch, points
 from channelmem.recalling.recall import Found
 from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest, build
@@ -102,13 +102,13 @@ LEAST_MESSAGES: Final = 20
 """A recap shows a language model so many messages, if there are."""
 
 
-def recap_points(question: Question, found: Found, tz: tzinfo) -> tuple[Point, ...]:
+def recap_points(question: Question, found: Found, tz: tzinfo) -> tuple[Highlight, ...]:
     """The lines of a recap. A day without a window is one whose plans are asked for."""
     day = found.route.time_words if found.route.window == Window() else ""
     return points(Stretch(found.messages, found.about, day, question.ts, tz))
 
 
-def recap_forest(found: Found, told: Sequence[Point], policy: Policy) -> Forest:
+def recap_forest(found: Found, told: Sequence[Highlight], policy: Policy) -> Forest:
     """What an answer rests on: its lines, and for a language model what is closest to its topic, or newest. Whoever
     wants little or no ambient context for a model still wants to be caught up."""
     most = max(policy.context_messages, LEAST_MESSAGES)
@@ -118,7 +118,7 @@ def recap_forest(found: Found, told: Sequence[Point], policy: Policy) -> Forest:
     return build(tuple(shown.values()), max_threads=len(shown), max_messages=len(shown))
 
 
-def recap(phrasing: Phrasing, found: Found, told: Sequence[Point]) -> Iterator[str]:
+def recap(phrasing: Phrasing, found: Found, told: Sequence[Highlight]) -> Iterator[str]:
     """The lines of a recap, oldest first, behind a line that says of what."""
     yield f"{_of_what(phrasing, found)}:"
     every = ([_point(phrasing, point, chars) for point in told] for chars in LINE_CHARS)
@@ -126,7 +126,7 @@ def recap(phrasing: Phrasing, found: Found, told: Sequence[Point]) -> Iterator[s
     yield from fitting or [_point(phrasing, point, LINE_CHARS[-1]) for point in told]
 
 
-def _point(phrasing: Phrasing, point: Point, chars: int) -> str:
+def _point(phrasing: Phrasing, point: Highlight, chars: int) -> str:
     return phrasing.bullet(point.message, chars, "Still open: " if point.is_open else "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from asking import ask
 
+from channelmem.routing.people import Previous
 from channelmem.types import Mode, Wants
 
 
@@ -92,3 +93,9 @@ def test_a_recap_of_the_plans_for_a_day_looks_at_all_times(text: str, day: str) 
 )
 def test_a_question_that_only_has_such_a_word_is_no_recap(text: str) -> None:
     assert ask(text).mode is not Mode.RECAP
+
+
+@pytest.mark.parametrize("text", ["tldr pls", "whats agreed for tomorrow", "anything new this morning", "sum it up for me"])
+def test_a_recap_does_not_take_its_topic_from_the_question_before(text: str) -> None:
+    previous = Previous(ask("has saturn come up in here at all"))
+    assert ask(text, previous=previous).topic == ""
