@@ -143,7 +143,8 @@ eval: $(READY)  ## how good routing, recall, the decision and summaries are (DAT
 	$(BIN)/python -m scripts.train_about
 	$(BIN)/python -m scripts.eval_scenes
 	$(BIN)/python -m scripts.train_facts
-	$(BIN)/python -m scripts.train_verdict
+	$(BIN)/python -m scripts.train_answers
+	$(BIN)/python -m scripts.train_gist
 	@if [ -z "$(DATA)" ]; then echo "Skipped data from outside this repository: DATA is not set."; \
 	elif [ ! -d "$(DATA)" ]; then echo "Skipped data from outside this repository: there is no folder $(DATA)."; \
 	else \

@@ -257,6 +257,8 @@ class Phrasing:
     people: dict[int, str]
     namesakes: frozenset[str]
     """Case-folded names shared by several of the people mentioned."""
+    member: str = ""
+    """The name of somebody here, for examples of what to ask."""
 
     def who(self, message: Message) -> str:
         if message.own:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 
+from channelmem.cli.route import scene_of
 from channelmem.embedding.embed import open_embedder
 from channelmem.recalling import answering, recall
 from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Forest, Logistic, odds, of_any, of_their_words
@@ -41,6 +42,7 @@ from channelmem.settings import Settings
 from channelmem.store.documents import whole
 from channelmem.types import Route, Source
 from scripts import train_about
+from scripts.eval_routing import read as read_rows
 from scripts.eval_scenes import OWN, QUIET, judged
 from scripts.scenes import Scene, Turn, read_scenes, routing_rows
 
@@ -168,7 +170,7 @@ def folds(scenes: Iterable[str]) -> list[set[str]]:
 
 def wording(folder: Path, fitted: Sequence[tuple[set[str], train_about.Fitted]]) -> dict[str, float]:
     """The probability by wording of each question, by the fit that did not see its scene."""
-    settings, found = Settings(_env_file=None), {}
+    settings, found = Settings(_env_file=None), dict[str, float]()
     rows = routing_rows(folder, every=True)
     for scene in read_scenes(folder):
         fit = next(one for unseen, one in fitted if not unseen or scene.name in unseen)
@@ -191,8 +193,8 @@ async def labelled_vectors(embedder: Any) -> tuple[Floats, NDArray[np.bool_]]:
     for path in sorted(train_about.DATA.glob("routing_*.jsonl")):
         if path.name in train_about.HELD_OUT:
             continue
-        for row in train_about.read_rows(path):
-            routed = route(row["q"], train_about.scene_of(row, settings))
+        for row in read_rows(path):
+            routed = route(row["q"], scene_of(row, settings))
             if not routed.binds:
                 texts.append(without_names(row["q"], routed))
                 labels.append(row["route"] != "none")
@@ -238,7 +240,7 @@ def _scale(values: Floats) -> tuple[Floats, Floats]:
     return values.mean(axis=0), values.std(axis=0) + 1e-5
 
 
-def fit_network(some: Sequence[List], seeds: int) -> dict[str, Floats]:
+def fit_network(some: Sequence[List], seeds: int) -> dict[str, Any]:
     """Several small networks side by side, as one."""
     some = [one for one in some if not one.quiet]
     size = max(len(one.gold) for one in some)
@@ -252,15 +254,18 @@ def fit_network(some: Sequence[List], seeds: int) -> dict[str, Floats]:
     x, q = torch.tensor(lines, dtype=torch.float32), torch.tensor(asked, dtype=torch.float32)
     g, t = torch.tensor(gold), torch.tensor(there)
     nets = [_trained(x, q, g, t, seed) for seed in range(seeds)]
-    get = lambda name: [dict(net.named_parameters())[name].detach().double().numpy() for net in nets]  # noqa: E731
     return {
         "line_mean": line_mean, "line_spread": line_spread, "asked_mean": asked_mean, "asked_spread": asked_spread,
-        "direct": np.mean(get("direct.weight"), axis=0)[0],
-        "of_line": np.concatenate(get("of_line.weight")).T,
-        "of_question": np.concatenate(get("of_question.weight")).T,
-        "bias": np.concatenate(get("of_line.bias")),
-        "out": np.concatenate(get("out.weight"), axis=1)[0] / seeds,
+        "direct": np.mean(_parts(nets, "direct.weight"), axis=0)[0],
+        "of_line": np.concatenate(_parts(nets, "of_line.weight")).T,
+        "of_question": np.concatenate(_parts(nets, "of_question.weight")).T,
+        "bias": np.concatenate(_parts(nets, "of_line.bias")),
+        "out": np.concatenate(_parts(nets, "out.weight"), axis=1)[0] / seeds,
     }  # fmt: skip
+
+
+def _parts(nets: Sequence[Net], name: str) -> list[Floats]:
+    return [dict(net.named_parameters())[name].detach().double().numpy() for net in nets]
 
 
 def _trained(x: torch.Tensor, q: torch.Tensor, gold: torch.Tensor, there: torch.Tensor, seed: int) -> Net:
@@ -283,7 +288,7 @@ def _trained(x: torch.Tensor, q: torch.Tensor, gold: torch.Tensor, there: torch.
     return net.eval()
 
 
-def weights_of(network: dict[str, Floats], about: Floats, judges: Judges | None = None) -> answering.Weights:
+def weights_of(network: dict[str, Any], about: Floats, judges: Judges | None = None) -> answering.Weights:
     return answering.Weights(**network, **(judges or UNJUDGED)._asdict(), about=about)
 
 
@@ -297,7 +302,8 @@ class Judges(NamedTuple):
 
 
 _NO_CLUES = Logistic(np.zeros(1), np.ones(1), np.zeros(1), 0.0)
-_NO_TREES = Forest(*np.zeros((3, 1), np.int64), np.zeros((1, 2), np.int64), np.zeros(1), 0)
+_NO_NODES = np.zeros(1, np.int64)
+_NO_TREES = Forest(_NO_NODES, _NO_NODES, np.zeros(1, np.float32), np.zeros((1, 2), np.int64), np.zeros(1), 0)
 UNJUDGED = Judges(_NO_CLUES, _NO_TREES, _NO_CLUES)
 
 

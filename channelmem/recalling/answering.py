@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from io import BytesIO
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -531,7 +531,7 @@ def load(data: bytes | None = None) -> Weights:
         if names != [list(LINES), list(QUESTIONS)]:
             raise ValueError("answering.npz was made for other clues; run scripts/train_answers.py --write")
         of = {name: stored[name].astype(float) for name in stored.files if name != "names"}
-    parts = {who: {} for who in ("somebody", "anybody", "ours")}  # type: dict[str, dict[str, Any]]
+    parts: dict[str, dict[str, Any]] = {who: {} for who in ("somebody", "anybody", "ours")}
     for name in [name for name in of if name.partition("__")[0] in parts]:
         who, _, part = name.partition("__")
         parts[who][part] = of.pop(name)

@@ -135,10 +135,11 @@ def _alike(one: AnyMessage, other: AnyMessage) -> bool:
 SHOWN: Final = 3
 """The evidence is that of so many hits."""
 FURTHER: Final = 0.45
-"""A further line is part of the answer if the network gives it this share of its trust; in the scenes, seven of ten
-such lines belong."""
+"""A further line is part of the answer if the network gives it this share of its trust: hardly ever, since below that
+half of such lines do not belong."""
 FURTHER_OF_MANY: Final = 0.25
-"""The same where the question asks for several: who, or what people said."""
+"""The same where the question asks for several: who, or what people said. In the scenes, seven of ten such lines
+belong."""
 MOST_SHOWN: Final = 4
 OF_PARTS: Final = 8
 """A question with so many words worth comparing probably has several parts."""
@@ -276,12 +277,8 @@ def _shown(candidates: Candidates, kept: Sequence[int], trust: Mapping[int, floa
     least = FURTHER_OF_MANY if many else FURTHER
     further = [place for place in kept[1:] if trust.get(place, 0.0) >= least]
     if route.wants is Wants.WHO:  # each person once
-        authors = {candidates.pool.messages[kept[0]].author_id}
-        further = [
-            place
-            for place in further
-            if (author := candidates.pool.messages[place].author_id) not in authors and not authors.add(author)
-        ]
+        by_author = {candidates.pool.messages[place].author_id: place for place in reversed([kept[0], *further])}
+        further = [place for place in further if place in by_author.values()]
     return [kept[0], *further[: MOST_SHOWN - 1]]
 
 

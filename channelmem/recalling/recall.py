@@ -36,9 +36,20 @@ from channelmem.recalling.candidates import (
     Topic,
     vector_of,
 )
-from channelmem.recalling.choosing import BEFORE, LINK_MIN, SHOWS, Choice, choose, read_candidates
-from channelmem.recalling.rank import SHIPPED, Weights
-from channelmem.recalling.verdict import ENOUGH, Verdict, close, judge, least, sure_of_recap
+from channelmem.recalling.choosing import (
+    BEFORE,
+    LINK_MIN,
+    SHOWS,
+    Candidates,
+    Choice,
+    choose,
+    read_candidates,
+    wanted,
+)
+from channelmem.recalling.gist import About
+from channelmem.recalling.rank import SHIPPED, Floats, Weights
+from channelmem.recalling.verdict import ENOUGH, GUESS, Verdict, close, judge, least, sure_of_recap
+from channelmem.store.documents import whole
 from channelmem.store.search import Search
 from channelmem.types import (
     MEMORY_OFF,
@@ -58,6 +69,12 @@ from channelmem.types import (
     Window,
 )
 
+RECAP_CLOSE: Final = 0.25
+"""What is this similar to the topic of a recap may be what is meant: nobody says "the birthday" while they plan it."""
+RECENT_S: Final = 36 * 3_600.0
+"""How far back a recap goes that names no time, counted from the newest message."""
+RECENT_MESSAGES: Final = 30
+"""It tells of at least so many messages, however old they are."""
 RECAP_MESSAGES: Final = 100
 """A recap looks at no more than this many messages of a window, the newest ones."""
 SEVERAL: Final = 3
@@ -81,7 +98,9 @@ class Found:
     hits: tuple[Hit, ...] = ()
     """Best first."""
     messages: tuple[Message, ...] = ()
-    """For a recap: the window's messages, oldest first."""
+    """For a recap: the window's messages, or those that may be about its topic, oldest first."""
+    about: tuple[About, ...] = ()
+    """For the recap of a topic: how much each of them is about it."""
     reports: tuple[SourceReport, ...] = ()
     """What was searched: one report per source, in order."""
     embed_ms: float = 0.0
@@ -276,6 +295,8 @@ class Recall:
             cosines = np.full_like(cosines, np.nan)
         sounds = await _sounds(topic, asked.route)
         choice = choose(candidates, cosines, asked, self._clock(), name, sounds)
+        if asked.route.mode is Mode.RECAP:
+            return _recapped(candidates, cosines, asked, choice.hits), gathered.report
         return _chosen(choice, asked), gathered.report
 
 
@@ -343,15 +364,38 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
     if route.binds and is_close:
         # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
         sure = max(sure, least(route))
-    if route.mode is Mode.RECAP:
-        return _judged(route, max(sure, route.p), choice.hits, choice.threads, seen)
     return replace(_judged(route, sure, choice.hits, evidence=seen), ours=choice.ours)
+
+
+def _recapped(candidates: Candidates, cosines: Floats, asked: Asked, hits: tuple[Hit, ...]) -> Found:
+    """For the recap of a topic: everything that may be told, with how much it is about it."""
+    route, pool = asked.route, candidates.pool.messages
+    told = [at for at, may in enumerate(wanted(pool, asked)) if may]
+    told.sort(key=lambda at: (pool[at].ts, pool[at].id))
+    every = _about(candidates, cosines)
+    about = tuple(every[at] for at in told)
+    words, thread, cosine = (max((one[field] for one in about), default=0.0) for field in (0, 1, 3))
+    seen = Evidence(words, thread, cosine, compared=len(about))
+    is_close = close(seen) >= asked.policy.semantic_threshold
+    if not thread and close(seen) < min(RECAP_CLOSE, asked.policy.semantic_threshold):
+        return Found(route)
+    sure = max(route.p, words) if thread or is_close else GUESS
+    found = _judged(route, sure, hits, tuple(whole(pool[at]) for at in told), seen)
+    return replace(found, about=about)
+
+
+def _about(candidates: Candidates, cosines: Floats) -> list[About]:
+    ranking, cosine = candidates.ranking, np.nan_to_num(np.maximum(cosines, 0.0))
+    near = ranking.near.words(ranking.present, ranking.weights) @ ranking.share
+    columns = (ranking.present @ ranking.share, ranking.coverage, near, cosine, ranking.near.cosine(cosine))
+    return [About(*row) for row in np.stack(columns, axis=1).tolist()]
 
 
 async def _sounds(topic: Topic, route: Route) -> float:
     """How much a question sounds like one about a conversation, by its vector; 0 where that has only its topic."""
-    vector = None if route.binds else await vector_of(topic)
-    return 0.0 if vector is None else float(shipped().about[:-1] @ vector + shipped().about[-1])
+    vector, about = None if route.binds else await vector_of(topic), shipped().about
+    # Another model's vectors have another meaning, and mostly another length.
+    return 0.0 if vector is None or len(vector) + 1 != len(about) else float(about[:-1] @ vector + about[-1])
 
 
 def _compares(route: Route) -> bool:
@@ -363,14 +407,21 @@ def _may_be_topic(route: Route) -> bool:
 
 
 def _missed(newest: Sequence[Message], asked: Asked) -> tuple[Message, ...]:
-    """The messages of a recap, oldest first. Of what the asker missed: everybody else's since they were last here."""
+    """The messages of a recap, oldest first: those of its window, else the recent ones, or, if it asks for what the
+    asker missed, everybody else's since they were last here."""
     messages = tuple(reversed(newest))
     if not asked.route.missed:
-        return messages
+        return messages if asked.route.window != Window() else _recent(messages)
     asker = asked.question.asker_id
     since = left_at([one.ts for one in messages if one.author_id == asker], asked.question.ts)
     missed = tuple(one for one in messages if one.ts > since and one.author_id != asker)
-    return missed or messages
+    return missed or _recent(messages)
+
+
+def _recent(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    start = messages[-1].ts - RECENT_S if messages else 0.0
+    first = next((at for at, one in enumerate(messages) if one.ts >= start), 0)
+    return messages[min(first, max(0, len(messages) - RECENT_MESSAGES)) :]
 
 
 def left_at(spoke: Sequence[float], now: float) -> float:

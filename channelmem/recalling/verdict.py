@@ -78,7 +78,7 @@ def least(route: Route) -> float:
 
 
 def judge(route: Route, sure: float, ours: float | None = None) -> Verdict:
-    """`sure` is 0 where nothing was found; `ours` is None where nothing was compared, so that only the wording tells."""
+    """`sure` is 0 where nothing was found; `ours` is None where nothing was compared: then only the wording tells."""
     if sure >= QUOTE:
         return Verdict.QUOTE
     if sure >= least(route):

@@ -161,7 +161,8 @@ def _counts(each: TimeMatch, codes: list[str], words: list[str], tokens: list[To
         return True  # "did we talk about this last spring": "this" is the topic
     while before and codes[before - 1] == "t":
         before -= 1
-    if not before or codes[before - 1] != "a":
+    # "Everything about today" asks for all that was said today.
+    if not before or codes[before - 1] != "a" or words[max(0, before - 2)] in {"everything", "all"}:
         return True
     # "What did we talk about yesterday": the preposition belongs to "what", not to the day.
     fronted = any(code in "qo" for code in codes[:before])

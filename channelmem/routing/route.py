@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from channelmem.commands import is_command
 from channelmem.routing.about import about
-from channelmem.routing.clause import LIFE, Finding, Recap, find, recap, small_talk, topic, with_wants
+from channelmem.routing.clause import LIFE, Finding, Recap, find, is_day, recap, small_talk, topic, with_wants
 from channelmem.routing.people import Line, Previous, Roster, Scene, spell
 from channelmem.routing.words import QUOTED, Token, has_payload, read, spoken, unaddressed, word_set
 from channelmem.times.calendar import is_date
@@ -35,6 +35,10 @@ _BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
 _ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
 # Subjects that name nobody: people, who, the channel.
 _ANYBODY = frozenset("gotH")
+_OWNERS = frozenset("NPiu")
+_POINTS = re.compile("what (?:is|was) (?:all )?(?:this|that)")
+_POINTED = word_set("this that it them")
+_POINTING = _POINTED | word_set("of on for me us please")
 # With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -96,7 +100,9 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     line = spell(tokens, scene)
     said = read_line(line)
     routed = _routed(line, said, scene)
-    if not said.just and (scene.previous is not None or scene.reply_to is not None):
+    if not (said.just or _stands_alone(line, said.recap)) and (
+        scene.previous is not None or scene.reply_to is not None
+    ):
         routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
     routed = with_wants(routed, text, of_words=of_words)
@@ -126,8 +132,8 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
     if routed.p < HOPELESS:
         return replace(routed, kind=kind, sources=())
-    # The recap of a topic gathers all that was said about it, and an absence may be longer than the buffer.
-    older = routed.mode is Mode.RECAP and (routed.topic or routed.missed)
+    # The recap of a topic gathers all that was said about it, and others may reach beyond the buffer, too.
+    older = routed.mode is Mode.RECAP and (routed.topic or routed.window == _ANY_TIME)
     return replace(
         routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene)
     )
@@ -143,9 +149,19 @@ def read_line(line: Line) -> _Read:
     summary, finding = recap(line), find(line)
     if summary and finding and finding.name in LIFE:
         finding = None  # "what did I miss" asks for everything, not for what I did
+    if summary and finding and _OWNERS.isdisjoint(finding.who):
+        finding = None  # "what did we agree on" is the idiom itself, and "sum up what was said" asks for everything
     words = line.words[finding.start : finding.end] if finding else []
     just = "just" in words and finding is not None and _next_to_the_verb(line)
     return _Read(finding, summary, just, finding is not None and _told_before(line, finding))
+
+
+def _stands_alone(line: Line, summary: Recap | None) -> bool:
+    """Whether a recap needs no question before it: "summarise this" and "what is this about" do."""
+    if summary is None or _POINTS.match(summary.words):
+        return False
+    behind = line.words[summary.places[-1][0] :]
+    return _POINTED.isdisjoint(behind) or not _POINTING.issuperset(behind)
 
 
 def _next_to_the_verb(line: Line) -> bool:
@@ -183,6 +199,8 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
     what = topic(line, said.finding, said.recap, scene.asker.name)
     literal = _literal(line, said.finding, what)
     what = what or " ".join(literal)
+    if said.recap and not words and is_day(what):
+        what, words = "", what  # "what is the plan for saturday": lines on it rarely name the day
     return Route(
         kind=kind,
         if_about=kind,
@@ -197,7 +215,7 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
         literal=literal,
         named=tuple(dict.fromkeys(_named(line, scene))),
         stranger=_stranger(line, said.finding),
-        missed=said.recap is not None and window == _ANY_TIME and not what and not speakers,
+        missed=said.recap is not None and said.recap.missed and window == _ANY_TIME and not what and not speakers,
     )
 
 

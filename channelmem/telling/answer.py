@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Final
 
@@ -27,10 +28,11 @@ from channelmem.display import (
 from channelmem.durations import DAY_S
 from channelmem.recalling.answering import asks
 from channelmem.recalling.candidates import Asked
+from channelmem.recalling.gist import Highlight
 from channelmem.recalling.recall import SHOWN, Found
 from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest
-from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest
+from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest, recap_points
 from channelmem.telling.references import is_about_media, shows
 from channelmem.text import emoji_of, stems, text_of
 from channelmem.types import (
@@ -88,11 +90,12 @@ LONGEST: Final = 1_900
 
 def tell(asked: Asked, found: Found, member: str = "") -> Answer:
     """The answer to a question. `member` is the name of somebody here, for examples of what to ask."""
-    forest = recap_forest(found.messages, asked.policy) if found.messages else Forest()
-    shown = [*(forest.messages if forest.threads else ()), *[hit.message for hit in found.hits], *asked.pointed]
+    told = recap_points(asked.question, found, asked.policy.tz) if found.messages else ()
+    forest = recap_forest(found, told, asked.policy) if told else Forest()
+    shown = [*forest.messages, *[hit.message for hit in found.hits], *asked.pointed]
     phrasing = phrasing_of(asked.question, found.route, shown, asked.policy.tz, jump_url=asked.jump_url)
     return Answer(
-        answer_text(phrasing, found, forest, asked.pointed, member),
+        answer_text(replace(phrasing, member=member), found, told, asked.pointed),
         found.route,
         found.hits,
         forest.threads,
@@ -105,21 +108,21 @@ def tell(asked: Asked, found: Found, member: str = "") -> Answer:
 
 
 def answer_text(
-    phrasing: Phrasing, found: Found, forest: Forest, pointed: Sequence[Message] = (), member: str = ""
+    phrasing: Phrasing, found: Found, told: Sequence[Highlight] = (), pointed: Sequence[Message] = ()
 ) -> str:
-    """`Answer.text`: quotes for hits, a list for a recap, an honest no, at most 1,900 characters."""
+    """`Answer.text`: quotes for hits, the lines of a recap, an honest no, at most 1,900 characters."""
     route, hits, reports = found.route, found.hits, found.reports
     guess = bool(hits) and found.verdict is Verdict.GUESS
     read = shows(phrasing, pointed) if pointed else []
-    if read and (is_about_media(route) or guess or not (hits or forest.threads)):
+    if read and (is_about_media(route) or guess or not (hits or told)):
         return joined(read)
-    if phrasing.question.is_dm and not hits and not forest.threads:
+    if phrasing.question.is_dm and not hits and not told:
         return NO_CHANNEL
     if route.kind is Kind.NONE:
-        return friendly(phrasing, member)
+        return friendly(phrasing)
     problems = _problems(reports)
-    if route.mode is Mode.RECAP and forest.threads:
-        lines = [*recap(phrasing, forest, reports), *read]
+    if route.mode is Mode.RECAP and told:
+        lines = [*recap(phrasing, found, told), *read]
     elif hits and route.wants is Wants.COUNT:
         lines = [counted_messages(phrasing, reports)]
     elif hits:
@@ -143,9 +146,10 @@ def phrasing_of(
     return Phrasing(question, route, question.ts, tz, jump_url, people, known)
 
 
-def friendly(phrasing: Phrasing, member: str) -> str:
+def friendly(phrasing: Phrasing) -> str:
     """A word back to small talk, and for whatever is not ours what can be asked instead."""
     said = SMALL_TALK.get(phrasing.route.aside or Aside.FLAG, NOT_OURS)
+    member = phrasing.member
     asks = (f"what did {name(member)} say last?" if member else "what was said today?", "what did I miss?")
     examples = " or ".join(f'"{one}"' for one in asks)
     told = chosen(said, phrasing.question).format(examples=examples, bot=name(phrasing.question.bot.name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import tzinfo
 from typing import Final
 
 from channelmem.display import (
@@ -15,30 +16,33 @@ from channelmem.display import (
     chosen,
     clock_time,
     counted,
+    cut,
     during,
-    gap_words,
+    flatten,
     listed,
-    lower_you,
     name,
     proper,
-    quoted,
+    safe,
     span_words,
 )
-from channelmem.durations import DAY_S
+from channelmem.durations import DAY_S, HOUR_S
 from channelmem.policy.policy import Policy
+from channelmem.recalling.gist import Highlight, Stretch, points
+from channelmem.recalling.recall import Found
+from channelmem.recalling.verdict import Verdict
 from channelmem.telling.block import Forest, build
 from channelmem.telling.references import not_read
 from channelmem.types import (
     MEMORY_OFF,
     Borrowed,
     Evidence,
-    Message,
     Mode,
+    Question,
     Source,
     SourceReport,
-    Thread,
     Unsearched,
     Wants,
+    Window,
 )
 
 MOST_COUNTED = 100
@@ -194,84 +198,52 @@ def _oldest(searched: Sequence[SourceReport]) -> float | None:
 # --- recap ---
 
 
-FURTHER_CHARS: Final = 160
-RECAP_CHARS: Final = 90
-MOST_THREADS: Final = 6
-MOST_LINES: Final = 6
-MOST_ABOUT: Final = 8
-LEAST_THREADS: Final = 5
+ROOM: Final = 1_800
+"""Characters for the lines of a recap."""
+LINE_CHARS: Final = (160, 120, 90, 60)
+"""At most so many of each message: the first length with which all lines fit."""
 LEAST_MESSAGES: Final = 20
-"""Minimum recap size, if available."""
+"""A recap shows a language model so many messages, if there are."""
 
 
-def recap_forest(messages: Sequence[Message], policy: Policy) -> Forest:
-    """The threads of a recap. Whoever wants little or no ambient context for a model still wants to be caught up."""
-    return build(
-        messages,
-        max_threads=max(policy.context_threads, LEAST_THREADS),
-        max_messages=max(policy.context_messages, LEAST_MESSAGES),
-    )
+def recap_points(question: Question, found: Found, tz: tzinfo) -> tuple[Highlight, ...]:
+    """The lines of a recap. A day without a window is one whose plans are asked for."""
+    day = found.route.time_words if found.route.window == Window() else ""
+    return points(Stretch(found.messages, found.about, day, question.ts, tz))
 
 
-def recap(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -> Iterator[str]:
-    """The lines of a recap: what was said about a topic in order of time, or the conversations, newest first."""
-    if phrasing.route.topic:
-        yield from _about(phrasing, forest)
-    else:
-        yield from _everything(phrasing, forest, reports)
+def recap_forest(found: Found, told: Sequence[Highlight], policy: Policy) -> Forest:
+    """What an answer rests on: its lines, and for a language model what is closest to its topic, or newest. Whoever
+    wants little or no ambient context for a model still wants to be caught up."""
+    most = max(policy.context_messages, LEAST_MESSAGES)
+    worth = [sum(one) for one in found.about] or range(len(found.messages))
+    best = sorted(range(len(found.messages)), key=worth.__getitem__)[-most:]
+    shown = {one.id: one for one in (*(found.messages[at] for at in best), *(one.message for one in told))}
+    return build(tuple(shown.values()), max_threads=len(shown), max_messages=len(shown))
 
 
-def _about(phrasing: Phrasing, forest: Forest) -> Iterator[str]:
-    messages = sorted(forest.messages, key=lambda one: (one.ts, one.id))
-    yield f"{counted(len(messages), 'message')} about {phrasing.topic()}:"
-    for message in messages[-MOST_ABOUT:]:
-        yield phrasing.bullet(message, FURTHER_CHARS)
+def recap(phrasing: Phrasing, found: Found, told: Sequence[Highlight]) -> Iterator[str]:
+    """The lines of a recap, oldest first, behind a line that says of what."""
+    yield f"{_of_what(phrasing, found)}:"
+    every = ([_point(phrasing, point, chars) for point in told] for chars in LINE_CHARS)
+    fitting = next((lines for lines in every if sum(map(len, lines)) + len(lines) <= ROOM), None)
+    yield from fitting or [_point(phrasing, point, LINE_CHARS[-1]) for point in told]
 
 
-def _everything(phrasing: Phrasing, forest: Forest, reports: Sequence[SourceReport]) -> Iterator[str]:
-    shown = forest.threads[:MOST_THREADS]
-    threads = len(forest.threads) + forest.more_threads
-    messages = len(forest.messages) + forest.more_messages
-    oldest = min(message.ts for message in forest.messages)
-    since = "" if forest.more_messages else f" since {clock_time(oldest, phrasing)}"
-    order = ", newest first" if len(shown) > 1 else ""
+def _point(phrasing: Phrasing, point: Highlight, chars: int) -> str:
+    return phrasing.bullet(point.message, chars, "Still open: " if point.is_open else "")
+
+
+def _of_what(phrasing: Phrasing, found: Found) -> str:
+    route, count = phrasing.route, counted(len(found.messages), "message")
+    if route.topic:
+        return f"{'Perhaps about' if found.verdict is Verdict.GUESS else 'About'} {phrasing.topic()}"
+    first = clock_time(found.messages[0].ts, phrasing)
+    if route.time_words and route.window == Window():
+        return f"For {safe(cut(flatten(route.time_words), 40))}, from what was said since {first}"
     # Reading stopped at a limit, so the number of earlier messages is unknown.
-    last = "The last " if any(one.source is not Source.HISTORY and one.count > messages for one in reports) else ""
-    yield f"{last}{counted(messages, 'message')} in {counted(threads, 'conversation')}{since}{order}:"
-    if len(shown) == 1:
-        yield from _lines(phrasing, shown[0])
-        left = messages - min(len(shown[0].messages), MOST_LINES)
-    else:
-        yield from _summaries(phrasing, shown)
-        left = messages - sum(len(thread.messages) for thread in shown)
-    if left:
-        yield f"... {counted(left, 'more message')}"
-
-
-def _lines(phrasing: Phrasing, thread: Thread) -> Iterator[str]:
-    """The newest messages of a single conversation, line by line."""
-    messages = thread.messages[-MOST_LINES:]
-    for at, message in enumerate(messages):
-        gap = gap_words(message.ts - messages[at - 1].ts) if at else None
-        yield phrasing.bullet(message, FURTHER_CHARS, f"({gap} later) " if gap else "")
-
-
-def _summaries(phrasing: Phrasing, threads: Sequence[Thread]) -> Iterator[str]:
-    """Several conversations, each by its first and last words."""
-    for at, thread in enumerate(threads):
-        gap = gap_words(threads[at - 1].messages[0].ts - thread.messages[-1].ts) if at else None
-        yield f"- {f'({gap} earlier) ' if gap else ''}{_summary(phrasing, thread)}"
-
-
-def _summary(phrasing: Phrasing, thread: Thread) -> str:
-    first, last = thread.messages[0], thread.messages[-1]
-    people = listed([lower_you(person, start=not at) for at, person in enumerate(_participants(phrasing, thread))])
-    head = f"{people}, {counted(len(thread.messages), 'message')}, {phrasing.when(last)}: "
-    if first is last:
-        return head + phrasing.quote(last, 2 * RECAP_CHARS)
-    return f"{head}{quoted(first.content, RECAP_CHARS, phrasing.people)} … {phrasing.quote(last, RECAP_CHARS)}"
-
-
-def _participants(phrasing: Phrasing, thread: Thread) -> list[str]:
-    names = list({message.author_id: phrasing.who(message) for message in thread.messages}.values())
-    return names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    more = any(one.source is not Source.HISTORY and one.count > len(found.messages) for one in found.reports)
+    if route.window.end is not None and route.window.end < phrasing.now - HOUR_S and len(found.messages) > 1:
+        last = clock_time(found.messages[-1].ts, phrasing)
+        return f"{count} from {first} to {last.removeprefix(first[:-5])}"
+    return f"The last {count}, since {first}" if more and len(found.messages) > 1 else f"Since {first}, {count}"

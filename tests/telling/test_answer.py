@@ -18,7 +18,7 @@ from channelmem.recalling.recall import Found
 from channelmem.recalling.verdict import Verdict
 from channelmem.routing.clause import with_wants
 from channelmem.telling.answer import LONGEST, NO_CHANNEL, NOT_OURS, SMALL_TALK, answer_text, phrasing_of
-from channelmem.telling.block import Forest, build
+from channelmem.telling.recap import recap_points
 from channelmem.types import (
     Aside,
     Borrowed,
@@ -62,28 +62,30 @@ def answer(
     hits: Sequence[Hit] = (),
     text: str = "what did I just say about turtles?",
     *,
-    forest: Forest | None = None,
+    recapped: Sequence[Message] = (),
     looked: Sequence[SourceReport] = (),
     guess: bool = False,
 ) -> str:
-    return text_of(asked(text), with_wants(route, text), hits, forest, looked, verdict=Verdict.GUESS if guess else None)
+    return text_of(
+        asked(text), with_wants(route, text), hits, recapped, looked, verdict=Verdict.GUESS if guess else None
+    )
 
 
 def text_of(
     question: Question,
     route: Route,
     hits: Sequence[Hit] = (),
-    forest: Forest | None = None,
+    recapped: Sequence[Message] = (),
     looked: Sequence[SourceReport] = (),
     *,
     verdict: Verdict | None = None,
     tz: tzinfo = UTC,
     jump_url: JumpUrl | None = None,
 ) -> str:
-    told = forest or Forest()
-    phrasing = phrasing_of(question, route, [*told.messages, *[one.message for one in hits]], tz, jump_url=jump_url)
-    found = Found(route, verdict or (Verdict.QUOTE if hits else Verdict.NOTHING), tuple(hits), reports=tuple(looked))
-    return answer_text(phrasing, found, told)
+    phrasing = phrasing_of(question, route, [*recapped, *[one.message for one in hits]], tz, jump_url=jump_url)
+    verdict = verdict or (Verdict.QUOTE if hits else Verdict.NOTHING)
+    found = Found(route, verdict, tuple(hits), tuple(recapped), reports=tuple(looked))
+    return answer_text(phrasing, found, recap_points(question, found, tz))
 
 
 def test_the_asker_hears_you_said() -> None:
@@ -117,18 +119,12 @@ def test_people_of_one_name_are_told_apart() -> None:
     route = Route(Kind.CHANNEL, topic="llamas", speakers=(ANN, Person(10_021, "ann")))
     no = answer(route, text="what did they say about llamas?", looked=[SourceReport(Source.BUFFER, 2)])
     assert "Ann#0002 and ann#0021 haven't mentioned llamas" in no
-    forest = build([first, second, said(3, "Bob", "hi", 7_200), said(4, "Bob", "ho", 7_190, to=3)])
-    assert "Ann#0021, 1 message" in answer(RECAP, forest=forest, text="catch me up")
+    assert "Ann#0021, 2 minutes ago" in answer(RECAP, recapped=[first, second], text="catch me up")
 
 
 def test_the_askers_namesake_needs_no_number() -> None:
     namesake = replace(said(1, "Ann", "lunch?", 300), author="Mark")
     assert answer(LATEST, [hit(namesake), hit(said(2, "Mark", "yes"))]).startswith("Mark said, 5 minutes ago")
-
-
-def test_somebody_who_changed_their_name_takes_part_once() -> None:
-    talk = [said(1, "Ann", "hi", 60), replace(said(2, "Ann", "ho", 50, to=1), author="Annie"), said(3, "Bob", "x", 9)]
-    assert "- Annie, 2 messages" in answer(RECAP, forest=build(talk), text="catch me up")
 
 
 def test_a_name_cannot_put_words_into_another_mouth() -> None:
@@ -221,35 +217,35 @@ def test_each_quote_has_its_link_where_there_is_one() -> None:
     assert [line.rsplit(" ", 1)[1] for line in text.splitlines()] == ["https://x/1", "https://x/2"]
 
 
-def test_a_recap_lists_conversations_newest_first() -> None:
-    forest = build(
-        [
-            said(1, "Ann", "where do we meet?", 8_000),
-            said(2, "Bob", "at the old mill", 7_900, to=1),
-            said(3, "Mark", "the build is red", 300),
-        ]
+def test_a_recap_tells_its_lines_oldest_first() -> None:
+    messages = [
+        said(1, "Ann", "where do we meet?", 8_000),
+        said(2, "Bob", "at the old mill", 7_900, to=1),
+        said(3, "Mark", "the build is red", 300),
+    ]
+    assert answer(RECAP, recapped=messages, text="catch me up").splitlines() == [
+        "Since 05:46, 3 messages:",
+        "- Ann, 2 hours ago: “where do we meet?”",
+        "- Bob, 2 hours ago: “at the old mill”",
+        "- You, 5 minutes ago: “the build is red”",
+    ]
+
+
+def test_a_question_that_nobody_answered_is_still_open() -> None:
+    messages = [said(1, "Ann", "we meet at 8 at the mill", 900), said(2, "Bob", "who brings the drill?", 600)]
+    assert answer(RECAP, recapped=messages, text="catch me up").endswith(
+        "\n- Still open: Bob, 10 minutes ago: “who brings the drill?”"
     )
-    assert answer(RECAP, forest=forest, text="catch me up").splitlines() == [
-        "3 messages in 2 conversations since 05:46, newest first:",
-        "- You, 1 message, 5 minutes ago: “the build is red”",
-        "- (2 hours earlier) Ann and Bob, 2 messages, 2 hours ago: “where do we meet?” … “at the old mill”",
-    ]
 
 
-def test_a_single_conversation_is_told_line_by_line() -> None:
-    forest = build([said(1, "Ann", "hello?", 7_500), said(2, "Bob", "hi", 120, to=1)])
-    assert answer(RECAP, forest=forest, text="catch me up").splitlines() == [
-        "2 messages in 1 conversation since 05:55:",
-        "- Ann, 2 hours ago: “hello?”",
-        "- (2 hours later) Bob, 2 minutes ago: “hi”",
-    ]
-
-
-def test_a_long_conversation_tells_its_newest_lines() -> None:
-    forest = build([said(i, "Ann", f"line {i}", 100 - i, to=i - 1) for i in range(1, 11)])
-    lines = answer(RECAP, forest=forest, text="catch me up").splitlines()
-    assert lines[1].endswith("“line 5”")
-    assert lines[-2:] == ["- Ann, 1 minute ago: “line 10”", "... 4 more messages"]
+def test_a_recap_has_at_most_eight_lines_that_fit_with_their_links() -> None:
+    messages = [said(i, "Ann", f"line {i} " + "x" * 300, 100 - i) for i in range(1, 30)]
+    text = text_of(
+        asked("catch me up"), RECAP, recapped=messages, jump_url=lambda m: "https://x/" + "1" * 80 + f"/{m.id}"
+    )
+    assert len(text) <= LONGEST
+    assert len(text.splitlines()) == 1 + 8
+    assert "\n…" not in text
 
 
 def test_a_guess_begins_with_perhaps() -> None:
@@ -386,9 +382,9 @@ def answer_no(text: str, topic: str, seen: Sequence[SourceReport], number: int) 
 def test_words_that_were_used_are_not_called_unmentioned() -> None:
     found = Found(TOPIC, reports=(SourceReport(Source.BUFFER, 12, NOW - 600),), evidence=Evidence(missing=0.0))
     phrasing = phrasing_of(asked("did anyone mention turtles?"), TOPIC, [], UTC)
-    assert "answer" in answer_text(phrasing, found, Forest())
+    assert "answer" in answer_text(phrasing, found)
     partly = replace(found, evidence=Evidence(missing=0.4))
-    assert answer_text(phrasing, partly, Forest()).startswith("Nobody has mentioned turtles")
+    assert answer_text(phrasing, partly).startswith("Nobody has mentioned turtles")
 
 
 def test_a_narrow_no_names_its_time() -> None:
@@ -439,24 +435,17 @@ def test_the_bot_says_its_name() -> None:
 
 def test_examples_name_somebody_of_this_channel() -> None:
     phrasing, found = phrasing_of(asked("tell me a joke"), Route(Kind.NONE), [], UTC), Found(Route(Kind.NONE))
-    with_member = answer_text(phrasing, found, Forest(), member='Carol "C" **')
+    with_member = answer_text(replace(phrasing, member='Carol "C" **'), found)
     assert with_member.endswith("""what did Carol 'C' ** say last?" or "what did I miss?\"""")
-    assert answer_text(phrasing, found, Forest()).endswith('"what was said today?" or "what did I miss?"')
-
-
-def test_a_recap_counts_what_it_left_out() -> None:
-    forest = build([said(i, "Ann", f"message {i}", i) for i in range(1, 30)], max_threads=3)
-    lines = answer(RECAP, forest=forest, text="catch me up").splitlines()
-    assert lines[0] == "29 messages in 29 conversations, newest first:"
-    assert lines[-1] == "... 26 more messages"
+    assert answer_text(phrasing, found).endswith('"what was said today?" or "what did I miss?"')
 
 
 def test_a_recap_that_was_read_up_to_a_limit_does_not_pass_for_all_there_is() -> None:
-    forest = build([said(i, "Ann", f"message {i}", i) for i in range(1, 101)], max_threads=3)
-    text = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 101, NOW - 101)])
-    assert text.startswith("The last 100 messages in 100 conversations")
-    whole = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 100, NOW - 100)])
-    assert whole.startswith("100 messages in 100 conversations")
+    messages = [said(i, "Ann", f"message {i}", 200 - i) for i in range(1, 101)]
+    text = answer(RECAP, recapped=messages, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 101, NOW - 101)])
+    assert text.startswith("The last 100 messages, since 07:56:")
+    whole = answer(RECAP, recapped=messages, text="catch me up", looked=[SourceReport(Source.ARCHIVE, 100, NOW - 100)])
+    assert whole.startswith("Since 07:56, 100 messages:")
 
 
 def test_a_search_that_was_cut_short_is_never_called_nobody() -> None:
@@ -545,10 +534,9 @@ def test_a_problem_is_told_beside_what_was_found() -> None:
 
 def test_a_problem_is_told_beside_a_recap_that_fills_the_answer() -> None:
     people = [replace(said(i, "Ann", "x" * 200, i), author_id=i, author=f"{i:02}{'n' * 38}") for i in range(11, 41)]
-    forest = build([replace(one, reply_to=11 + (one.id - 11) % 6) for one in people], max_threads=6, max_messages=30)
     problem = "Discord did not answer in time."
-    text = answer(RECAP, forest=forest, text="catch me up", looked=[SourceReport(Source.HISTORY, problem=problem)])
-    assert text.splitlines()[-2:] == ["…", problem]
+    text = answer(RECAP, recapped=people, text="catch me up", looked=[SourceReport(Source.HISTORY, problem=problem)])
+    assert text.splitlines()[-1] == problem
     assert len(text) <= LONGEST
 
 
@@ -571,8 +559,7 @@ def test_a_private_conversation_has_no_channel() -> None:
 
 
 def test_what_was_found_in_a_private_conversation_is_told() -> None:
-    forest = build([said(1, "Mark", "hello")])
-    assert "hello" in text_of(asked("catch me up", is_dm=True), RECAP, forest=forest)
+    assert "hello" in text_of(asked("catch me up", is_dm=True), RECAP, recapped=[said(1, "Mark", "hello")])
 
 
 NAMES = st.sampled_from(["Ann", "@everyone", "You", "I", "”", "Bob\nYou said", "\u202e", "||", "```", "<@1>"])
@@ -600,7 +587,7 @@ def test_no_answer_pings_overflows_or_lets_a_quote_pose_as_the_askers(
 ) -> None:
     looked = [SourceReport(Source.BUFFER, 3, NOW - 60)]
     hits = [] if route.mode is Mode.RECAP else [hit(message) for message in messages]
-    shown = answer(route, hits, text, forest=build(messages), looked=looked)
+    shown = answer(route, hits, text, recapped=messages, looked=looked)
     assert 0 < len(shown) <= LONGEST
     shown.encode()
     assert not re.search(r"@(everyone|here)|<@[!&]?\d+>|```", shown, re.IGNORECASE)
