@@ -230,6 +230,11 @@ def relevance(hit: Hit) -> str:
     return "[relevant]" if similarity >= SIMILAR or evidence(hit) >= EVIDENCE else ""
 
 
+def hit_label(hit: Hit) -> str:
+    """How a hit is marked for a language model: what the answer quotes stands out from what only comes close."""
+    return "[answers]" if hit.answers else relevance(hit)
+
+
 def during(words: str) -> str:
     """The asker's own words for a time, inside a sentence: "on saturday", "this morning"."""
     said = safe(cut(flatten(words), 40)).lower()

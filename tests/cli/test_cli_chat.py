@@ -373,7 +373,7 @@ async def test_an_invention_is_replaced_by_quotes_and_marks_do_not_pass(env: Env
     assert done.returncode == 0, done.stderr
     shown = flat(done.stdout)
     assert "kittens" not in shown
-    assert "shares nothing with the messages it was given. Here are quotes instead. bot You said" in shown
+    assert "does not agree with the messages it was given. Here are quotes instead. bot You said" in shown
     assert "bot The ferry, at nine. (recalled" in shown
 
 
