@@ -110,10 +110,10 @@ _FILLER: Final = frozenset(_FILLER_WORDS.split())
 
 def shares_something(text: str, given: str, question: str) -> bool:
     """Whether an answer rests on what was given. A yes, a no, and saying that one does not know always do."""
-    own = _content(_told(text)) - _content(question)
+    own = content(_told(text)) - content(question)
     if not own or own <= _YES_OR_NO:
         return True
-    return len(own & _content(given)) >= max(1.0, SHARE * len(own))
+    return len(own & content(given)) >= max(1.0, SHARE * len(own))
 
 
 def _told(text: str) -> str:
@@ -123,12 +123,12 @@ def _told(text: str) -> str:
 
 def rests_on(text: str, given: str) -> bool:
     """Whether a summary is made of what was given. Unlike an answer it may not say that it does not know."""
-    own = _content(_URL.sub(" ", text))
-    return len(own & _content(given)) >= max(1.0, SHARE * len(own))
+    own = content(_URL.sub(" ", text))
+    return len(own & content(given)) >= max(1.0, SHARE * len(own))
 
 
-def _content(text: str) -> frozenset[str]:
-    """Stems, names and numbers; pairs of characters where words are not set apart."""
+def content(text: str) -> frozenset[str]:
+    """The stems, names and numbers of a text, without filler; pairs of characters where words are not set apart."""
     words = _WORD.findall(text.lower().replace("’", "'"))  # noqa: RUF001
     found = {_stem(word.removesuffix("'s")) for word in words if word not in _FILLER and not _UNSPACED.search(word)}
     for word in filter(_UNSPACED.search, words):
@@ -277,7 +277,7 @@ CLEAR: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GivenLine:
     """What somebody said. People are known by their id, or by their name where only that is known."""
 
     author: str
@@ -317,18 +317,18 @@ class Basis:
         return f"{self.given.replace(self.answer.text, '') if self.answer.text else self.given}\n{self.looked}"
 
     @cached_property
-    def _names(self) -> re.Pattern[str]:
+    def pattern(self) -> re.Pattern[str]:
         names = sorted(filter(None, self.people), key=len, reverse=True)
         return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names)) or '(?!)'})(?!\w)", re.IGNORECASE)
 
     def named(self, text: str) -> frozenset[str]:
         """Everybody who is named; a name that is a common word counts with a capital only."""
-        found = (one[0] for one in self._names.finditer(text))
+        found = (one[0] for one in self.pattern.finditer(text))
         sure = (one for one in found if one.lower() not in _FILLER or one[0].isupper())
         return frozenset(self.people.get(one.casefold(), one) for one in sure)
 
     def without_names(self, text: str) -> str:
-        return self._names.sub(" ", text)
+        return self.pattern.sub(" ", text)
 
     @cached_property
     def asker(self) -> str:
@@ -342,40 +342,40 @@ class Basis:
     def asked_about(self) -> frozenset[str]:
         return self.named(self.question.text)
 
-    def _said(self, message: Message) -> Line:
+    def _said(self, message: Message) -> GivenLine:
         author = self.bot if message.own else str(message.author_id)
         mentions = self.named(message.content) | frozenset(map(str, message.mentions))
-        return Line(author, message.searchable, mentions - {author}, message.ts)
+        return GivenLine(author, message.searchable, mentions - {author}, message.ts)
 
     @cached_property
-    def sure(self) -> tuple[Line, ...]:
+    def sure(self) -> tuple[GivenLine, ...]:
         """The lines that answer; none where a picture or a recording does."""
         if self.answer.pointed:
             return ()
         if self.answer.route.wants is Wants.COUNT and self.answer.hits:
-            return (Line("", self.answer.text, ts=self.question.ts),)
+            return (GivenLine("", self.answer.text, ts=self.question.ts),)
         return tuple(self._said(hit.message) for hit in answering(self.answer.hits))
 
     @cached_property
-    def beside(self) -> tuple[Line, ...]:
+    def beside(self) -> tuple[GivenLine, ...]:
         """What lies around them."""
         return tuple(self._said(one) for hit in answering(self.answer.hits) for one in hit.around)
 
     @cached_property
-    def found(self) -> tuple[Line, ...]:
+    def found(self) -> tuple[GivenLine, ...]:
         """Lines that the tool found to be answers."""
         return tuple(map(self._known, _lines(self.looked, "[answers]")))
 
     @cached_property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[GivenLine, ...]:
         """All that the model was given, and in whole what the answer rests on."""
         return (*map(self._said, self.answer.messages), *map(self._known, _lines(self.blocks)))
 
-    def _known(self, line: Line) -> Line:
+    def _known(self, line: GivenLine) -> GivenLine:
         author = self.people.get(line.author, line.author)
-        return Line(author, line.text, self.named(line.text) - {author})
+        return GivenLine(author, line.text, self.named(line.text) - {author})
 
-    def facts(self, lines: Iterable[Line]) -> Facts:
+    def facts(self, lines: Iterable[GivenLine]) -> Facts:
         """Of these lines and the question. "Yesterday" may also be when something was said."""
         own = facts_of(self.question.text, self.question.ts, self.tz)
         for line in lines:
@@ -390,15 +390,15 @@ def _short(name: str) -> str:
     return first if len(first) >= 4 and first not in _FILLER else name
 
 
-def _lines(block: str, mark: str = "") -> Iterator[Line]:
+def _lines(block: str, mark: str = "") -> Iterator[GivenLine]:
     """The lines of a block, with the names that stand before them; the question is none of them."""
     above = ""
     for text in block.splitlines():
         alone, found = _ALONE.match(above), _REFERENCE.match(text) or _LINE.match(text)
         if found and above != f"[{QUESTION}]" and mark in (found.groupdict().get("marks") or ""):
-            yield Line(found["who"].strip().casefold(), found["words"])
+            yield GivenLine(found["who"].strip().casefold(), found["words"])
         elif alone and text.strip() and not found and not mark:
-            yield Line(alone["who"].casefold(), text.strip())
+            yield GivenLine(alone["who"].casefold(), text.strip())
         above = text.strip()
 
 
@@ -416,19 +416,19 @@ def agrees(text: str, basis: Basis) -> bool:
     return shares and _known_facts(text, basis) and not _misquotes(text, basis)
 
 
-def _rests_on(lines: Sequence[Line], text: str, basis: Basis) -> bool:
+def _rests_on(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     """Whether it tells what these lines say, and nothing against them."""
-    checks: tuple[Callable[[Sequence[Line], str, Basis], bool], ...] = (_is_about, _names_them, _has_the_value)
+    checks: tuple[Callable[[Sequence[GivenLine], str, Basis], bool], ...] = (_is_about, _names_them, _has_the_value)
     return (
         all(check(lines, text, basis) for check in checks) and _known_facts(text, basis) and not _misquotes(text, basis)
     )
 
 
-def _is_about(lines: Sequence[Line], text: str, basis: Basis) -> bool:
+def _is_about(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     """It shares more with these lines than with any other that was given."""
     told, said = _told(text), " ".join(one.text for one in (*lines, *basis.beside))
-    own = _content(basis.without_names(_AGE.sub(" ", told))) - _content(basis.question.text)
-    shared = len(own & _content(said))
+    own = content(basis.without_names(_AGE.sub(" ", told))) - content(basis.question.text)
+    shared = len(own & content(said))
     same = shared + _same_values(facts_of(told), facts_of(said))
     if basis.answer.route.wants is Wants.WHO:
         same += not {one.author for one in lines}.union(*(one.mentions for one in lines)).isdisjoint(_who(told, basis))
@@ -440,7 +440,7 @@ def _same_values(told: Facts, known: Facts) -> int:
     return sum(map(known.tells, told.clocks)) + len(told.links & known.links) + len(told.days & known.days)
 
 
-def _affirms_a_no(lines: Sequence[Line], text: str, basis: Basis) -> bool:
+def _affirms_a_no(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     if basis.answer.route.wants is not Wants.WHETHER or not re.match(r"\W*(?:yes|yeah|yep|yup)\b", text, re.IGNORECASE):
         return False
     negated = re.compile(r"\b(?:not|no|never|nobody|cannot|cant|dont|didnt|isnt|wont)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
@@ -457,7 +457,7 @@ def _who(text: str, basis: Basis) -> frozenset[str]:
     return frozenset(found)
 
 
-def _names_them(lines: Sequence[Line], text: str, basis: Basis) -> bool:
+def _names_them(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     """Whoever is asked for is named, and nobody else; so is whoever said it, if others were asked about."""
     route, authors = basis.answer.route, {line.author for line in lines}
     if route.wants is not Wants.WHO:
@@ -470,7 +470,7 @@ def _names_them(lines: Sequence[Line], text: str, basis: Basis) -> bool:
     return left <= _who(text, basis) and basis.named(text) <= allowed and not _is_the_asker(text, basis, wanted)
 
 
-def _meant(line: Line) -> frozenset[str]:
+def _meant(line: GivenLine) -> frozenset[str]:
     """Whom a line is about: those it names, and its author if it speaks of "me", or names nobody."""
     speaks_of_itself = not line.mentions or _FIRST_PERSON.search(line.text)
     return line.mentions | ({line.author} if speaks_of_itself else frozenset())
@@ -487,7 +487,7 @@ def _is_the_asker(text: str, basis: Basis, wanted: Iterable[str]) -> bool:
     return basis.asker in basis.named(spoken_to.sub(" ", text))
 
 
-def _has_the_value(lines: Sequence[Line], text: str, basis: Basis) -> bool:
+def _has_the_value(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     """A time, an amount, a place or an address that is asked for is the one of these lines."""
     told = _told_facts(text, lines, basis)
     known = [facts_of(line.text, line.ts, basis.tz) for line in lines]
@@ -510,7 +510,7 @@ def _linked(text: str) -> frozenset[str]:
     return facts_of(text).links
 
 
-def _told_facts(text: str, lines: Sequence[Line], basis: Basis) -> Facts:
+def _told_facts(text: str, lines: Sequence[GivenLine], basis: Basis) -> Facts:
     """What an answer says. In words that it quotes from a line, "tomorrow" is the line's."""
     told, rest = Facts(), text
     for quote in _QUOTE.findall(text):
@@ -528,10 +528,10 @@ def _has_time(told: Facts, known: Facts) -> bool:
 
 
 def _has_place(text: str, line: str, basis: Basis) -> bool:
-    asked = _content(basis.question.text)
-    said = frozenset[str]().union(*map(_content, _PLACE.findall(line))) - asked
+    asked = content(basis.question.text)
+    said = frozenset[str]().union(*map(content, _PLACE.findall(line))) - asked
     places = {one for one in said if not one.isdigit()}
-    return not places or bool(places & _content(text))
+    return not places or bool(places & content(text))
 
 
 def _known_facts(text: str, basis: Basis) -> bool:
@@ -547,40 +547,41 @@ def _without_marks_of_lists(text: str) -> str:
 
 
 def _misquotes(text: str, basis: Basis) -> bool:
-    """Whether it gives one person's words to another."""
+    """Whether it gives one person's words to another: no line by those it names, or about them, has as much of what it
+    tells of them as a line of others."""
     return any(_of_somebody_else(who, said, basis) for who, said in _attributed(text, basis))
 
 
-def _attributed(text: str, basis: Basis) -> Iterator[tuple[str, str]]:
-    """Who is told to have said what, clause by clause."""
-    name = f"(?P<who>you|{basis._names.pattern})"  # noqa: SLF001  (of this module)
-    straight = re.compile(
-        rf"\b{name}(?:,[^,\n]*,)?(?: (?:also|just|then|had|has|have|once|later)){{0,2}} (?:{_SAYS})\b", re.IGNORECASE
+def _attributed(text: str, basis: Basis) -> Iterator[tuple[frozenset[str], str]]:
+    """Who is named in a clause, and who is told to have said what in it."""
+    names = basis.pattern.pattern
+    says = re.compile(
+        rf"\b(?P<who>you|{names})(?:,[^,\n]*,)?(?: (?:also|just|then|had|has|have|once|later)){{0,2}} (?:{_SAYS})\b",
+        re.IGNORECASE,
     )
-    turned = re.compile(rf"\b(?:says|said|wrote|according to|by) {name}", re.IGNORECASE)
     for clause in _CLAUSE.split(text):
-        found = list(straight.finditer(clause))
+        found = list(says.finditer(clause))
         for at, one in enumerate(found):
             end = found[at + 1].start() if at + 1 < len(found) else len(clause)
-            yield _person(one["who"], basis), clause[one.end() : end]
-        if not found and (other := turned.search(clause)):
-            yield _person(other["who"], basis), clause[: other.start()] + clause[other.end() :]
+            yield frozenset({_person(one["who"], basis)}), clause[one.end() : end]
+        if not found and (named := basis.named(clause)):
+            yield named | (_who(clause, basis) & {basis.asker}), clause
 
 
 def _person(name: str, basis: Basis) -> str:
-    return basis.asker if name.lower() == "you" else basis.people[name.casefold()]
+    return basis.asker if name.lower() == "you" else basis.people.get(name.casefold(), name)
 
 
-def _of_somebody_else(who: str, said: str, basis: Basis) -> bool:
-    own = _content(basis.without_names(_AGE.sub(" ", said)))
-    own = (own - _content(basis.question.text)) or own
-    asked = Line(basis.asker, basis.question.text)
-    theirs = _most(own, (line for line in (*basis.lines, asked) if who in {line.author, *line.mentions}))
-    return theirs < _most(own, (line for line in basis.lines if line.author != who))
+def _of_somebody_else(who: frozenset[str], said: str, basis: Basis) -> bool:
+    own = content(basis.without_names(_AGE.sub(" ", said)))
+    own = (own - content(basis.question.text)) or own
+    lines = (*basis.lines, GivenLine(basis.asker, basis.question.text))
+    theirs = _most(own, (line for line in lines if who & {line.author, *line.mentions}))
+    return theirs < _most(own, (line for line in basis.lines if line.author not in who))
 
 
-def _most(own: frozenset[str], lines: Iterable[Line]) -> int:
-    return max((len(own & _content(line.text)) for line in lines), default=0)
+def _most(own: frozenset[str], lines: Iterable[GivenLine]) -> int:
+    return max((len(own & content(line.text)) for line in lines), default=0)
 
 
 def _squashed(text: str) -> str:
@@ -594,8 +595,13 @@ def _claims_nothing(text: str, basis: Basis) -> bool:
     if not _is_clearly_ours(basis):
         told = facts_of(prose)
         return not (basis.named(prose) - {basis.asker, basis.bot} or told.clocks or told.days or told.links)
-    told_of = " ".join(one for one in _CLAUSE.split(prose) if not one.rstrip().endswith("?"))
-    return _content(_told(told_of)) <= _content(basis.question.text) | _YES_OR_NO
+    return admits(prose, basis.question.text)
+
+
+def admits(text: str, question: str) -> bool:
+    """Whether a text claims to know nothing: it says so, or asks back."""
+    told = " ".join(one for one in _CLAUSE.split(text) if not one.rstrip().endswith("?"))
+    return content(_told(told)) <= content(question) | _YES_OR_NO
 
 
 def _is_clearly_ours(basis: Basis) -> bool:

@@ -448,6 +448,7 @@ FIXED, AT_NOON = answered(Wants.WHO, SAID[1]), answered(Wants.WHEN, SAID[2])
             answered(Wants.FACT, SAID[1]),
             "Bob said he fixed it, it was the cache.",
         ),
+        ("what was wrong with the deploy", answered(Wants.FACT, SAID[1]), "It was the cache, as mentioned by Bob."),
         (LUNCH, AT_NOON, "Lunch is at the corner place."),
         (LUNCH, AT_NOON, "Lunch is at 13:30 at the corner place."),
         (LUNCH, AT_NOON, "Lunch is at half 12 on Sunday."),
