@@ -210,7 +210,7 @@ class Facts:
 
 def facts_of(text: str, ts: float | None = None, tz: tzinfo = UTC) -> Facts:
     """`ts` is when it was said, for "tomorrow"."""
-    links = frozenset(found.strip("<>.,;:!?)") for found in _URL.findall(text))
+    links = frozenset(found.strip("<>()[].,;:!?'\"”") for found in _URL.findall(text))
     plain = _ONE.sub(r"\1 1", _URL.sub(" ", text.lower().replace("’", "'")))  # noqa: RUF001
     plain = _AGE.sub(" ", _SPELLED.sub(lambda found: _FIGURES[found[0]], plain))
     clocks = frozenset(filter(None, map(_clock, _CLOCK.finditer(plain))))
@@ -272,11 +272,13 @@ _ASKS: Final = re.compile(
     r"|does|has|have|had|can|could|should|would|will|any(?:one|body)|whos|whats|wheres|hows|whens)\b",
     re.IGNORECASE,
 )
+AGREED: Final = 0.5
+"""Of an answer's own words, the share that must be in the lines that answer: the rest is phrasing, or invented."""
 CLEAR: Final = 0.9
 """How likely a question must be about this conversation, by its wording, to be clearly about it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GivenLine:
     """What somebody said. People are known by their id, or by their name where only that is known."""
 
@@ -284,6 +286,10 @@ class GivenLine:
     text: str
     mentions: frozenset[str] = frozenset()
     ts: float | None = None
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return content(self.text)
 
 
 @dataclass(frozen=True)
@@ -427,13 +433,19 @@ def _rests_on(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
 def _is_about(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     """It shares more with these lines than with any other that was given."""
     told, said = _told(text), " ".join(one.text for one in (*lines, *basis.beside))
-    own = content(basis.without_names(_AGE.sub(" ", told))) - content(basis.question.text)
+    own = _own(told, basis)
     shared = len(own & content(said))
     same = shared + _same_values(facts_of(told), facts_of(said))
     if basis.answer.route.wants is Wants.WHO:
         same += not {one.author for one in lines}.union(*(one.mentions for one in lines)).isdisjoint(_who(told, basis))
-    enough = same > shared or shared >= SHARE * len(own)
-    return same > 0 and enough and same >= _most(own, basis.lines) and not _affirms_a_no(lines, text, basis)
+    enough = 0 < same >= AGREED * len(own)
+    return enough and same >= _most(own, basis.lines) and not _affirms_a_no(lines, text, basis)
+
+
+def _own(text: str, basis: Basis) -> frozenset[str]:
+    """What an answer brings beyond the question; all of it if that is nothing."""
+    every = content(basis.without_names(_AGE.sub(" ", text)))
+    return (every - content(basis.question.text)) or every
 
 
 def _same_values(told: Facts, known: Facts) -> int:
@@ -573,15 +585,14 @@ def _person(name: str, basis: Basis) -> str:
 
 
 def _of_somebody_else(who: frozenset[str], said: str, basis: Basis) -> bool:
-    own = content(basis.without_names(_AGE.sub(" ", said)))
-    own = (own - content(basis.question.text)) or own
+    own = _own(said, basis)
     lines = (*basis.lines, GivenLine(basis.asker, basis.question.text))
     theirs = _most(own, (line for line in lines if who & {line.author, *line.mentions}))
     return theirs < _most(own, (line for line in basis.lines if line.author not in who))
 
 
 def _most(own: frozenset[str], lines: Iterable[GivenLine]) -> int:
-    return max((len(own & content(line.text)) for line in lines), default=0)
+    return max((len(own & line.words) for line in lines), default=0)
 
 
 def _squashed(text: str) -> str:

@@ -432,6 +432,7 @@ def answered(wants: Wants, *said: Message) -> Answer:
 
 
 WHO, LUNCH = "who fixed the deploy", "when is lunch"
+POSTER = answered(Wants.LINK, message(5, "the poster is at https://files.example/v3.png"))
 FIXED, AT_NOON = answered(Wants.WHO, SAID[1]), answered(Wants.WHEN, SAID[2])
 
 
@@ -449,6 +450,7 @@ FIXED, AT_NOON = answered(Wants.WHO, SAID[1]), answered(Wants.WHEN, SAID[2])
             "Bob said he fixed it, it was the cache.",
         ),
         ("what was wrong with the deploy", answered(Wants.FACT, SAID[1]), "It was the cache, as mentioned by Bob."),
+        ("what was wrong", answered(Wants.FACT, SAID[1]), "It was the cache, which a bored intern had unplugged."),
         (LUNCH, AT_NOON, "Lunch is at the corner place."),
         (LUNCH, AT_NOON, "Lunch is at 13:30 at the corner place."),
         (LUNCH, AT_NOON, "Lunch is at half 12 on Sunday."),
@@ -470,6 +472,8 @@ async def test_what_contradicts_or_misses_the_answering_line_is_replaced_by_the_
         (WHO, FIXED, "It was Carol: the cache was the problem."),
         (WHO, FIXED, "Mark, Carol fixed the deploy about ten minutes ago."),
         ("what did Carol do about the deploy", answered(Wants.FACT, SAID[1]), "Carol said it was the cache."),
+        ("link?", POSTER, 'Ann said: "the poster is at https://files.example/v3.png".'),
+        ("what about the cache", answered(Wants.FACT, SAID[1]), "Carol said it was the cache."),
         (LUNCH, AT_NOON, "Lunch is at half 12."),
         (LUNCH, AT_NOON, "At half past twelve, says Bob."),
         (LUNCH, AT_NOON, "12.30, at the corner place."),
