@@ -160,7 +160,7 @@ def _of_gold(turn: Turn, words: str, said: Sequence[Turn], gold: Sequence[Turn])
     right = len(own & content(" ".join(f"{one.author} {one.text}" for one in gold)))
     other = max((len(own & content(f"{one.author} {one.text}")) for one in said if one.id not in fine), default=0)
     right += sum(map(told.tells, checks.facts_of(" ".join(one.text for one in gold)).clocks))
-    return right > 0 and right >= SHARE * len(own) and right >= other
+    return bool(right > 0 and right >= SHARE * len(own) and right >= other)
 
 
 async def judged(
