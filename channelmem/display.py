@@ -239,6 +239,11 @@ def proper(text: str) -> str:
     return _PROPER.sub(lambda found: found[0][0].upper() + found[0][1:], text)
 
 
+def hit_label(hit: Hit) -> str:
+    """How a hit is marked for a language model: what the answer quotes stands out from what only comes close."""
+    return "[answers]" if hit.answers else relevance(hit)
+
+
 def during(words: str) -> str:
     """The asker's own words for a time, inside a sentence: "on Saturday", "this morning"."""
     said = proper(safe(cut(flatten(words), 40)).lower())

@@ -5,6 +5,7 @@ Times are epoch seconds (UTC, float), ids are Discord-sized integers (beyond 2^5
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -322,6 +323,11 @@ class Hit:
     @property
     def messages(self) -> tuple[Message, ...]:
         return (self.message, *self.around)
+
+
+def answering(hits: Sequence[Hit]) -> Sequence[Hit]:
+    """The hits that are the answer: those marked so, or else the best one."""
+    return [hit for hit in hits if hit.answers] or hits[:1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from channelmem.types import (
     Route,
     SourceReport,
     Wants,
+    answering,
 )
 
 NO_CHANNEL: Final = "There's no channel to search here."
@@ -159,7 +160,7 @@ def friendly(phrasing: Phrasing) -> str:
 def _quotes(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> Iterator[str]:
     """The lines that answer, and nothing to fill up."""
     route = phrasing.route
-    shown = [hit for hit in hits if hit.answers] or hits[:1]
+    shown = answering(hits)
     best = [hit for hit in shown if _is_asked_for(phrasing, hit)]
     if not best:
         # "I found nothing by Ann" must be true even if somebody else said it better.
