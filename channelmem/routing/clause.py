@@ -494,11 +494,8 @@ _CLAUSE = re.compile(r"[jl]*[iWye][jl]*[xcCBbvdmR]")
 
 def _object(line: Line, recap: Recap) -> str:
     """What a recap is about: what is named behind the idiom, or else before it; empty for everything."""
-    named = filter(None, (_behind(line, *place) for place in recap.places))
-    behind = line.letters[recap.places[-1][0] :].strip("jl.,")
-    if not recap.sums_up or behind:
-        return next(named, "")
-    return _named_in(line, *_sentence_before(line, recap.start))
+    named = next(filter(None, (_behind(line, *place) for place in recap.places)), "")
+    return named if named or not recap.sums_up else _named_in(line, *_sentence_before(line, recap.start))
 
 
 def _behind(line: Line, rest: int, last: int) -> str:
@@ -529,7 +526,7 @@ _STOPS = re.compile(r"\.|,(?!.*&)")
 def _sentence_before(line: Line, last: int) -> tuple[int, int]:
     """Where the words before an idiom begin and end, if they are a mere name of something."""
     first = max((line.letters.rfind(sign, 0, last) for sign in ".,"), default=-1) + 1
-    while first < last and (line.letters[first] in "ljmyMR" or line.words[first] in {"give", "tell", "get"}):
+    while first < last and (line.letters[first] in "ljmyMRqb" or line.words[first] in {"give", "tell", "get"}):
         first += 1
     return (first, last) if frozenset("iWyedDbBvqohc").isdisjoint(line.letters[first:last]) else (last, last)
 

@@ -27,7 +27,7 @@ from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.telling.answer import NOT_ABOUT_THE_CHANNEL
+from channelmem.telling.answer import NOT_OURS as CANNED
 from channelmem.types import (
     Answer,
     Context,
@@ -505,10 +505,10 @@ async def test_what_is_none_of_our_business_is_the_models_alone(server: LlmServe
     server.will(say(HAIKU))
     question = replace(MARK, text="write a haiku about turtles")
     answer = await heard.memory.ask(question)
-    assert answer.text == NOT_ABOUT_THE_CHANNEL
+    assert answer.route.kind is Kind.NONE
     assert await heard.says(question.text, answer) == HAIKU
     sent = server.requests[0]
-    assert NOT_ABOUT_THE_CHANNEL not in sent.user + sent.system
+    assert not any(one.partition("{")[0] in sent.user + sent.system for one in CANNED)
     assert "<answer>\n(nothing)\n</answer>" in sent.user
     assert NOT_OURS in sent.system
 
