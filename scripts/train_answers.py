@@ -288,8 +288,8 @@ def _trained(x: torch.Tensor, q: torch.Tensor, gold: torch.Tensor, there: torch.
     return net.eval()
 
 
-def weights_of(network: dict[str, Any], about: Floats, judges: Judges | None = None) -> answering.Weights:
-    return answering.Weights(**network, **(judges or UNJUDGED)._asdict(), about=about)
+def weights_of(network: dict[str, Any], about: Floats, judges: Judges | None = None) -> answering.AnswerWeights:
+    return answering.AnswerWeights(**network, **(judges or UNJUDGED)._asdict(), about=about)
 
 
 # --- whether it answers, and whether it is about the conversation ---
@@ -426,7 +426,7 @@ def at_first_sight(own: Sequence[List], unseen: Sequence[set[str]]) -> list[Floa
     return found
 
 
-def write(weights: answering.Weights) -> None:
+def write(weights: answering.AnswerWeights) -> None:
     arrays: dict[str, Any] = {}
     for name, value in ((one.name, getattr(weights, one.name)) for one in fields(weights)):
         parts = (

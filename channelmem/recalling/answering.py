@@ -209,7 +209,7 @@ class Clues(NamedTuple):
     asked: Floats
 
 
-class Reader:
+class ClueReader:
     """Everything that needs no cosines, read while the model embeds the question."""
 
     def __init__(self, pool: Pool, ranking: Ranking, text: str, route: Route, asker_id: int, now: float) -> None:
@@ -443,7 +443,7 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class AnswerWeights:
     """What `answering.npz` holds."""
 
     line_mean: Floats
@@ -523,7 +523,7 @@ def _places(names: tuple[str, ...]) -> list[int]:
     return [_PLACE[name] for name in names]
 
 
-def load(data: bytes | None = None) -> Weights:
+def load(data: bytes | None = None) -> AnswerWeights:
     """The shipped weights, or others of the same shape."""
     read = data if data is not None else resources.files(__package__).joinpath("answering.npz").read_bytes()
     with np.load(BytesIO(read)) as stored:
@@ -535,7 +535,7 @@ def load(data: bytes | None = None) -> Weights:
     for name in [name for name in of if name.partition("__")[0] in parts]:
         who, _, part = name.partition("__")
         parts[who][part] = of.pop(name)
-    return Weights(
+    return AnswerWeights(
         **of,
         somebody=_logistic(**parts["somebody"]),
         anybody=_forest(**parts["anybody"]),
@@ -553,5 +553,5 @@ def _forest(roots: Floats, clue: Floats, least: Floats, children: Floats, leaf: 
 
 
 @cache
-def shipped() -> Weights:
+def shipped() -> AnswerWeights:
     return load()

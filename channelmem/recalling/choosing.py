@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from channelmem.recalling.answering import Clues, Reader, shipped
+from channelmem.recalling.answering import ClueReader, Clues, shipped
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.rank import (
     CORRECTS,
@@ -146,6 +146,8 @@ OF_PARTS: Final = 8
 COVERING: Final = 12
 BRINGS: Final = 12.0
 """What a line gains that brings all words of the question, on the network's scale."""
+CLOSE: Final = 0.12
+"""From this cosine on, a line without a word of the topic may still be about it."""
 BESIDE_ANCHOR: Final = 6
 """How many messages after its anchor a follow-up looks first."""
 
@@ -158,7 +160,7 @@ class Candidates:
     ranking: Ranking
     allowed: Sequence[bool]
     beside: Beside
-    reader: Reader
+    reader: ClueReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ class Choice:
 
 def read_candidates(pool: Pool, asked: Asked, weights: Weights) -> Candidates:
     ranking, question = read_pool(pool, asked.query, weights), asked.question
-    reader = Reader(pool, ranking, question.text, asked.route, question.asker_id, question.ts)
+    reader = ClueReader(pool, ranking, question.text, asked.route, question.asker_id, question.ts)
     allowed = _only(pool.messages, wanted(pool.messages, asked), asked.route)
     return Candidates(pool, ranking, allowed, Beside(pool.messages), reader)
 
@@ -249,7 +251,10 @@ def choose(
         best = covering(best, values[in_order], candidates.ranking)
     weighed = frozenset(best)
     rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in weighed)
-    kept = distinct(candidates.pool.messages, candidates.ranking.lines, chain(best, rest), asked.policy.recall_limit)
+    ordered = chain(best, rest)
+    if asked.route.binds:
+        ordered = _related(ordered, scores, cosines)
+    kept = distinct(candidates.pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
     trust = np.exp(values - values.max())
     trust = dict(zip(clues.places.tolist(), (trust / trust.sum()).tolist(), strict=True))
     shown = _shown(candidates, kept, trust, asked.route)
@@ -257,6 +262,15 @@ def choose(
     evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
     sure, ours = (1.0, 1.0) if asked.route.literal else sureness(asked.route, clues, values, sounds)
     return Choice(_hits(candidates, kept, shown, trust, scores, now, source), evidence, sure, ours)
+
+
+def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[int]:
+    """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
+    nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
+    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
+    for at, place in enumerate(best):
+        if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE:
+            yield place
 
 
 def covering(best: list[int], values: Floats, ranking: Ranking) -> list[int]:

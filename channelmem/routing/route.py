@@ -27,7 +27,7 @@ __all__ = ["SKIP_FLAG", "Previous", "Roster", "Scene", "route", "should_skip", "
 SKIP_FLAG = "🚫"
 ABOUT = 0.6
 """From this probability on, the wording alone says that a question is about this conversation."""
-HOPELESS = 0.02
+HOPELESS = 0.005
 """Below this, no evidence could change the decision, so nothing is looked up."""
 _CALLED = re.compile("Nj*,?[qhd]")
 _ANY_TIME = Window()
@@ -130,7 +130,7 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     if force is not None:
         routed = replace(routed, p=1.0, if_about=force, forced=True)
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
-    if routed.p < HOPELESS:
+    if routed.p < HOPELESS and not routed.literal:
         return replace(routed, kind=kind, sources=())
     # The recap of a topic gathers all that was said about it, and others may reach beyond the buffer, too.
     older = routed.mode is Mode.RECAP and (routed.topic or routed.window == _ANY_TIME)
