@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 from channelmem.cli.route import scene_of
 from channelmem.embedding.embed import open_embedder
 from channelmem.recalling import answering, recall
-from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Forest, Logistic, odds, of_any, of_their_words
+from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Forest, Logistic, odds, of_any
 from channelmem.recalling.candidates import Asked, Topic, vector_of
 from channelmem.recalling.choosing import Candidates, Choice, choose, clues_of, read_candidates
 from channelmem.recalling.rank import SHIPPED, Pool, without_names
@@ -296,7 +296,6 @@ def weights_of(network: dict[str, Any], about: Floats, judges: Judges | None = N
 
 
 class Judges(NamedTuple):
-    somebody: Logistic
     anybody: Forest
     ours: Logistic
 
@@ -304,19 +303,12 @@ class Judges(NamedTuple):
 _NO_CLUES = Logistic(np.zeros(1), np.ones(1), np.zeros(1), 0.0)
 _NO_NODES = np.zeros(1, np.int64)
 _NO_TREES = Forest(_NO_NODES, _NO_NODES, np.zeros(1, np.float32), np.zeros((1, 2), np.int64), np.zeros(1), 0)
-UNJUDGED = Judges(_NO_CLUES, _NO_TREES, _NO_CLUES)
+UNJUDGED = Judges(_NO_TREES, _NO_CLUES)
 
 
 def fit_judges(some: Sequence[List], values: Sequence[Floats]) -> Judges:
     rows = list(zip(some, values, strict=True))
-    return Judges(_of_somebody(rows), _of_anybody(rows), _ours(rows))
-
-
-def _of_somebody(rows: Sequence[tuple[List, Floats]]) -> Logistic:
-    rows = [(one, v) for one, v in rows if of_somebody(one.route)]
-    counts = [3 * (0.1 if one.bare else 1 / 3 if one.answered_by(v) or one.quiet else MISSED) for one, v in rows]
-    x = np.array([of_their_words(one.clues, v) for one, v in rows])
-    return _logistic(x, [one.answered_by(v) for one, v in rows], counts, 1.0)
+    return Judges(_of_anybody(rows), _ours(rows))
 
 
 def _of_anybody(rows: Sequence[tuple[List, Floats]]) -> Forest:
@@ -371,8 +363,6 @@ def _children(tree: Any) -> Any:
 def sure_of(judges: Judges, one: List, values: Floats) -> float:
     if one.route.literal:
         return 1.0
-    if of_somebody(one.route):
-        return judges.somebody.p(of_their_words(one.clues, values))
     return judges.anybody.p(of_any(one.clues, values, one.sounds))
 
 
@@ -380,10 +370,10 @@ def sure_of(judges: Judges, one: List, values: Floats) -> float:
 
 
 def report(label: str, some: Sequence[List], values: Sequence[Floats], sures: Sequence[float]) -> None:
-    """Per question, by the list that is surest."""
+    """Per question, by the list that is surest; somebody's own words are ranked and judged otherwise."""
     best: dict[str, tuple[List, Floats, float]] = {}
     for one, v, sure in zip(some, values, sures, strict=True):
-        if not one.bare and sure > best.get(one.turn.id, (one, v, -1.0))[2]:
+        if not (one.bare or of_somebody(one.route)) and sure > best.get(one.turn.id, (one, v, -1.0))[2]:
             best[one.turn.id] = one, v, sure
     asked = [(sure, one.answered_by(v), bool(one.gold[np.argsort(-v)[:3]].any()))
              for one, v, sure in best.values() if not one.quiet]  # fmt: skip

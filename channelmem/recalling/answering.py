@@ -455,9 +455,8 @@ class AnswerWeights:
     of_question: Floats
     bias: Floats
     out: Floats
-    somebody: Logistic
-    """Whether the best line answers a question about somebody's own words, and any other."""
     anybody: Forest
+    """Whether the best line answers a question, unless that is for somebody's own words."""
     ours: Logistic
     """Whether a question is about this conversation, answered or not."""
     about: Floats
@@ -471,8 +470,6 @@ class AnswerWeights:
         return np.asarray(lines @ self.direct + hidden @ self.out)
 
 
-OF_SOMEBODY: Final = ("evidence", "coverage", "cosine")
-"""What decides whether somebody's own words were found."""
 BEST: Final = (
     "own", "reached", "thread", "cosine", "kind", "kind missing", "after the question", "asks", "rarest",
     "by who is named", "names them", "names nobody of them", "parent", "cosine of parent", "parent asks it", "length",
@@ -483,16 +480,8 @@ _PLACE: Final = {name: place for place, name in enumerate(LINES)}
 _WORDING: Final = QUESTIONS.index("wording")
 
 
-def of_their_words(clues: Clues, values: Floats) -> Floats:
-    """What decides whether somebody's own words were found."""
-    order = np.argsort(-values, kind="stable")[:3]
-    best, three, places = clues.lines[order[0]], clues.lines[order].max(axis=0), _places(OF_SOMEBODY)
-    crowd = 0.03 * math.log(len(values) / 50)
-    return np.array([*best[places], *three[places], min(float(clues.asked[_WORDING]), 0.0), crowd])
-
-
 def of_any(clues: Clues, values: Floats, sounds: float) -> Floats:
-    """What any other decision rests on: the best line, the best three, the question, and how clear the order is.
+    """What the decision rests on: the best line, the best three, the question, and how clear the order is.
     `sounds` is what the vector of the question tells."""
     order = np.argsort(-values, kind="stable")[:3]
     best, three = clues.lines[order[0]], clues.lines[order].max(axis=0)
@@ -531,13 +520,12 @@ def load(data: bytes | None = None) -> AnswerWeights:
         if names != [list(LINES), list(QUESTIONS)]:
             raise ValueError("answering.npz was made for other clues; run scripts/train_answers.py --write")
         of = {name: stored[name].astype(float) for name in stored.files if name != "names"}
-    parts: dict[str, dict[str, Any]] = {who: {} for who in ("somebody", "anybody", "ours")}
+    parts: dict[str, dict[str, Any]] = {who: {} for who in ("anybody", "ours")}
     for name in [name for name in of if name.partition("__")[0] in parts]:
         who, _, part = name.partition("__")
         parts[who][part] = of.pop(name)
     return AnswerWeights(
         **of,
-        somebody=_logistic(**parts["somebody"]),
         anybody=_forest(**parts["anybody"]),
         ours=_logistic(**parts["ours"]),
     )

@@ -29,7 +29,7 @@ from channelmem.recalling.rank import (
     order,
     read_pool,
 )
-from channelmem.recalling.verdict import sureness
+from channelmem.recalling.verdict import of_somebody, sure_of_words, sureness
 from channelmem.store.documents import AnyMessage, whole
 from channelmem.text import Lines, stems, text_of
 from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
@@ -141,6 +141,11 @@ FURTHER_OF_MANY: Final = 0.25
 """The same where the question asks for several: who, or what people said. In the scenes, seven of ten such lines
 belong."""
 MOST_SHOWN: Final = 4
+TRUSTED_OF_SOMEBODY: Final = 40.0
+TRUSTED_OF_TWO: Final = 120.0
+LONG: Final = 100
+GROUP: Final = 4
+"""So many people who write in a channel are a group."""
 OF_PARTS: Final = 8
 """A question with so many words worth comparing probably has several parts."""
 COVERING: Final = 12
@@ -243,7 +248,7 @@ def choose(
     clues, scores = clues_of(candidates, cosines, asked)
     if not len(clues.places):
         return Choice()
-    values = shipped().values(clues)
+    values = shipped().values(clues) + _trust_in_rank(candidates, asked.route) * scores.rank[clues.places]
     # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
     in_order = np.lexsort((-clues.places, -values.round(6)))
     best = clues.places[in_order].tolist()
@@ -251,7 +256,7 @@ def choose(
         best = covering(best, values[in_order], candidates.ranking)
     weighed = frozenset(best)
     rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in weighed)
-    ordered = chain(best, rest)
+    ordered: Iterable[int] = chain(best, rest)
     if asked.route.binds:
         ordered = _related(ordered, scores, cosines)
     kept = distinct(candidates.pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
@@ -260,8 +265,12 @@ def choose(
     shown = _shown(candidates, kept, trust, asked.route)
     kept = [*shown, *(place for place in kept if place not in shown)]
     evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
-    sure, ours = (1.0, 1.0) if asked.route.literal else sureness(asked.route, clues, values, sounds)
-    return Choice(_hits(candidates, kept, shown, trust, scores, now, source), evidence, sure, ours)
+    hits = _hits(candidates, kept, shown, trust, scores, now, source)
+    if asked.route.literal:
+        return Choice(hits, evidence, 1.0, 1.0)
+    if of_somebody(asked.route):
+        return Choice(hits, evidence, sure_of_words(asked.route, evidence), asked.route.p)
+    return Choice(hits, evidence, *sureness(clues, values, sounds))
 
 
 def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[int]:
@@ -271,6 +280,19 @@ def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[i
     for at, place in enumerate(best):
         if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE:
             yield place
+
+
+def _trust_in_rank(candidates: Candidates, route: Route) -> float:
+    """What the order by words and cosines counts beside the network: most among somebody's own lines, where what is
+    asked for is a matter of words and links, and in the long history of two people; the network knows groups."""
+    if of_somebody(route):
+        return TRUSTED_OF_SOMEBODY
+    messages = candidates.pool.messages
+    total = max(candidates.pool.total, len(messages))
+    if total <= LONG:
+        return 0.0
+    people = len({message.author_id for message in messages if not message.own})
+    return TRUSTED_OF_TWO * min(1.0, math.log(total / LONG)) * max(0.0, min(1.0, (GROUP - people) / 2))
 
 
 def covering(best: list[int], values: Floats, ranking: Ranking) -> list[int]:

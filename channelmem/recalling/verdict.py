@@ -10,7 +10,7 @@ import math
 from enum import StrEnum
 from typing import Final
 
-from channelmem.recalling.answering import Clues, of_any, of_their_words, shipped
+from channelmem.recalling.answering import Clues, odds, of_any, shipped
 from channelmem.recalling.rank import Floats
 from channelmem.types import Evidence, Route
 
@@ -37,6 +37,10 @@ CROWD_COSINE: Final = 0.03
 """By how much the best cosine rises per e-fold of messages compared."""
 
 
+# Fitted to the scenes, for somebody's own words.
+_BIAS, _THREAD, _CLOSE, _DOUBT = -1.16, 2.98, 2.03, 1.05
+
+
 class Verdict(StrEnum):
     QUOTE = "quote"
     GUESS = "guess"
@@ -55,12 +59,18 @@ def close(seen: Evidence) -> float:
     return seen.similarity - CROWD_COSINE * math.log(max(1, seen.compared) / 50)
 
 
-def sureness(route: Route, clues: Clues, values: Floats, sounds: float) -> tuple[float, float]:
+def sureness(clues: Clues, values: Floats, sounds: float) -> tuple[float, float]:
     """How likely the best candidate answers the question, and how likely that is about this conversation."""
-    if of_somebody(route):
-        return shipped().somebody.p(of_their_words(clues, values)), route.p
     found = of_any(clues, values, sounds)
     return shipped().anybody.p(found), shipped().ours.p(found)
+
+
+def sure_of_words(route: Route, seen: Evidence) -> float:
+    """How likely somebody's own words were found: by their words and thread, the cosine, and a wording that speaks
+    against it."""
+    doubt = min(odds(route.p), 0.0)
+    total = _BIAS + _THREAD * seen.thread + _CLOSE * close(seen) + _DOUBT * doubt
+    return 1.0 / (1.0 + math.exp(-total))
 
 
 def sure_of_recap(route: Route) -> float:
