@@ -141,11 +141,12 @@ FURTHER_OF_MANY: Final = 0.25
 """The same where the question asks for several: who, or what people said. In the scenes, seven of ten such lines
 belong."""
 MOST_SHOWN: Final = 4
-TRUSTED_OF_SOMEBODY: Final = 40.0
-TRUSTED_OF_TWO: Final = 120.0
+RANK_OF_SOMEBODY: Final = 40.0
+RANK_OF_TWO: Final = 120.0
+"""What the order by words and cosines counts, on the network's scale."""
 LONG: Final = 100
 GROUP: Final = 4
-"""So many people who write in a channel are a group."""
+"""A history of more messages is long, and so many people are a group."""
 OF_PARTS: Final = 8
 """A question with so many words worth comparing probably has several parts."""
 COVERING: Final = 12
@@ -248,7 +249,7 @@ def choose(
     clues, scores = clues_of(candidates, cosines, asked)
     if not len(clues.places):
         return Choice()
-    values = shipped().values(clues) + _trust_in_rank(candidates, asked.route) * scores.rank[clues.places]
+    values = _values(candidates, clues, scores, asked.route)
     # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
     in_order = np.lexsort((-clues.places, -values.round(6)))
     best = clues.places[in_order].tolist()
@@ -282,17 +283,18 @@ def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[i
             yield place
 
 
-def _trust_in_rank(candidates: Candidates, route: Route) -> float:
-    """What the order by words and cosines counts beside the network: most among somebody's own lines, where what is
-    asked for is a matter of words and links, and in the long history of two people; the network knows groups."""
+def _values(candidates: Candidates, clues: Clues, scores: Scores, route: Route) -> Floats:
+    """How well each candidate answers. Among somebody's own lines that is a matter of words and links, and in the long
+    history of two people mostly so; the network knows groups."""
+    rank, messages = scores.rank[clues.places], candidates.pool.messages
     if of_somebody(route):
-        return TRUSTED_OF_SOMEBODY
-    messages = candidates.pool.messages
-    total = max(candidates.pool.total, len(messages))
+        return RANK_OF_SOMEBODY * rank
+    values, total = shipped().values(clues), max(candidates.pool.total, len(messages))
     if total <= LONG:
-        return 0.0
+        return values
     people = len({message.author_id for message in messages if not message.own})
-    return TRUSTED_OF_TWO * min(1.0, math.log(total / LONG)) * max(0.0, min(1.0, (GROUP - people) / 2))
+    alone = max(0.0, min(1.0, (GROUP - people) / 2))
+    return values + RANK_OF_TWO * alone * min(1.0, math.log(total / LONG)) * rank
 
 
 def covering(best: list[int], values: Floats, ranking: Ranking) -> list[int]:
