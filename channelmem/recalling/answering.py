@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -278,7 +278,7 @@ class ClueReader:
         allowed: Sequence[bool],
         near: Floats | None,
         reply_to: int | None,
-        correction: Callable[[int], int | None],
+        corrections: Mapping[int, int],
     ) -> Clues:
         """With the cosines, for the best candidates. `near` is how close each is to what a follow-up refers to."""
         places = np.flatnonzero(np.asarray(allowed, bool))
@@ -303,10 +303,9 @@ class ClueReader:
         )
         rows = {name: values[places] for name, values in found.items()}
         rows |= self._of_candidates(places, rows, asked, reply_to)
-        corrected = {place: correction(place) for place in places.tolist()}
-        rows["corrected"] = np.array([at is not None for at in corrected.values()], float)
-        correcting = set(corrected.values())
-        rows["corrects"] = np.array([place in correcting for place in corrected], float)
+        correcting = frozenset(corrections.values())
+        rows["corrected"] = np.array([place in corrections for place in places.tolist()], float)
+        rows["corrects"] = np.array([place in correcting for place in places.tolist()], float)
         asked |= {f"most {name}": float(rows[name].max(initial=0.0)) for name in MOSTLY}
         table = np.stack([rows[name] for name in LINES], axis=1) if len(places) else np.zeros((0, len(LINES)))
         return Clues(places, table, np.array([asked[name] for name in QUESTIONS]))

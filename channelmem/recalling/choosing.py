@@ -31,7 +31,7 @@ from channelmem.recalling.rank import (
 )
 from channelmem.recalling.verdict import of_somebody, sure_of_words, sureness
 from channelmem.store.documents import AnyMessage, whole
-from channelmem.text import Lines, stems, text_of
+from channelmem.text import Lines, stems, tells, text_of
 from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
 
 BEFORE: Final = 50
@@ -44,6 +44,7 @@ LINK_MIN: Final = 0.5
 
 _VALUE: Final = re.compile(r"\d[\d:.,]*\d|\d")
 _REJECTS: Final = re.compile(r"\b(?:not|instead of|rather than)\W+")
+_DENIES: Final = re.compile(r"\b(?:not|instead of|rather than)\W+\w*\d")
 
 
 class Beside:
@@ -52,6 +53,9 @@ class Beside:
     def __init__(self, messages: Sequence[AnyMessage]) -> None:
         self._messages = messages
         self._at = {message.id: place for place, message in enumerate(messages)}
+        self._correcting = [at for at, one in enumerate(messages) if tells(one.content, CORRECTS)]
+        self._denying = [at for at, one in enumerate(messages) if tells(one.content, _DENIES)]
+        """The few lines that say of something that it is not so."""
         self._answers: dict[int, list[int]] = {}
         self._replies: dict[int, list[int]] = {}
         """By message: what was linked to it, and what explicitly replies to it."""
@@ -69,49 +73,48 @@ class Beside:
         before = [at for at in answered if max(0, place - BEFORE) <= at < place]
         return (*sorted(before), *self._soon(place)[:AFTER])
 
-    def correction(self, place: int, *, by_links: bool) -> int | None:
-        """The last later message that corrects this one: it replies to it or is by the same person and says so, or it
-        names the old value as wrong ("72, not 60"). Without `by_links`, only explicit replies count as answers."""
-        said = self._messages[place]
-        saying_so = [at for at in self._following(place, by_links=by_links) if self._corrects(at, said)]
-        return max((*saying_so, *self._rejecting(place)), default=None)
+    def corrections(self, *, by_links: bool) -> dict[int, int]:
+        """For each line that a later one corrects, the last that does: it replies to it or is by the same person and
+        says so, or it names the old value as wrong ("72, not 60"). Without `by_links`, only explicit replies count."""
+        found: dict[int, int] = {}
+        for at in self._correcting:
+            found |= {place: at for place in self._before(at, by_links=by_links) if self._corrects(at, place)}
+        for at in self._denying:
+            for place in self._denied(at):
+                found[place] = max(at, found.get(place, -1))
+        return found
 
-    def _following(self, place: int, *, by_links: bool) -> Iterator[int]:
-        """The later lines that may be about this one."""
-        said = self._messages[place]
-        yield from self._replies.get(said.id, ())
-        if by_links:
-            yield from self._answers.get(said.id, ())
-            for at in range(place + 1, min(place + SOON + 1, len(self._messages))):
-                if self._messages[at].author_id == said.author_id:
-                    yield at
-
-    def _corrects(self, at: int, said: AnyMessage) -> bool:
+    def _before(self, at: int, *, by_links: bool) -> Iterator[int]:
+        """The earlier lines that this one may be about."""
         one = self._messages[at]
-        later = one.channel_id == said.channel_id and at > self._at[said.id]
-        return later and CORRECTS.search(one.content) is not None and _alike(one, said)
+        linked = [parent for parent, chance in one.parents if chance >= LINK_MIN] if by_links else []
+        yield from (self._at[said] for said in (one.reply_to, *linked) if said in self._at)
+        for place in range(max(0, at - SOON), at if by_links else 0):
+            if self._messages[place].author_id == one.author_id:
+                yield place
 
-    def _rejecting(self, place: int) -> Iterator[int]:
-        """The later lines that name a value of this one as wrong."""
-        said = self._messages[place]
-        values = tuple(_VALUE.findall(said.content))
-        if not values:
-            return
-        for at in range(place + 1, len(self._messages)):
-            one = self._messages[at]
-            if one.channel_id != said.channel_id:
-                break
-            if _rejects(one.content, values):
-                yield at
+    def _corrects(self, at: int, place: int) -> bool:
+        one, said = self._messages[at], self._messages[place]
+        return one.channel_id == said.channel_id and place < at and _alike(one, said)
+
+    def _denied(self, at: int) -> Iterator[int]:
+        """The earlier lines with a value that this one names as wrong."""
+        one = self._messages[at]
+        for place in range(at):
+            said = self._messages[place]
+            if said.channel_id == one.channel_id and _rejects(one.content, _values_in(said.content)):
+                yield place
 
     def _soon(self, place: int) -> list[int]:
         return [at for at in self._answers.get(self._messages[place].id, ()) if place < at <= place + SOON]
 
 
+def _values_in(text: str) -> tuple[str, ...]:
+    return tuple(_VALUE.findall(text))
+
+
 def _rejects(text: str, values: tuple[str, ...]) -> bool:
     """Whether a value stands behind "not", as a whole: "not 72" does not name 7."""
-    if not ("not" in text or "instead of" in text or "rather than" in text):
-        return False  # most lines; looking for the pattern takes ten times as long
     for found in _REJECTS.finditer(text):
         for value in values:
             end = found.end() + len(value)
@@ -237,7 +240,7 @@ def clues_of(candidates: Candidates, cosines: Floats, asked: Asked) -> tuple[Clu
         candidates.allowed,
         _near_anchor(messages, asked.route),
         asked.question.reply_to,
-        lambda place: candidates.beside.correction(place, by_links=by_links),
+        candidates.beside.corrections(by_links=by_links),
     )
     return clues, scores
 

@@ -68,10 +68,10 @@ class Replies(NamedTuple):
         if values.ndim == 1:
             flow = np.bincount(target, self.chances * values[source], minlength=len(values))
             return flow.astype(float, copy=False)  # already float, but its stub does not say so
-        reached = np.empty(values.shape)
-        for column, part in enumerate(values.T):
-            reached[:, column] = self._flow(part, source, target)
-        return reached
+        count, width = values.shape
+        cells = (target[:, None] * width + np.arange(width)).ravel()
+        spread = (self.chances[:, None] * values[source]).ravel()
+        return np.bincount(cells, spread, minlength=count * width).astype(float, copy=False).reshape(count, width)
 
 
 # --- speaker ---

@@ -32,6 +32,7 @@ from channelmem.recalling.candidates import (
     Buffer,
     CandidateSource,
     Cosines,
+    Gathered,
     PlatformHistory,
     Topic,
     vector_of,
@@ -123,6 +124,8 @@ class _Trip:
     """Whether Redis is known to be unreachable."""
     reports: list[SourceReport] = field(default_factory=list)
     embed_ms: float = 0.0
+    compared: tuple[frozenset[int], Found] | None = None
+    """The messages of the source before, and what was found among them: a young channel's archive has no others."""
 
 
 SHOWN: Final = frozenset({Verdict.QUOTE, Verdict.GUESS})
@@ -261,7 +264,7 @@ class Recall:
     async def _look(self, name: Source, source: CandidateSource, trip: _Trip) -> tuple[Found, SourceReport]:
         asked = trip.asked
         if trip.topic is not None:
-            return await self._about(name, source, asked, trip.topic)
+            return await self._about(name, source, trip, trip.topic)
         route = asked.route
         if route.mode is Mode.RECAP:
             newest, report = await source.newest(asked, RECAP_MESSAGES)
@@ -283,11 +286,17 @@ class Recall:
         )
 
     async def _about(
-        self, name: Source, source: CandidateSource, asked: Asked, topic: Topic
+        self, name: Source, source: CandidateSource, trip: _Trip, topic: Topic
     ) -> tuple[Found, SourceReport]:
-        gathered = await source.about(asked, topic)
+        gathered = await source.about(trip.asked, topic)
+        ids = frozenset([one.id for one in gathered.pool.messages])
+        if trip.compared is None or trip.compared[0] != ids:
+            trip.compared = ids, await self._compared(name, gathered, trip.asked, topic)
+        return trip.compared[1], gathered.report
+
+    async def _compared(self, name: Source, gathered: Gathered, asked: Asked, topic: Topic) -> Found:
         if not gathered.pool.messages:
-            return Found(asked.route), gathered.report
+            return Found(asked.route)
         # Compute everything that does not need the cosines before waiting for them: the model takes longer.
         candidates = read_candidates(gathered.pool, asked, self._weights)
         cosines = await self._cosines.gathered(gathered, topic)
@@ -296,8 +305,8 @@ class Recall:
         sounds = await _sounds(topic, asked.route)
         choice = choose(candidates, cosines, asked, self._clock(), name, sounds)
         if asked.route.mode is Mode.RECAP:
-            return _recapped(candidates, cosines, asked, choice.hits), gathered.report
-        return _chosen(choice, asked), gathered.report
+            return _recapped(candidates, cosines, asked, choice.hits)
+        return _chosen(choice, asked)
 
 
 def decide(found: Found) -> Found:
