@@ -195,12 +195,15 @@ def _other_time(route: Route, message: Message) -> str:
 def _only_asked(phrasing: Phrasing, hits: Sequence[Hit], *, guess: bool) -> list[str]:
     """ "Fiona asked that 7 minutes ago; nobody has answered yet.", where the best line only asks the same question."""
     route, shown = phrasing.route, [hit for hit in hits if hit.answers] or hits[:1]
-    of_words = route.of_questions or route.literal or (route.binds and route.wants in _OF_WORDS)
-    if guess or of_words or route.mode is not Mode.TOPIC or not all(_only_asks(hit.message) for hit in shown):
+    if route.of_questions or route.literal or route.mode is not Mode.TOPIC:
         return []
     message = shown[0].message
+    own = message.author_id == phrasing.question.asker_id and not (route.binds and route.speakers)
+    of_words = guess or (route.binds and route.wants in _OF_WORDS)
+    if not all(_only_asks(hit.message) for hit in shown) or (of_words and not own):
+        return []
     old = phrasing.now - message.ts >= DAY_S  # until then somebody may have answered without a word of the question
-    if old or not _asks_the_same(phrasing, message) or _is_answered(shown[0], hits):
+    if old or not (own or _asks_the_same(phrasing, message)) or _is_answered(shown[0], hits):
         return []
     url = phrasing.jump_url(message) if phrasing.jump_url else ""
     told = f"{phrasing.who(message)} asked that {phrasing.when(message)}; nobody has answered yet."

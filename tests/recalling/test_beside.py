@@ -21,7 +21,7 @@ def line(number: int, content: str, author: int = 1, channel: int = 7, reply_to:
 )
 def test_a_line_that_rejects_the_old_value_corrects_it(later: str, corrects: bool) -> None:
     talk = [line(1, "the limit is 60"), line(2, "ok", 2), line(3, later, 3)]
-    assert Beside(talk).correction(0, by_links=False) == (2 if corrects else None)
+    assert Beside(talk).corrections(by_links=False) == ({0: 2} if corrects else {})
 
 
 def test_a_reply_that_says_so_corrects_and_the_last_one_counts() -> None:
