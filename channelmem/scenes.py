@@ -93,6 +93,8 @@ def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: 
 
 
 def _linked(question: Question) -> tuple[int, int] | None:
+    if "://" not in question.text:
+        return None
     links = parse_links(question.text)
     readable = next(iter(visible(links, question)), None)
     if readable is not None:

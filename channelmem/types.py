@@ -303,6 +303,11 @@ class Route:
     aside: Aside | None = None
     borrowed: tuple[Borrowed, ...] = ()
 
+    @property
+    def of_somebody(self) -> bool:
+        """Whether it asks for the words of people it names."""
+        return self.binds and bool(self.speakers)
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:

@@ -32,11 +32,10 @@ from sklearn.linear_model import LogisticRegression
 from channelmem.cli.route import scene_of
 from channelmem.embedding.embed import open_embedder
 from channelmem.recalling import answering, recall
-from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Forest, Logistic, odds, of_any
+from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Logistic, Trees, odds, of_any
 from channelmem.recalling.candidates import Asked, Topic, vector_of
 from channelmem.recalling.choosing import Candidates, Choice, choose, clues_of, read_candidates
 from channelmem.recalling.rank import SHIPPED, Pool, without_names
-from channelmem.recalling.verdict import of_somebody
 from channelmem.routing.route import FOLLOWS_ODDS, route
 from channelmem.settings import Settings
 from channelmem.store.documents import whole
@@ -92,7 +91,8 @@ class List:
 
 
 async def lists(scenes: Sequence[Scene]) -> list[List]:
-    """Every question that compares lines, with the candidates of each source that was searched."""
+    """Every question that compares lines, with the candidates of each source that was searched. Somebody's own words
+    are ranked without the network."""
     found: list[tuple[Candidates, Floats, Asked, NDArray[np.float32] | None]] = []
     vectors: list[NDArray[np.float32] | None] = []
 
@@ -101,7 +101,8 @@ async def lists(scenes: Sequence[Scene]) -> list[List]:
         return 0.0
 
     def watched(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source, _: float) -> Choice:
-        found.append((candidates, cosines, asked, vectors[-1]))
+        if candidates.reader:
+            found.append((candidates, cosines, asked, vectors[-1]))
         try:
             return choose(candidates, cosines, asked, now, source)
         except (ValueError, FileNotFoundError):  # no weights yet, or for other clues
@@ -151,8 +152,10 @@ def _list(
     scene: str, turn: Turn, known: Sequence[str], candidates: Candidates, cosines: Floats, asked: Asked,
     vector: NDArray[np.float32] | None,
 ) -> List:  # fmt: skip
-    want, clues = turn.expected, clues_of(candidates, cosines, asked)[0]
+    want, reader = turn.expected, candidates.reader
     assert want
+    assert reader
+    clues = clues_of(reader, candidates, candidates.ranking.scores(cosines), asked)
     here = [known[place] for place in clues.places.tolist()]
     gold = np.array([one in want.gold for one in here], bool)
     fine = gold | np.array([one in want.related for one in here], bool)
@@ -296,13 +299,13 @@ def weights_of(network: dict[str, Any], about: Floats, judges: Judges | None = N
 
 
 class Judges(NamedTuple):
-    anybody: Forest
+    anybody: Trees
     ours: Logistic
 
 
 _NO_CLUES = Logistic(np.zeros(1), np.ones(1), np.zeros(1), 0.0)
 _NO_NODES = np.zeros(1, np.int64)
-_NO_TREES = Forest(_NO_NODES, _NO_NODES, np.zeros(1, np.float32), np.zeros((1, 2), np.int64), np.zeros(1), 0)
+_NO_TREES = Trees(_NO_NODES, _NO_NODES, np.zeros(1, np.float32), np.zeros((1, 2), np.int64), np.zeros(1), 0)
 UNJUDGED = Judges(_NO_TREES, _NO_CLUES)
 
 
@@ -311,7 +314,7 @@ def fit_judges(some: Sequence[List], values: Sequence[Floats]) -> Judges:
     return Judges(_of_anybody(rows), _ours(rows))
 
 
-def _of_anybody(rows: Sequence[tuple[List, Floats]]) -> Forest:
+def _of_anybody(rows: Sequence[tuple[List, Floats]]) -> Trees:
     counts = [UNANSWERED if one.bare else 1.0 if one.answered_by(v) or one.quiet else MISSED for one, v in rows]
     x = np.array([of_any(one.clues, v, one.sounds) for one, v in rows])
     model = ExtraTreesClassifier(**TREES).fit(x, [one.answered_by(v) for one, v in rows], counts)
@@ -333,13 +336,13 @@ def _logistic(x: Floats, y: Any, counts: Any, strength: float) -> Logistic:
     return Logistic(mean, spread, model.coef_[0], float(model.intercept_[0]))
 
 
-def forest_of(trees: Sequence[Any]) -> Forest:
+def forest_of(trees: Sequence[Any]) -> Trees:
     """scikit-learn's trees in one array of nodes."""
     counts = [tree.node_count for tree in trees]
     roots = np.cumsum([0, *counts[:-1]])
     clue, least, leaf = (np.concatenate([part(tree) for tree in trees]) for part in (_clues, _thresholds, _leaves))
     children = np.concatenate([_children(tree) + root for tree, root in zip(trees, roots, strict=True)])
-    return Forest(roots, clue, least, children, leaf, max(tree.max_depth for tree in trees))
+    return Trees(roots, clue, least, children, leaf, max(tree.max_depth for tree in trees))
 
 
 def _clues(tree: Any) -> Any:
@@ -370,10 +373,10 @@ def sure_of(judges: Judges, one: List, values: Floats) -> float:
 
 
 def report(label: str, some: Sequence[List], values: Sequence[Floats], sures: Sequence[float]) -> None:
-    """Per question, by the list that is surest; somebody's own words are ranked and judged otherwise."""
+    """Per question, by the list that is surest."""
     best: dict[str, tuple[List, Floats, float]] = {}
     for one, v, sure in zip(some, values, sures, strict=True):
-        if not (one.bare or of_somebody(one.route)) and sure > best.get(one.turn.id, (one, v, -1.0))[2]:
+        if not one.bare and sure > best.get(one.turn.id, (one, v, -1.0))[2]:
             best[one.turn.id] = one, v, sure
     asked = [(sure, one.answered_by(v), bool(one.gold[np.argsort(-v)[:3]].any()))
              for one, v, sure in best.values() if not one.quiet]  # fmt: skip

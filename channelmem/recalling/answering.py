@@ -423,7 +423,7 @@ class Logistic:
 
 
 @dataclass(frozen=True, slots=True)
-class Forest:
+class Trees:
     """Decision trees whose leaves are averaged, all nodes of all trees in one array. A leaf is its own child."""
 
     roots: NDArray[np.int64]
@@ -454,7 +454,7 @@ class AnswerWeights:
     of_question: Floats
     bias: Floats
     out: Floats
-    anybody: Forest
+    anybody: Trees
     """Whether the best line answers a question, unless that is for somebody's own words."""
     ours: Logistic
     """Whether a question is about this conversation, answered or not."""
@@ -467,6 +467,11 @@ class AnswerWeights:
         asked = np.clip((clues.asked - self.asked_mean) / self.asked_spread, -FAR, FAR)
         hidden = np.tanh(lines @ self.of_line + (asked @ self.of_question + self.bias))
         return np.asarray(lines @ self.direct + hidden @ self.out)
+
+    def sure(self, clues: Clues, values: Floats, sounds: float) -> tuple[float, float]:
+        """How likely the best candidate answers the question, and how likely that is about this conversation."""
+        found = of_any(clues, values, sounds)
+        return self.anybody.p(found), self.ours.p(found)
 
 
 BEST: Final = (
@@ -534,9 +539,9 @@ def _logistic(mean: Floats, spread: Floats, weights: Floats, bias: Floats) -> Lo
     return Logistic(mean, spread, weights, float(bias))
 
 
-def _forest(roots: Floats, clue: Floats, least: Floats, children: Floats, leaf: Floats, depth: Floats) -> Forest:
+def _forest(roots: Floats, clue: Floats, least: Floats, children: Floats, leaf: Floats, depth: Floats) -> Trees:
     whole = [array.astype(np.int64) for array in (roots, clue, children)]
-    return Forest(whole[0], whole[1], least.astype(np.float32), whole[2], leaf, int(depth))
+    return Trees(whole[0], whole[1], least.astype(np.float32), whole[2], leaf, int(depth))
 
 
 @cache

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,9 @@ from channelmem.recalling.rank import (
     order,
     read_pool,
 )
-from channelmem.recalling.verdict import of_somebody, sure_of_words, sureness
 from channelmem.store.documents import AnyMessage, whole
 from channelmem.text import Lines, stems, tells, text_of
-from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
+from channelmem.types import Evidence, Hit, Route, Source, Wants, Window
 
 BEFORE: Final = 50
 SOON: Final = 8
@@ -169,28 +168,25 @@ class Candidates:
     ranking: Ranking
     allowed: Sequence[bool]
     beside: Beside
-    reader: ClueReader
+    reader: ClueReader | None
+    """None for somebody's own words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     hits: tuple[Hit, ...] = ()
     evidence: Evidence | None = None
-    sure: float = 0.0
-    """How likely the first hit answers."""
+    sure: float | None = None
+    """How likely the first hit answers; None if the evidence has to tell."""
     ours: float | None = None
-    """How likely the question is about this conversation; None if nothing was compared."""
-
-    @property
-    def threads(self) -> tuple[Message, ...]:
-        """For the recap of a topic: the first hits and what surrounds them, in order of time."""
-        some = {one.id: one for hit in self.hits[: 2 * SHOWN] for one in (hit.message, *hit.around)}
-        return tuple(sorted(some.values(), key=lambda one: (one.ts, one.id)))
+    """How likely the question is about this conversation; None if only the wording tells."""
 
 
 def read_candidates(pool: Pool, asked: Asked, weights: Weights) -> Candidates:
-    ranking, question = read_pool(pool, asked.query, weights), asked.question
-    reader = ClueReader(pool, ranking, question.text, asked.route, question.asker_id, question.ts)
+    ranking, question, route = read_pool(pool, asked.query, weights), asked.question, asked.route
+    reader = None
+    if not route.of_somebody:
+        reader = ClueReader(pool, ranking, question.text, route, question.asker_id, question.ts)
     allowed = _only(pool.messages, wanted(pool.messages, asked), asked.route)
     return Candidates(pool, ranking, allowed, Beside(pool.messages), reader)
 
@@ -231,73 +227,95 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
     return all(re.search(rf"(?<!\w){re.escape(' '.join(one.casefold().split()))}(?!\w)", folded) for one in words)
 
 
-def clues_of(candidates: Candidates, cosines: Floats, asked: Asked) -> tuple[Clues, Scores]:
+def clues_of(reader: ClueReader, candidates: Candidates, scores: Scores, asked: Asked) -> Clues:
     """What the network weighs."""
-    scores, messages = candidates.ranking.scores(cosines), candidates.pool.messages
-    by_links = not asked.route.speakers
-    clues = candidates.reader.clues(
+    return reader.clues(
         scores,
         candidates.allowed,
-        _near_anchor(messages, asked.route),
+        _near_anchor(candidates.pool.messages, asked.route),
         asked.question.reply_to,
-        candidates.beside.corrections(by_links=by_links),
+        candidates.beside.corrections(by_links=not asked.route.speakers),
     )
-    return clues, scores
+
+
+class _Weighed(NamedTuple):
+    """Candidates in channel order, how well each answers, and what that says."""
+
+    places: NDArray[np.int64]
+    values: Floats
+    sure: float | None = None
+    ours: float | None = None
+
+    def in_order(self) -> NDArray[np.int64]:
+        """Best first, the newest first among equals."""
+        return np.lexsort((-self.places, -self.values.round(6)))
+
+    def trust(self) -> dict[int, float]:
+        """The share of each candidate."""
+        shares = np.exp(self.values - self.values.max())
+        return dict(zip(self.places.tolist(), (shares / shares.sum()).tolist(), strict=True))
 
 
 def choose(
     candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source, sounds: float = 0.0
 ) -> Choice:
     """`sounds` is how much the question sounds like one about a conversation, by its vector."""
-    clues, scores = clues_of(candidates, cosines, asked)
-    if not len(clues.places):
+    scores = candidates.ranking.scores(cosines)
+    weighed = _weighed(candidates, scores, asked, sounds)
+    if not len(weighed.places):
         return Choice()
-    values = _values(candidates, clues, scores, asked.route)
-    # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
-    in_order = np.lexsort((-clues.places, -values.round(6)))
-    best = clues.places[in_order].tolist()
-    if len(candidates.ranking.share) >= OF_PARTS:
-        best = covering(best, values[in_order], candidates.ranking)
-    weighed = frozenset(best)
-    rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in weighed)
-    ordered: Iterable[int] = chain(best, rest)
-    if asked.route.binds:
-        ordered = _related(ordered, scores, cosines)
-    kept = distinct(candidates.pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
-    trust = np.exp(values - values.max())
-    trust = dict(zip(clues.places.tolist(), (trust / trust.sum()).tolist(), strict=True))
+    kept = _kept(candidates, weighed, scores, asked)
+    trust = weighed.trust()
     shown = _shown(candidates, kept, trust, asked.route)
     kept = [*shown, *(place for place in kept if place not in shown)]
     evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
     hits = _hits(candidates, kept, shown, trust, scores, now, source)
-    if asked.route.literal:
-        return Choice(hits, evidence, 1.0, 1.0)
-    if of_somebody(asked.route):
-        return Choice(hits, evidence, sure_of_words(asked.route, evidence), asked.route.p)
-    return Choice(hits, evidence, *sureness(clues, values, sounds))
+    return Choice(hits, evidence, weighed.sure, weighed.ours)
 
 
-def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[int]:
+def _weighed(candidates: Candidates, scores: Scores, asked: Asked, sounds: float) -> _Weighed:
+    """Among somebody's own lines, what answers is a matter of words and links, and in the long history of two people
+    mostly so; the network knows groups."""
+    if candidates.reader is None:
+        places = np.flatnonzero(candidates.allowed)
+        return _Weighed(places, RANK_OF_SOMEBODY * scores.rank[places])
+    clues = clues_of(candidates.reader, candidates, scores, asked)
+    if not len(clues.places):
+        return _Weighed(clues.places, np.zeros(0))
+    values = shipped().values(clues) + _rank_counts(candidates) * scores.rank[clues.places]
+    return _Weighed(clues.places, values, *shipped().sure(clues, values, sounds))
+
+
+def _rank_counts(candidates: Candidates) -> float:
+    messages = candidates.pool.messages
+    total = max(candidates.pool.total, len(messages))
+    if total <= LONG:
+        return 0.0
+    people = len({message.author_id for message in messages if not message.own})
+    return RANK_OF_TWO * max(0.0, min(1.0, (GROUP - people) / 2)) * min(1.0, math.log(total / LONG))
+
+
+def _kept(candidates: Candidates, weighed: _Weighed, scores: Scores, asked: Asked) -> list[int]:
+    """The places of the hits. In steps that yield: a few are wanted, and nothing is decided about the hundreds behind."""
+    in_order = weighed.in_order()
+    best = weighed.places[in_order].tolist()
+    if len(candidates.ranking.share) >= OF_PARTS:
+        best = covering(best, weighed.values[in_order], candidates.ranking)
+    first = frozenset(best)
+    rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in first)
+    ordered: Iterable[int] = chain(best, rest)
+    if asked.route.binds:
+        ordered = _related(ordered, scores)
+    return distinct(candidates.pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
+
+
+def _related(best: Iterable[int], scores: Scores) -> Iterator[int]:
     """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
     nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
-    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
+    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(scores.cosine), 0.0)
     for at, place in enumerate(best):
-        if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE:
+        if at == 0 or own[place] > 0.0 or scores.cosine[place] >= CLOSE:
             yield place
-
-
-def _values(candidates: Candidates, clues: Clues, scores: Scores, route: Route) -> Floats:
-    """How well each candidate answers. Among somebody's own lines that is a matter of words and links, and in the long
-    history of two people mostly so; the network knows groups."""
-    rank, messages = scores.rank[clues.places], candidates.pool.messages
-    if of_somebody(route):
-        return RANK_OF_SOMEBODY * rank
-    values, total = shipped().values(clues), max(candidates.pool.total, len(messages))
-    if total <= LONG:
-        return values
-    people = len({message.author_id for message in messages if not message.own})
-    alone = max(0.0, min(1.0, (GROUP - people) / 2))
-    return values + RANK_OF_TWO * alone * min(1.0, math.log(total / LONG)) * rank
 
 
 def covering(best: list[int], values: Floats, ranking: Ranking) -> list[int]:

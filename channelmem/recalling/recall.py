@@ -49,7 +49,7 @@ from channelmem.recalling.choosing import (
 )
 from channelmem.recalling.gist import About
 from channelmem.recalling.rank import SHIPPED, Floats, Weights
-from channelmem.recalling.verdict import ENOUGH, GUESS, Verdict, close, judge, least, sure_of_recap
+from channelmem.recalling.verdict import ENOUGH, GUESS, Verdict, close, judge, least, sure_of_recap, sure_of_words
 from channelmem.store.documents import whole
 from channelmem.store.search import Search
 from channelmem.types import (
@@ -369,7 +369,9 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
     is_close = close(seen) >= asked.policy.semantic_threshold
     if not (is_close or seen.coverage or seen.thread):
         return Found(route, ours=choice.ours)
-    sure = choice.sure
+    sure = 1.0 if route.literal else choice.sure
+    if sure is None:
+        sure = sure_of_words(route, seen)
     if route.binds and is_close:
         # "What did I say about reptiles?" may mean the line on turtles: who asks for words need not know them exactly.
         sure = max(sure, least(route))

@@ -10,8 +10,6 @@ import math
 from enum import StrEnum
 from typing import Final
 
-from channelmem.recalling.answering import Clues, odds, of_any, shipped
-from channelmem.recalling.rank import Floats
 from channelmem.types import Evidence, Route
 
 QUOTE: Final = 0.8
@@ -49,26 +47,16 @@ class Verdict(StrEnum):
     NOT_OURS = "not ours"
 
 
-def of_somebody(route: Route) -> bool:
-    """Whether it asks for the words of people it names."""
-    return route.binds and bool(route.speakers)
-
-
 def close(seen: Evidence) -> float:
     """The similarity as it would be among 50 messages: the best of many cosines is high by chance."""
     return seen.similarity - CROWD_COSINE * math.log(max(1, seen.compared) / 50)
 
 
-def sureness(clues: Clues, values: Floats, sounds: float) -> tuple[float, float]:
-    """How likely the best candidate answers the question, and how likely that is about this conversation."""
-    found = of_any(clues, values, sounds)
-    return shipped().anybody.p(found), shipped().ours.p(found)
-
-
 def sure_of_words(route: Route, seen: Evidence) -> float:
     """How likely somebody's own words were found: by their words and thread, the cosine, and a wording that speaks
     against it."""
-    doubt = min(odds(route.p), 0.0)
+    p = max(route.p, 1e-3)
+    doubt = min(math.log(p / max(1.0 - p, 1e-3)), 0.0)
     total = _BIAS + _THREAD * seen.thread + _CLOSE * close(seen) + _DOUBT * doubt
     return 1.0 / (1.0 + math.exp(-total))
 
@@ -84,7 +72,7 @@ def least(route: Route) -> float:
     """How sure recall must be to show anything."""
     if route.forced:
         return GUESS_IF_FORCED
-    return GUESS_OF_SOMEBODY if of_somebody(route) else GUESS
+    return GUESS_OF_SOMEBODY if route.of_somebody else GUESS
 
 
 def judge(route: Route, sure: float, ours: float | None = None) -> Verdict:

@@ -743,13 +743,15 @@ _SMALL: Final = {
     Aside.SORRY: "(?:i am )?(?:so )?sorry|my bad|apologies|my apologies|oops|whoops",
     Aside.THANKS: "thanks|thank you|cheers|(?:i )?appreciate (?:it|that)|much appreciated|🙏",
     Aside.PRAISE: (
-        "(?:good|great|nice|clever|smart|best|lovely|cool|amazing) (?:bot|job|one|work)|well (?:done|played)|gg|you (?:rock|rule)"
+        "(?:good|great|nice|clever|smart|best|lovely|cool|amazing) (?:bot|job|one|work)"
+        "|well (?:done|played)|gg|you (?:rock|rule)"
         f"|you are {_VERY}(?:great|awesome|amazing|the best|smart|cool|cute|good|helpful|funny|brilliant|a star)"
         "|(?:i )?love (?:you|it|this|that)|❤|🥰|😍"
     ),
     Aside.GOODBYE: (
-        "bye(?: bye)?|goodbye|good night|g ?night|nighty|night|gn|see (?:you|ya)(?: (?:later|soon|tomorrow|around))?|cya|laters?|ttyl"
-        "|take care|have a (?:good|nice|great) (?:day|night|evening|weekend|one)|i am off|(?:i )?got to go|gtg|g2g|brb"
+        "bye(?: bye)?|goodbye|good night|g ?night|nighty|night|gn|cya|laters?|ttyl|take care"
+        "|see (?:you|ya)(?: (?:later|soon|tomorrow|around))?|i am off|(?:i )?got to go|gtg|g2g|brb"
+        "|have a (?:good|nice|great) (?:day|night|evening|weekend|one)"
     ),
     Aside.LAUGH: "lol|lmao|lmfao|rofl|(?:ha){2,}h?|(?:he){2,}|xd|😂|🤣|😆|😄",
     Aside.GREETING: (
@@ -763,8 +765,9 @@ _SMALL: Final = {
     ),
 }
 _BESIDE: Final = (
-    "there|even|actually|in (?:here|there)|all|everyone|everybody|guys|folks|friends?|bot|again|so|very|much|a lot|man|mate|buddy|dude|then|well|oh|ah"
-    "|um|uh|please|too|to you|today|anyway|for (?:that|this|it|now|your help|the help|everything|the info)"
+    "there|even|actually|in (?:here|there)|all|everyone|everybody|guys|folks|friends?|bot|again|so|very|much|a lot|man"
+    "|mate|buddy|dude|then|well|oh|ah|um|uh|please|too|to you|today|anyway"
+    "|for (?:that|this|it|now|your help|the help|everything|the info)"
 )
 _SMALL_TALK: Final = re.compile(
     "(?:(?:" + "|".join(f"(?P<{kind.name}>{said})" for kind, said in _SMALL.items()) + f"|{_BESIDE})(?: |$))+"

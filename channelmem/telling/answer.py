@@ -31,7 +31,6 @@ from channelmem.recalling.candidates import Asked
 from channelmem.recalling.gist import Highlight
 from channelmem.recalling.recall import SHOWN, Found
 from channelmem.recalling.verdict import Verdict
-from channelmem.telling.block import Forest
 from channelmem.telling.recap import counted_messages, nothing_found, recap, recap_forest, recap_points
 from channelmem.telling.references import is_about_media, shows
 from channelmem.text import emoji_of, stems, text_of
@@ -92,14 +91,14 @@ LONGEST: Final = 1_900
 def tell(asked: Asked, found: Found, member: str = "") -> Answer:
     """The answer to a question. `member` is the name of somebody here, for examples of what to ask."""
     told = recap_points(asked.question, found, asked.policy.tz) if found.messages else ()
-    forest = recap_forest(found, told, asked.policy) if told else Forest()
-    shown = [*forest.messages, *[hit.message for hit in found.hits], *asked.pointed]
+    forest = recap_forest(found, told, asked.policy) if told else None
+    shown = [*(forest.messages if forest else ()), *[hit.message for hit in found.hits], *asked.pointed]
     phrasing = phrasing_of(asked.question, found.route, shown, asked.policy.tz, jump_url=asked.jump_url)
     return Answer(
         answer_text(replace(phrasing, member=member), found, told, asked.pointed),
         found.route,
         found.hits,
-        forest.threads,
+        forest.threads if forest else (),
         tried=found.reports,
         found=found.verdict in SHOWN or bool(asked.pointed),
         sure=found.sure,

@@ -139,7 +139,7 @@ def test_a_question_about_the_world_is_told_as_that_first() -> None:
 
 
 def test_what_no_evidence_could_change_is_not_looked_up() -> None:
-    told = tell(ask("write a poem about the sea"))
+    told = tell(ask("translate good morning to french"))
     assert told == "It is almost certainly not about this channel, so nothing is looked up."
 
 
