@@ -296,7 +296,7 @@ def _rank_counts(candidates: Candidates) -> float:
 
 
 def _kept(candidates: Candidates, weighed: _Weighed, scores: Scores, asked: Asked) -> list[int]:
-    """The places of the hits. In steps that yield: a few are wanted, and nothing is decided about the hundreds behind."""
+    """The places of the hits. In steps that yield: a few are wanted, and hundreds of others cost nothing."""
     in_order = weighed.in_order()
     best = weighed.places[in_order].tolist()
     if len(candidates.ranking.share) >= OF_PARTS:
