@@ -143,11 +143,15 @@ eval: $(READY)  ## how good routing, recall, the decision and summaries are (DAT
 	$(BIN)/python -m scripts.train_about
 	$(BIN)/python -m scripts.eval_scenes
 	$(BIN)/python -m scripts.train_facts
-	$(BIN)/python -m scripts.train_verdict
+	$(BIN)/python -m scripts.train_answers
+	$(BIN)/python -m scripts.train_gist
 	@if [ -z "$(DATA)" ]; then echo "Skipped data from outside this repository: DATA is not set."; \
 	elif [ ! -d "$(DATA)" ]; then echo "Skipped data from outside this repository: there is no folder $(DATA)."; \
 	else \
 		$(BIN)/python -m scripts.eval_scenes --data "$(DATA)/scenes" && \
+		$(BIN)/python -m scripts.eval_scenes --data "$(DATA)/scenes2" && \
+		if [ -d "$(DATA)/gatemem" ]; then $(BIN)/python -m scripts.eval_gatemem --data "$(DATA)/gatemem"; \
+		else echo "Skipped long questions: there is no $(DATA)/gatemem."; fi && \
 		if [ -f "$(DATA)/irc_queries.jsonl" ] && [ -f "$(DATA)/locomo_questions.jsonl" ]; then \
 			$(BIN)/python -m scripts.eval_recall --data "$(DATA)" --quick; \
 		else echo "Skipped recall: $(DATA) lacks irc_queries.jsonl or locomo_questions.jsonl."; fi && \

@@ -66,7 +66,11 @@ SIMILAR: Final = 0.30
 """Cosines from which a hit is called highly relevant, or relevant."""
 STRONG_EVIDENCE: Final = 0.75
 EVIDENCE: Final = 0.50
-_DAY: Final = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:the )?\d{1,2}(?:st|nd|rd|th)")
+MONTH: Final = "(?i:january|february|march|april|may|june|july|august|september|october|november|december)"
+_DAY: Final = re.compile(r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:the )?\d{1,2}(?:st|nd|rd|th)")
+_PROPER: Final = re.compile(
+    rf"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|{MONTH}|christmas|easter|halloween|thanksgiving)\b"
+)
 _PRONOUNS: Final = frozenset({"you", "i", "me", "we", "nobody"})
 
 JumpUrl = Callable[[Message], str]
@@ -230,9 +234,19 @@ def relevance(hit: Hit) -> str:
     return "[relevant]" if similarity >= SIMILAR or evidence(hit) >= EVIDENCE else ""
 
 
+def proper(text: str) -> str:
+    """With capitals for days, months and feasts, which people seldom type."""
+    return _PROPER.sub(lambda found: found[0][0].upper() + found[0][1:], text)
+
+
+def hit_label(hit: Hit) -> str:
+    """How a hit is marked for a language model: what the answer quotes stands out from what only comes close."""
+    return "[answers]" if hit.answers else relevance(hit)
+
+
 def during(words: str) -> str:
-    """The asker's own words for a time, inside a sentence: "on saturday", "this morning"."""
-    said = safe(cut(flatten(words), 40)).lower()
+    """The asker's own words for a time, inside a sentence: "on Saturday", "this morning"."""
+    said = proper(safe(cut(flatten(words), 40)).lower())
     return f"on {said}" if _DAY.fullmatch(said) else said
 
 
@@ -248,6 +262,8 @@ class Phrasing:
     people: dict[int, str]
     namesakes: frozenset[str]
     """Case-folded names shared by several of the people mentioned."""
+    member: str = ""
+    """The name of somebody here, for examples of what to ask."""
 
     def who(self, message: Message) -> str:
         if message.own:
@@ -313,6 +329,11 @@ def namesakes(question: Question, route: Route, messages: Iterable[Message]) -> 
 def listed(parts: Sequence[str]) -> str:
     """ "Ann, Bob and Carol"."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def chosen(forms: Sequence[str], question: Question) -> str:
+    """One of several ways to say the same: not always the first, but the same one for the same question."""
+    return forms[(question.id ^ question.id >> 22) % len(forms)]  # a Discord id has its time above bit 22
 
 
 def lower_you(who: str, *, start: bool = False) -> str:

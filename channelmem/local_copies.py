@@ -13,6 +13,7 @@ from typing import TypeVar
 from channelmem import text as line
 from channelmem.linking.linker import ChannelLinkers
 from channelmem.media.media import Media
+from channelmem.recalling import answering
 from channelmem.scenes import FollowUps, Rosters
 from channelmem.store import documents
 from channelmem.store.buckets import Changes
@@ -89,3 +90,4 @@ def _forget_read() -> None:
     summaries.forget_read()
     past.forget_read()
     line.forget_read()
+    answering.forget_read()

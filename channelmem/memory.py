@@ -52,6 +52,7 @@ from channelmem.types import (
     ContextRequest,
     Gap,
     History,
+    Kind,
     Message,
     Mode,
     Origin,
@@ -195,13 +196,15 @@ class Memory:
         return await look_up() if await self._changes.catch_up(self._store.buckets.bucket(guild_id)) else found
 
     async def _answer(self, asked: Asked, found: Found) -> Answer:
-        if asked.route.mode is Mode.RECAP and not asked.pointed:
+        one_message = asked.pointed or (asked.route.that is not None and found.hits)
+        if asked.route.mode is Mode.RECAP and not one_message:
             recap = await self.recaps.by_summaries(asked, found)
             if recap is not None:
                 return recap
         if asked.route.topic and found.verdict is Verdict.NOTHING:
             found = await self.recaps.expired(asked, found)
-        return tell(asked, found)
+        ours = found.route.kind is not Kind.NONE or not asked.policy.enabled
+        return tell(asked, found, "" if ours else self._rosters.somebody(asked.question))
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
         """Returns when everything accepted is searchable; False if that takes longer than `timeout_s`."""

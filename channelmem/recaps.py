@@ -15,7 +15,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.history import FilteredHistory
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
-from channelmem.recalling.recall import RECAP_MESSAGES, Found, left_at
+from channelmem.recalling.recall import RECAP_MESSAGES, RECENT_S, Found, left_at
 from channelmem.recalling.verdict import QUOTE, Verdict
 from channelmem.store.search import Query, Search
 from channelmem.summaries.digest import Digest, Link, digest, parts_within, told
@@ -23,11 +23,8 @@ from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import lines_about
 from channelmem.telling.answer import LONGEST, joined, phrasing_of
-from channelmem.telling.recap import LEAST_MESSAGES
 from channelmem.types import Answer, Hit, Kind, Message, Mode, Origin, Question, Route, Source, Window
 
-FEW: Final = RECAP_MESSAGES // 2
-"""Fewer messages are told by themselves, if all of them are still stored."""
 RAW: Final = 500
 """Messages read of a span; those that summaries cover are not needed."""
 ABSENCE_S: Final = DAY_S
@@ -68,9 +65,7 @@ class Recaps:
             made, sources = await self._digest(asked.question, window, asked.policy, LONGEST)
         except RedisUnavailableError:
             return None
-        raw = len(found.messages)
-        few = 0 < raw < FEW and made.message_count <= max(LEAST_MESSAGES, raw)
-        if few or not made.parts:
+        if not made.parts or _told_by_messages(found, sources):
             return None
         told = self._told(asked.question, made, sources, asked.policy, LONGEST)
         return Answer(
@@ -100,8 +95,15 @@ class Recaps:
             return found
         lines = lines_about(route, read, before=question.ts - policy.limits.lifetime_s)[: policy.recall_limit]
         hits = tuple(
-            Hit(_message(question, line), share, text_score=share, age_s=question.ts - line.ts, source=Source.ARCHIVE)
-            for line, share in lines
+            Hit(
+                _message(question, line),
+                share,
+                text_score=share,
+                age_s=question.ts - line.ts,
+                source=Source.ARCHIVE,
+                answers=not at,
+            )
+            for at, (line, share) in enumerate(lines)
         )
         if not hits:
             return found
@@ -111,12 +113,14 @@ class Recaps:
         return replace(found, route=route, verdict=verdict, hits=hits, sure=sure)
 
     async def _window(self, asked: Asked, found: Found) -> Window:
-        """What the recap is about: the time it names, or everything since the asker was last here."""
+        """What the recap is about: the time it names, everything since the asker was last here, or the recent past."""
         question, route = asked.question, asked.route
-        if not route.missed:
+        if route.window != Window():
             return Window(route.window.start, question.ts if route.window.end is None else route.window.end)
         if found.messages and len(found.messages) < RECAP_MESSAGES:
             return Window(found.messages[0].ts, question.ts)
+        if not route.missed:
+            return Window(question.ts - RECENT_S, question.ts)
         query = Query(
             question.guild_id,
             (question.channel_id,),
@@ -140,12 +144,11 @@ class Recaps:
             (question.channel_id,),
             window,
             limit=RAW,
-            flagged=True,
             source=Source.ARCHIVE,
             limits=policy.limits,
         )
         found = await self._search.newest(query)
-        raw = [one for one in found if not one.own and one.id != question.id]
+        raw = [one for one in found if not (one.own or one.addressed)]
         made = digest(inside, raw, now=question.ts, most=parts_within(limit))
         return made, _Sources(tuple(inside), tuple(raw))
 
@@ -172,8 +175,17 @@ def _message(question: Question, line: SummaryLine) -> Message:
 
 
 def _is_recap(route: Route) -> bool:
-    """Whether it asks for everything of a time. What somebody said, or what was said about something, is searched."""
-    return route.mode is Mode.RECAP and not route.topic and not route.speakers
+    """Whether it asks for everything of a time. What somebody said, or what was said about something, is searched; so
+    are plans for a day."""
+    plans = bool(route.time_words) and route.window == Window()
+    return route.mode is Mode.RECAP and not (route.topic or route.speakers or plans)
+
+
+def _told_by_messages(found: Found, sources: _Sources) -> bool:
+    """Whether all messages of the time were read, and none of them has expired."""
+    if not 0 < len(found.messages) < RECAP_MESSAGES:
+        return False
+    return all(one.end >= found.messages[0].ts for one in sources.summaries)
 
 
 def _quoted(found: Digest, sources: _Sources) -> set[Origin]:

@@ -18,6 +18,7 @@ from channelmem.policy.policy import Policy
 from channelmem.routing.people import Previous, Roster, Scene, name_words
 from channelmem.store.documents import RosterEntry
 from channelmem.store.store import Store
+from channelmem.telling.references import parse_links, visible
 from channelmem.types import History, Hit, Kind, Message, Person, Question, Route
 
 CHANNELS = 2_000
@@ -85,8 +86,20 @@ def scene_of(question: Question, people: KnownPeople, policy: Policy, previous: 
         joined_ts=question.joined_ts,
         previous=previous,
         reply_to=question.reply_to,
+        linked=_linked(question),
+        channel_id=question.channel_id,
         is_dm=question.is_dm,
     )
+
+
+def _linked(question: Question) -> tuple[int, int] | None:
+    if "://" not in question.text:
+        return None
+    links = parse_links(question.text)
+    readable = next(iter(visible(links, question)), None)
+    if readable is not None:
+        return readable.channel_id, readable.message_id
+    return (0, 0) if links else None
 
 
 class Rosters:
@@ -121,6 +134,14 @@ class Rosters:
         if current:
             self._channels[channel] = fresh
         return fresh
+
+    def somebody(self, question: Question) -> str:
+        """The name of whoever wrote last in the question's channel, except the asker and the bot; empty if nobody is
+        known. From this process's own memory, which removals and opt-outs clear."""
+        people = self._channels.get(ChannelId(question.guild_id, question.channel_id)) or KnownPeople()
+        others = (people.spoke.keys() & people.seen.keys()) - {question.asker_id, question.bot.id}
+        latest = max(others, key=people.spoke.__getitem__, default=None)
+        return "" if latest is None else people.seen[latest].name
 
     def is_unknown(self, question: Question, people: KnownPeople) -> bool:
         """Whether nobody is known from what is stored of this channel, but the platform's history could help."""

@@ -281,7 +281,7 @@ class Settings(BaseSettings):
     llm_usd_per_mtok_in: float = Field(1.0, ge=0, description="Price in USD per million input tokens, for the cap.")
     llm_usd_per_mtok_out: float = Field(5.0, ge=0, description="Price in USD per million output tokens, for the cap.")
     llm_grounded: bool = Field(
-        True, description="Replace a model's answer by quotes if it shares nothing with the messages it was given."
+        True, description="Replace a model's answer by quotes if it does not agree with the messages it was given."
     )
     llm_stream: bool = Field(True, description="Show the answer while the model is writing it.")
     character: str = Field(

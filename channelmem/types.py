@@ -5,6 +5,7 @@ Times are epoch seconds (UTC, float), ids are Discord-sized integers (beyond 2^5
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -195,6 +196,16 @@ class Aside(StrEnum):
     MATERIAL = "material"
     """A task that brings what it is about."""
     GREETING = "greeting"
+    THANKS = "thanks"
+    GOODBYE = "goodbye"
+    NOD = "nod"
+    """ "ok", "nice", "got it"."""
+    LAUGH = "laugh"
+    PRAISE = "praise"
+    COMPLAINT = "complaint"
+    SORRY = "sorry"
+    FEELING = "how are you"
+    NAME = "who are you"
     HELP = "help"
     UNREACHABLE = "unreachable"
     """The service that reads questions did not answer."""
@@ -228,6 +239,19 @@ class Source(StrEnum):
     BUFFER = "buffer"
     ARCHIVE = "archive"
     HISTORY = "history"
+
+
+@dataclass(frozen=True, slots=True)
+class That:
+    """The one message that a question asks about: "what is this about?", as a reply or with a link."""
+
+    channel_id: int
+    id: int
+    """0 if it is a link to something that the asker can't read."""
+    linked: bool = False
+    """Whether it is a link, so that the asker may not have it in sight; else the question replies to it."""
+    answers: bool = False
+    """Whether the question asks for what answers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +289,8 @@ class Route:
     """Exact words that a hit must have: quoted ones, or a topic of nothing but stop words ("who said hi?")."""
     of_questions: bool = False
     """Whether it asks for what somebody asked, so that a question is as good as an answer."""
+    named: tuple[Person, ...] = ()
+    """Everybody it names, whether their words are asked for or not."""
     stranger: str = ""
     """Whose words it asks for, if nobody known has that name."""
     anchors: tuple[int, ...] = ()
@@ -273,8 +299,14 @@ class Route:
     """Whether it cannot be understood without its anchors: "and until when?"."""
     missed: bool = False
     """Whether it asks for everything since the asker was last here."""
+    that: That | None = None
     aside: Aside | None = None
     borrowed: tuple[Borrowed, ...] = ()
+
+    @property
+    def of_somebody(self) -> bool:
+        """Whether it asks for the words of people it names."""
+        return self.binds and bool(self.speakers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +322,17 @@ class Hit:
     source: Source = Source.BUFFER
     around: tuple[Message, ...] = ()
     """The message it answers and the ones that follow, in order of time: people speak in fragments."""
-    replaced: bool = False
-    """Whether a later message corrected it, which comes before it among the hits."""
+    answers: bool = False
+    """Whether it is part of the answer; the other hits come close, and are not shown."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
         return (self.message, *self.around)
+
+
+def answering(hits: Sequence[Hit]) -> Sequence[Hit]:
+    """The hits that are the answer: those marked so, or else the best one."""
+    return [hit for hit in hits if hit.answers] or hits[:1]
 
 
 @dataclass(frozen=True, slots=True)

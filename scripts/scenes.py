@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -217,11 +217,19 @@ def _wording_tells(turn: Turn) -> bool:
     return not vague and turn.group not in {"followup", "before", "reply-to"}
 
 
+Speak = Callable[[Question, Answer], Awaitable[str]]
+
+
 async def replay(
-    memory: Memory, scene: Scene, place: tuple[int, int], clock: list[float], force: Kind | None = None
+    memory: Memory,
+    scene: Scene,
+    place: tuple[int, int],
+    clock: list[float],
+    force: Kind | None = None,
+    speak: Speak | None = None,
 ) -> AsyncIterator[tuple[Turn, Answer, dict[int, Turn]]]:
     """Plays a scene: messages, the questions themselves and the bot's answers are remembered as a bot does it. Yields
-    every question with its answer and the messages said so far, by id."""
+    every question with its answer and the messages said so far, by id. `speak` puts answers into other words."""
     ids = {turn.id: _snowflake(turn.ts, number) for number, turn in enumerate(scene.turns)}
     said: dict[int, Turn] = {}
     for turn in scene.turns:
@@ -232,9 +240,11 @@ async def replay(
             said[message.id] = turn
             continue
         await memory.flush()
-        answer = await memory.ask(_question(message, force))
+        question = _question(message, force)
+        answer = await memory.ask(question)
+        words = await speak(question, answer) if speak else answer.text
         clock[0] = turn.ts + 0.5
-        await memory.remember(_reply(message, answer.text, clock[0]))
+        await memory.remember(_reply(message, words, clock[0]))
         yield turn, answer, dict(said)
 
 

@@ -26,7 +26,6 @@ from channelmem.recalling import recall
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.choosing import Candidates, Choice, choose
 from channelmem.recalling.rank import SHIPPED, rank
-from channelmem.recalling.verdict import of_somebody
 from channelmem.store.documents import whole
 from channelmem.text import read_lines, text_of
 from channelmem.types import Source
@@ -71,7 +70,7 @@ async def queries(folder: Path) -> list[Query]:
     with patch.object(recall, "choose", watched), patch.object(recall, "ENOUGH", 2.0):
         async for row in judged(read_scenes(folder)):
             want = row.turn.expected
-            if last and want and want.kind == "quote" and not of_somebody(last[-1][2].route):
+            if last and want and want.kind == "quote" and not last[-1][2].route.of_somebody:
                 found += _query(row.scene, last[-1], set(_texts(folder, want.gold)))
             last.clear()
     return found

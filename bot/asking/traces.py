@@ -15,7 +15,7 @@ from datetime import tzinfo
 
 from channelmem.display import flatten, name, safe
 from channelmem.media.media import Use
-from channelmem.telling.explanation import explanation
+from channelmem.telling.explanation import explanation, searched
 from channelmem.types import Answer, Hit, Origin, Question, Route, SourceReport, Timing
 
 MAX_ANSWERS = 2000
@@ -170,7 +170,7 @@ def explain(trace: Trace, tz: tzinfo, media: Sequence[Use] = (), *, verbose: boo
     lines = [
         f"**Understood** {explanation(trace.question, trace.route, tz)}",
         *(_clues(trace.route) if verbose else ()),
-        "**Tried** " + ("; ".join(_tried(looked) for looked in trace.tried) or "nothing"),
+        "**Tried** " + ("; ".join(searched(trace.question, looked, tz) for looked in trace.tried) or "nothing"),
         *(f"{n}. {_describe(hit)}" for n, hit in enumerate(trace.hits, 1)),
         *(f"**{use.kind.value.capitalize()}** {_looked_at(use)}" for use in media[:MOST_MEDIA]),
         f"**Time** {ms.total:.1f} ms (route {ms.route:.1f}, embed {ms.embed:.1f}, search {ms.search:.1f})",
@@ -184,10 +184,6 @@ def _clues(route: Route) -> Iterator[str]:
     topic = _safe(route.topic) or "none"
     yield f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {topic}"
     yield "**Clues** " + ("; ".join(map(_safe, route.why)) or "none")
-
-
-def _tried(looked: SourceReport) -> str:
-    return f"{looked.source.value}: {looked.problem or f'{looked.count} messages'}"
 
 
 def _describe(hit: TraceHit) -> str:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from channelmem.display import json_text, visible
-from channelmem.telling.explanation import explanation
+from channelmem.telling.explanation import explanation, searched
 from channelmem.types import Answer, Question
 
 
@@ -57,7 +57,7 @@ def explain(console: Console, question: Question, answer: Answer, tz: tzinfo, *,
         cosine = "" if hit.similarity is None else f" (cosine {hit.similarity:.2f})"
         _aside(console, "hit", f"{hit.score:.2f}{cosine} {hit.message.author}: {hit.message.content}")
     for looked in answer.tried:
-        _aside(console, "tried", f"{looked.source.value}: {looked.problem or f'{looked.count} messages'}")
+        _aside(console, "tried", searched(question, looked, tz))
     ms = answer.ms
     _aside(
         console,

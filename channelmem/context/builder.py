@@ -17,7 +17,7 @@ from channelmem.policy.cascade import Boundary
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
-from channelmem.recalling.recall import Recall
+from channelmem.recalling.recall import SHOWN, Recall
 from channelmem.routing.route import Scene
 from channelmem.store.search import Query, Search
 from channelmem.summaries.pyramid import Summary, roots
@@ -168,6 +168,8 @@ class ContextBuilder:
             return Context(f"Nobody called {request.speaker} is known in this channel.")
         recalled = await self._recall(Asked.of(question, route, policy))
         hits = recalled.hits[: min(request.limit, MOST_LOOKED)]
+        if recalled.verdict not in SHOWN:  # they come close, and none is an answer
+            hits = tuple(replace(hit, answers=False) for hit in hits)
         messages = recalled.messages[-min(request.limit, MOST_LOOKED) :]
         if not hits and not messages:
             _admit(recalled.reports)

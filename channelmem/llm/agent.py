@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -40,7 +41,7 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
 from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import Character, character_of
-from channelmem.llm.checks import shares_something, visible_part, without_marks
+from channelmem.llm.checks import Basis, agrees, visible_part, without_marks
 from channelmem.llm.models import (
     Endpoint,
     MeteredModel,
@@ -74,7 +75,7 @@ REASONS: Final[tuple[tuple[tuple[type[Exception], ...], str], ...]] = (
 TOOL_CALLS_PER_ROUND: Final = 3
 
 EMPTY: Final = "the language model gave an empty answer"
-UNGROUNDED: Final = "the language model's answer shares nothing with the messages it was given"
+UNGROUNDED: Final = "the language model's answer does not agree with the messages it was given"
 OUTDATED: Final = "a message behind the language model's answer was deleted or changed while it was written"
 
 UntilStored = Callable[[int], Awaitable[None]]
@@ -95,14 +96,16 @@ class Given:
     question: Question
     answer: Answer
     quoted: set[Origin]  # told to the caller: the answer goes with these
+    tz: tzinfo = UTC
     context: Context = Context()  # noqa: RUF009  (frozen)
+    looked: str = ""  # what of it the tool found
     sources: frozenset[Origin] = frozenset()  # what of it can be looked up again
 
     @classmethod
     async def of(
         cls, question: Question, answer: Answer, prompt: Prompt, quoted: set[Origin], memory: ChannelMemory
     ) -> Given:
-        given = cls(question, answer, quoted)
+        given = cls(question, answer, quoted, memory.policies.of_question(question).tz)
         # What is quoted counts even if it went before the model began: the quoting answer is part of the prompt.
         given.sources = frozenset(answer.origins if answer.tried and not answer.from_history else ())
         await given.add(replace(prompt.context, text=prompt.given), memory)
@@ -116,11 +119,16 @@ class Given:
         except RedisUnavailableError:
             return  # then it comes from the platform's history, which nothing can be compared with
 
+    async def look(self, found: Context, memory: ChannelMemory) -> None:
+        """Adds what the tool found."""
+        self.looked += f"{found.text}\n"
+        await self.add(found, memory)
+
     def grounds(self, text: str) -> bool:
-        """Whether an answer rests on this. It need not where the question is not about the channel, or where the
+        """Whether an answer agrees with this. It need not where the question is not about the channel, or where the
         character is given nothing of it."""
         free = in_isolation(self.question) or self.answer.route.kind is Kind.NONE or not self.context.text
-        return free or shares_something(text, self.context.text, self.question.text)
+        return free or agrees(text, Basis(self.question, self.answer, self.context.text, self.looked, self.tz))
 
     async def stands(self, memory: ChannelMemory) -> bool:
         """Whether all of it is still visible and unchanged; RedisUnavailableError if that can't be found out."""
@@ -223,7 +231,7 @@ class LlmResponder:
             except ValidationError as error:
                 return context_tool.complaint(error)
             found = await context_tool.look(self._memory, context.deps.question, wanted)
-            await context.deps.add(found, self._memory)
+            await context.deps.look(found, self._memory)
             return fence(TOOL_RESULT, found.text)
 
         made = Tool[Given].from_schema(

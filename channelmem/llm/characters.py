@@ -27,8 +27,11 @@ VALUES: Final = {
 }
 BLOCKS: Final = {
     "channel_context": "the context block: ambient threads, hits, references, reply chain (docs/context.md)",
-    "recent_memories": "hits older than the rolling buffer",
-    "answer": "the quoting answer, as the bot gives it without a language model",
+    "recent_memories": "hits older than the rolling buffer: first those that answer, then the newest",
+    "answer": (
+        "the quoting answer, as the bot gives it without a language model; "
+        "nothing if the question is not about the channel"
+    ),
 }
 PLACEHOLDERS: Final = {**VALUES, **BLOCKS}
 

@@ -9,12 +9,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.recalling.answering import ClueReader, Clues, shipped
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.rank import (
     CORRECTS,
@@ -29,8 +30,8 @@ from channelmem.recalling.rank import (
     read_pool,
 )
 from channelmem.store.documents import AnyMessage, whole
-from channelmem.text import Lines, asking, stems, text_of
-from channelmem.types import Evidence, Hit, Message, Route, Source, Wants, Window
+from channelmem.text import Lines, stems, tells, text_of
+from channelmem.types import Evidence, Hit, Route, Source, Wants, Window
 
 BEFORE: Final = 50
 SOON: Final = 8
@@ -42,6 +43,7 @@ LINK_MIN: Final = 0.5
 
 _VALUE: Final = re.compile(r"\d[\d:.,]*\d|\d")
 _REJECTS: Final = re.compile(r"\b(?:not|instead of|rather than)\W+")
+_DENIES: Final = re.compile(r"\b(?:not|instead of|rather than)\W+\w*\d")
 
 
 class Beside:
@@ -50,6 +52,9 @@ class Beside:
     def __init__(self, messages: Sequence[AnyMessage]) -> None:
         self._messages = messages
         self._at = {message.id: place for place, message in enumerate(messages)}
+        self._correcting = [at for at, one in enumerate(messages) if tells(one.content, CORRECTS)]
+        self._denying = [at for at, one in enumerate(messages) if tells(one.content, _DENIES)]
+        """The few lines that say of something that it is not so."""
         self._answers: dict[int, list[int]] = {}
         self._replies: dict[int, list[int]] = {}
         """By message: what was linked to it, and what explicitly replies to it."""
@@ -67,64 +72,48 @@ class Beside:
         before = [at for at in answered if max(0, place - BEFORE) <= at < place]
         return (*sorted(before), *self._soon(place)[:AFTER])
 
-    def answers(self, place: int) -> list[int]:
-        """The places of what answers a question: lines linked to it that are not questions themselves, else the next
-        line by somebody else."""
-        asked = self._messages[place]
-        linked = [at for at in self._soon(place) if asking(self._messages[at].content) < 0.5]
-        if linked:
-            return linked
-        for at in range(place + 1, min(place + 4, len(self._messages))):
-            other = self._messages[at]
-            if other.channel_id != asked.channel_id or other.own or other.addressed:
-                break
-            if other.author_id != asked.author_id and asking(other.content) < 0.5:
-                return [at]
-        return []
+    def corrections(self, *, by_links: bool) -> dict[int, int]:
+        """For each line that a later one corrects, the last that does: it replies to it or is by the same person and
+        says so, or it names the old value as wrong ("72, not 60"). Without `by_links`, only explicit replies count."""
+        found: dict[int, int] = {}
+        for at in self._correcting:
+            found |= {place: at for place in self._before(at, by_links=by_links) if self._corrects(at, place)}
+        for at in self._denying:
+            for place in self._denied(at):
+                found[place] = max(at, found.get(place, -1))
+        return found
 
-    def correction(self, place: int, *, by_links: bool) -> int | None:
-        """The last later message that corrects this one: it replies to it or is by the same person and says so, or it
-        names the old value as wrong ("72, not 60"). Without `by_links`, only explicit replies count as answers."""
-        said = self._messages[place]
-        saying_so = [at for at in self._following(place, by_links=by_links) if self._corrects(at, said)]
-        return max((*saying_so, *self._rejecting(place)), default=None)
-
-    def _following(self, place: int, *, by_links: bool) -> Iterator[int]:
-        """The later lines that may be about this one."""
-        said = self._messages[place]
-        yield from self._replies.get(said.id, ())
-        if by_links:
-            yield from self._answers.get(said.id, ())
-            for at in range(place + 1, min(place + SOON + 1, len(self._messages))):
-                if self._messages[at].author_id == said.author_id:
-                    yield at
-
-    def _corrects(self, at: int, said: AnyMessage) -> bool:
+    def _before(self, at: int, *, by_links: bool) -> Iterator[int]:
+        """The earlier lines that this one may be about."""
         one = self._messages[at]
-        later = one.channel_id == said.channel_id and at > self._at[said.id]
-        return later and CORRECTS.search(one.content) is not None and _alike(one, said)
+        linked = [parent for parent, chance in one.parents if chance >= LINK_MIN] if by_links else []
+        yield from (self._at[said] for said in (one.reply_to, *linked) if said in self._at)
+        for place in range(max(0, at - SOON), at if by_links else 0):
+            if self._messages[place].author_id == one.author_id:
+                yield place
 
-    def _rejecting(self, place: int) -> Iterator[int]:
-        """The later lines that name a value of this one as wrong."""
-        said = self._messages[place]
-        values = tuple(_VALUE.findall(said.content))
-        if not values:
-            return
-        for at in range(place + 1, len(self._messages)):
-            one = self._messages[at]
-            if one.channel_id != said.channel_id:
-                break
-            if _rejects(one.content, values):
-                yield at
+    def _corrects(self, at: int, place: int) -> bool:
+        one, said = self._messages[at], self._messages[place]
+        return one.channel_id == said.channel_id and place < at and _alike(one, said)
+
+    def _denied(self, at: int) -> Iterator[int]:
+        """The earlier lines with a value that this one names as wrong."""
+        one = self._messages[at]
+        for place in range(at):
+            said = self._messages[place]
+            if said.channel_id == one.channel_id and _rejects(one.content, _values_in(said.content)):
+                yield place
 
     def _soon(self, place: int) -> list[int]:
         return [at for at in self._answers.get(self._messages[place].id, ()) if place < at <= place + SOON]
 
 
+def _values_in(text: str) -> tuple[str, ...]:
+    return tuple(_VALUE.findall(text))
+
+
 def _rejects(text: str, values: tuple[str, ...]) -> bool:
     """Whether a value stands behind "not", as a whole: "not 72" does not name 7."""
-    if not ("not" in text or "instead of" in text or "rather than" in text):
-        return False  # most lines; looking for the pattern takes ten times as long
     for found in _REJECTS.finditer(text):
         for value in values:
             end = found.end() + len(value)
@@ -146,11 +135,27 @@ def _alike(one: AnyMessage, other: AnyMessage) -> bool:
 
 
 SHOWN: Final = 3
-"""How many hits an answer shows first; the evidence is theirs."""
+"""The evidence is that of so many hits."""
+FURTHER: Final = 0.45
+"""A further line is part of the answer if the network gives it this share of its trust: hardly ever, since below that
+half of such lines do not belong."""
+FURTHER_OF_MANY: Final = 0.25
+"""The same where the question asks for several: who, or what people said. In the scenes, seven of ten such lines
+belong."""
+MOST_SHOWN: Final = 4
+RANK_OF_SOMEBODY: Final = 40.0
+RANK_OF_TWO: Final = 120.0
+"""What the order by words and cosines counts, on the network's scale."""
+LONG: Final = 100
+GROUP: Final = 4
+"""A history of more messages is long, and so many people are a group."""
+OF_PARTS: Final = 8
+"""A question with so many words worth comparing probably has several parts."""
+COVERING: Final = 12
+BRINGS: Final = 12.0
+"""What a line gains that brings all words of the question, on the network's scale."""
 CLOSE: Final = 0.12
 """From this cosine on, a line without a word of the topic may still be about it."""
-ANSWERS: Final = 2
-"""A hit that is a question is shown behind at most this many answers to it."""
 BESIDE_ANCHOR: Final = 6
 """How many messages after its anchor a follow-up looks first."""
 
@@ -163,23 +168,27 @@ class Candidates:
     ranking: Ranking
     allowed: Sequence[bool]
     beside: Beside
+    reader: ClueReader | None
+    """None for somebody's own words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     hits: tuple[Hit, ...] = ()
     evidence: Evidence | None = None
-
-    @property
-    def threads(self) -> tuple[Message, ...]:
-        """For the recap of a topic: the first hits and what surrounds them, in order of time."""
-        some = {one.id: one for hit in self.hits[: 2 * SHOWN] for one in (hit.message, *hit.around)}
-        return tuple(sorted(some.values(), key=lambda one: (one.ts, one.id)))
+    sure: float | None = None
+    """How likely the first hit answers; None if the evidence has to tell."""
+    ours: float | None = None
+    """How likely the question is about this conversation; None if only the wording tells."""
 
 
 def read_candidates(pool: Pool, asked: Asked, weights: Weights) -> Candidates:
+    ranking, question, route = read_pool(pool, asked.query, weights), asked.question, asked.route
+    reader = None
+    if not route.of_somebody:
+        reader = ClueReader(pool, ranking, question.text, route, question.asker_id, question.ts)
     allowed = _only(pool.messages, wanted(pool.messages, asked), asked.route)
-    return Candidates(pool, read_pool(pool, asked.query, weights), allowed, Beside(pool.messages))
+    return Candidates(pool, ranking, allowed, Beside(pool.messages), reader)
 
 
 def wanted(messages: Sequence[AnyMessage], asked: Asked) -> list[bool]:
@@ -218,33 +227,126 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
     return all(re.search(rf"(?<!\w){re.escape(' '.join(one.casefold().split()))}(?!\w)", folded) for one in words)
 
 
-def choose(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source) -> Choice:
-    pool, scores, route = candidates.pool, candidates.ranking.scores(cosines), asked.route
-    best = [i for i in order(pool, scores) if candidates.allowed[i]]
-    if not best:
+def clues_of(reader: ClueReader, candidates: Candidates, scores: Scores, asked: Asked) -> Clues:
+    """What the network weighs."""
+    return reader.clues(
+        scores,
+        candidates.allowed,
+        _near_anchor(candidates.pool.messages, asked.route),
+        asked.question.reply_to,
+        candidates.beside.corrections(by_links=not asked.route.speakers),
+    )
+
+
+class _Weighed(NamedTuple):
+    """Candidates in channel order, how well each answers, and what that says."""
+
+    places: NDArray[np.int64]
+    values: Floats
+    sure: float | None = None
+    ours: float | None = None
+
+    def in_order(self) -> NDArray[np.int64]:
+        """Best first, the newest first among equals."""
+        return np.lexsort((-self.places, -self.values.round(6)))
+
+    def trust(self) -> dict[int, float]:
+        """The share of each candidate."""
+        shares = np.exp(self.values - self.values.max())
+        return dict(zip(self.places.tolist(), (shares / shares.sum()).tolist(), strict=True))
+
+
+def choose(
+    candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source, sounds: float = 0.0
+) -> Choice:
+    """`sounds` is how much the question sounds like one about a conversation, by its vector."""
+    scores = candidates.ranking.scores(cosines)
+    weighed = _weighed(candidates, scores, asked, sounds)
+    if not len(weighed.places):
         return Choice()
-    near = _near_anchor(pool.messages, route)
-    if near is not None:
-        best = _anchored(best, scores, near)
-    # In steps that yield: an answer shows a few, so nothing is decided about the hundreds behind them.
-    ordered = iter(best)
-    if not (route.binds and route.speakers) and not route.of_questions:
-        ordered = _answers_first(candidates, ordered)
-    first = list(islice(ordered, SHOWN))
-    corrections = _corrections(candidates, first, by_links=not route.speakers)
-    ordered = _corrected(chain(first, ordered), corrections)
-    if route.binds:
-        ordered = _related(ordered, scores, cosines)
-    kept = distinct(pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
-    evidence = _LITERAL if route.literal else _evidence(candidates, kept, cosines, route.wants)
-    return Choice(_hits(candidates, kept, scores, corrections, now, source), evidence)
+    kept = _kept(candidates, weighed, scores, asked)
+    trust = weighed.trust()
+    shown = _shown(candidates, kept, trust, asked.route)
+    kept = [*shown, *(place for place in kept if place not in shown)]
+    evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
+    hits = _hits(candidates, kept, shown, trust, scores, now, source)
+    return Choice(hits, evidence, weighed.sure, weighed.ours)
+
+
+def _weighed(candidates: Candidates, scores: Scores, asked: Asked, sounds: float) -> _Weighed:
+    """Among somebody's own lines, what answers is a matter of words and links, and in the long history of two people
+    mostly so; the network knows groups."""
+    if candidates.reader is None:
+        places = np.flatnonzero(candidates.allowed)
+        return _Weighed(places, RANK_OF_SOMEBODY * scores.rank[places])
+    clues = clues_of(candidates.reader, candidates, scores, asked)
+    if not len(clues.places):
+        return _Weighed(clues.places, np.zeros(0))
+    values = shipped().values(clues) + _rank_counts(candidates) * scores.rank[clues.places]
+    return _Weighed(clues.places, values, *shipped().sure(clues, values, sounds))
+
+
+def _rank_counts(candidates: Candidates) -> float:
+    messages = candidates.pool.messages
+    total = max(candidates.pool.total, len(messages))
+    if total <= LONG:
+        return 0.0
+    people = len({message.author_id for message in messages if not message.own})
+    return RANK_OF_TWO * max(0.0, min(1.0, (GROUP - people) / 2)) * min(1.0, math.log(total / LONG))
+
+
+def _kept(candidates: Candidates, weighed: _Weighed, scores: Scores, asked: Asked) -> list[int]:
+    """The places of the hits. In steps that yield: a few are wanted, and hundreds of others cost nothing."""
+    in_order = weighed.in_order()
+    best = weighed.places[in_order].tolist()
+    if len(candidates.ranking.share) >= OF_PARTS:
+        best = covering(best, weighed.values[in_order], candidates.ranking)
+    first = frozenset(best)
+    rest = (place for place in order(candidates.pool, scores) if candidates.allowed[place] and place not in first)
+    ordered: Iterable[int] = chain(best, rest)
+    if asked.route.binds:
+        ordered = _related(ordered, scores)
+    return distinct(candidates.pool.messages, candidates.ranking.lines, ordered, asked.policy.recall_limit)
+
+
+def _related(best: Iterable[int], scores: Scores) -> Iterator[int]:
+    """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
+    nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
+    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(scores.cosine), 0.0)
+    for at, place in enumerate(best):
+        if at == 0 or own[place] > 0.0 or scores.cosine[place] >= CLOSE:
+            yield place
+
+
+def covering(best: list[int], values: Floats, ranking: Ranking) -> list[int]:
+    """For a long question of many parts: the best line first, and then lines that bring words the others lack."""
+    places, kept = np.array(best), [0]
+    present, left = ranking.present[places], values.copy()
+    for _ in range(min(COVERING, len(best)) - 1):
+        left[kept[-1]] = -np.inf
+        lacking = np.maximum(present - present[kept].max(axis=0), 0.0)
+        kept.append(int(np.argmax(left + BRINGS * (lacking @ ranking.share))))
+    rest = [place for at, place in enumerate(best) if at not in kept]
+    return [*places[kept].tolist(), *rest]
+
+
+def _shown(candidates: Candidates, kept: Sequence[int], trust: Mapping[int, float], route: Route) -> list[int]:
+    """The lines that are the answer: the best one, and further ones only on evidence of their own."""
+    many = route.wants is Wants.WHO or (route.binds and route.wants is Wants.WORDS and not route.speakers)
+    least = FURTHER_OF_MANY if many else FURTHER
+    further = [place for place in kept[1:] if trust.get(place, 0.0) >= least]
+    if route.wants is Wants.WHO:  # each person once
+        by_author = {candidates.pool.messages[place].author_id: place for place in reversed([kept[0], *further])}
+        further = [place for place in further if place in by_author.values()]
+    return [kept[0], *further[: MOST_SHOWN - 1]]
 
 
 def _hits(
     candidates: Candidates,
     kept: Sequence[int],
+    shown: Sequence[int],
+    trust: Mapping[int, float],
     scores: Scores,
-    corrections: Mapping[int, int],
     now: float,
     source: Source,
 ) -> tuple[Hit, ...]:
@@ -254,13 +356,13 @@ def _hits(
     return tuple(
         Hit(
             messages[place],
-            round(float(scores.rank[place]), 4),
+            round(trust.get(place, 0.0), 4),
             None if math.isnan(scores.cosine[place]) else float(scores.cosine[place]),
             float(scores.coverage[place]),
             max(0.0, now - messages[place].ts),
             source,
             tuple(messages[at] for at in around),
-            replaced=place in corrections,
+            answers=place in shown,
         )
         for place, around in zip(kept, beside, strict=True)
     )
@@ -317,64 +419,3 @@ def _near_anchor(messages: Sequence[AnyMessage], route: Route) -> Floats | None:
             near[other] = 1.0
     near[place] = 0.3
     return near
-
-
-def _anchored(best: list[int], scores: Scores, near: Floats) -> list[int]:
-    """The order with what is close to the anchor moved up."""
-    return sorted(best, key=lambda place: -(scores.rank[place] + ANCHOR * near[place]))
-
-
-ANCHOR: Final = 0.5
-
-
-def _answers_first(candidates: Candidates, best: Iterable[int]) -> Iterator[int]:
-    """The order with answers before the questions they answer: who asks when the match is wants the time, not the
-    question that somebody else asked before."""
-    messages, allowed = candidates.pool.messages, candidates.allowed
-    found: set[int] = set()
-    for place in best:
-        if place in found:
-            continue
-        if asking(messages[place].content) > 0.5:
-            answers = [one for one in candidates.beside.answers(place) if allowed[one] and one not in found]
-            answers = [one for one in answers if _says_something(messages[one])][:ANSWERS]
-            found.update(answers)
-            yield from answers
-        found.add(place)
-        yield place
-
-
-def _related(best: Iterable[int], scores: Scores, cosines: Floats) -> Iterator[int]:
-    """For a question about words: the order without lines that have nothing to do with the topic, neither a word of it,
-    nor of what they answer, nor a meaning close to it. (A fact may hide in any line, so there the order is enough.)"""
-    own = scores.evidence - 0.5 * np.maximum(np.nan_to_num(cosines), 0.0)
-    for at, place in enumerate(best):
-        if at == 0 or own[place] > 0.0 or cosines[place] >= CLOSE:
-            yield place
-
-
-def _corrections(candidates: Candidates, first: Sequence[int], *, by_links: bool) -> dict[int, int]:
-    """What corrects the first hits. Where the question is about somebody, guessed links (`by_links`) do not count:
-    "actually" begins many of anybody's lines."""
-    later = {place: candidates.beside.correction(place, by_links=by_links) for place in first}
-    return {place: at for place, at in later.items() if at is not None and candidates.allowed[at]}
-
-
-def _corrected(best: Iterable[int], corrections: Mapping[int, int]) -> Iterator[int]:
-    """The order with corrections before what they correct."""
-    found: set[int] = set()
-    for place in best:
-        for one in (corrections.get(place, place), place):
-            if one not in found:
-                found.add(one)
-                yield one
-
-
-def _says_something(message: AnyMessage) -> bool:
-    """Whether a line can be an answer: "oh" and "lol" cannot, "me" and "yes" can."""
-    return len(message.content.split()) > 1 or _SHORT_ANSWER.search(message.content) is not None
-
-
-_SHORT_ANSWER: Final = re.compile(
-    r"\d|https?://|^(?:yes|yep|yeah|yup|no|nope|me|both|neither|none|done)\b", re.IGNORECASE
-)

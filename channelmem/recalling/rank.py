@@ -68,10 +68,10 @@ class Replies(NamedTuple):
         if values.ndim == 1:
             flow = np.bincount(target, self.chances * values[source], minlength=len(values))
             return flow.astype(float, copy=False)  # already float, but its stub does not say so
-        reached = np.empty(values.shape)
-        for column, part in enumerate(values.T):
-            reached[:, column] = self._flow(part, source, target)
-        return reached
+        count, width = values.shape
+        cells = (target[:, None] * width + np.arange(width)).ravel()
+        spread = (self.chances[:, None] * values[source]).ravel()
+        return np.bincount(cells, spread, minlength=count * width).astype(float, copy=False).reshape(count, width)
 
 
 # --- speaker ---
@@ -417,6 +417,8 @@ class Ranking:
     """Message by word of the topic: 1 if the message has the word."""
     share: Floats
     """What each word is worth; the sum is 1."""
+    rarity: Floats
+    """The same, comparable between questions."""
     of_emoji: bool
     """Whether the topic is emoji only. The model sees each of them as the same unknown word."""
 
@@ -447,7 +449,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Rank
     replies = Replies.among(pool.messages)
     own = _own(pool.messages, topic, present, weights.parent * np.minimum(replies.above(present), 1.0), weights)
     people = len({message.author_id for message in pool.messages})
-    near = _Near(_stretches(pool.messages), _near_share(people, weights))
+    near = _Near(stretches(pool.messages), _near_share(people, weights))
     wide = (1.0 - (1.0 - own) * (1.0 - near.words(present, weights))) @ share
     score = weights.words * wide / (weights.relative * wide.max(initial=0.0) + 1.0 - weights.relative + 1e-9)
     score += _situation(pool.messages, lines, ask, weights)
@@ -465,7 +467,21 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Rank
     counts = min(weights.cosine_most, weights.cosine + weights.cosine_word * max(0, len(topic) - 1))
     if said is None and weights.facts is not None:
         counts += weights.facts.cosine
-    return Ranking(lines, score, coverage, evidence, near, replies, counts, weights, said, present, share, bool(emoji))
+    return Ranking(
+        lines,
+        score,
+        coverage,
+        evidence,
+        near,
+        replies,
+        counts,
+        weights,
+        said,
+        present,
+        share,
+        found.rarity,
+        bool(emoji),
+    )
 
 
 def _wants_words(ask: RankingQuery) -> bool:
@@ -524,7 +540,7 @@ class _Near(NamedTuple):
         return self.share * best
 
 
-def _stretches(messages: Sequence[AnyMessage]) -> NDArray[np.int64]:
+def stretches(messages: Sequence[AnyMessage]) -> NDArray[np.int64]:
     """The number of each message's stretch."""
     times, channels = np.array([message.ts for message in messages]), [message.channel_id for message in messages]
     breaks = np.abs(np.diff(times)) > SESSION_S

@@ -1,23 +1,22 @@
 """What the evidence says: how likely the hits answer the question, and what to do about it.
 
-Enters: a route with its probability by wording, and the `Evidence` that a search brought. Leaves: `sureness`, and a
-`Verdict`: quote, quote as a guess, say honestly that nothing was found, or leave the question alone. The weights are
-fitted by scripts/train_verdict.py to the scenes in tests/data, with whole scenes left out to measure them.
+Enters: a route with its probability by wording, and how likely the best candidate answers (`answering`). Leaves: a
+`Verdict`: quote, quote as a guess, say honestly that nothing was found, or leave the question alone.
 """
 
 from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
-from channelmem.types import Evidence, Mode, Route
+from channelmem.types import Evidence, Route
 
 QUOTE: Final = 0.8
 """From here on, the hits are quoted as the answer."""
 ENOUGH: Final = 0.7
 """From here on, no further source is searched."""
-GUESS: Final = 0.62
+GUESS: Final = 0.5
 """From here on, they are quoted behind "Perhaps"."""
 GUESS_OF_SOMEBODY: Final = 0.52
 """The same for somebody's own words: there are few of them to choose from, and people answer without repeating what was
@@ -36,6 +35,10 @@ CROWD_COSINE: Final = 0.03
 """By how much the best cosine rises per e-fold of messages compared."""
 
 
+# Fitted to the scenes, for somebody's own words.
+_BIAS, _THREAD, _CLOSE, _DOUBT = -1.16, 2.98, 2.03, 1.05
+
+
 class Verdict(StrEnum):
     QUOTE = "quote"
     GUESS = "guess"
@@ -44,46 +47,17 @@ class Verdict(StrEnum):
     NOT_OURS = "not ours"
 
 
-class _Fitted(NamedTuple):
-    bias: float
-    weights: tuple[float, ...]
-
-
-# For somebody's own words: their thread, the cosine, the wording.
-_OF_SOMEBODY: Final = _Fitted(-1.16, (2.98, 2.03, 1.05))
-# For anybody's: words, cosine, words that nobody used, the cosine of a fitting line, a saying verb, the wording.
-_OF_ANYBODY: Final = _Fitted(0.37, (1.23, 1.54, -1.17, 2.04, -0.73, 0.69))
-
-
-def of_somebody(route: Route) -> bool:
-    """Whether it asks for the words of people it names."""
-    return route.binds and bool(route.speakers)
-
-
-def features(route: Route, seen: Evidence) -> tuple[float, ...]:
-    """What the decision rests on, one number per weight."""
-    # A likely wording is no evidence; an unlikely one needs more of it.
-    doubt = min(math.log(max(route.p, 1e-3) / max(1.0 - route.p, 1e-3)), 0.0)
-    if of_somebody(route):
-        return seen.thread, close(seen), doubt
-    fitting = close(seen) if seen.fits else 0.0
-    return seen.coverage, close(seen), seen.missing, fitting, float(route.binds), doubt
-
-
 def close(seen: Evidence) -> float:
     """The similarity as it would be among 50 messages: the best of many cosines is high by chance."""
     return seen.similarity - CROWD_COSINE * math.log(max(1, seen.compared) / 50)
 
 
-def sureness(route: Route, seen: Evidence | None) -> float:
-    """The probability that the first hits answer the question. What needs no comparison is as sure as its wording."""
-    if seen is None or route.mode is not Mode.TOPIC:
-        return route.p
-    if route.literal:
-        return 1.0  # a hit has the very words that are asked for
-    fitted = _OF_SOMEBODY if of_somebody(route) else _OF_ANYBODY
-    values = features(route, seen)
-    total = fitted.bias + sum(weight * value for weight, value in zip(fitted.weights, values, strict=True))
+def sure_of_words(route: Route, seen: Evidence) -> float:
+    """How likely somebody's own words were found: by their words and thread, the cosine, and a wording that speaks
+    against it."""
+    p = max(route.p, 1e-3)
+    doubt = min(math.log(p / max(1.0 - p, 1e-3)), 0.0)
+    total = _BIAS + _THREAD * seen.thread + _CLOSE * close(seen) + _DOUBT * doubt
     return 1.0 / (1.0 + math.exp(-total))
 
 
@@ -98,13 +72,14 @@ def least(route: Route) -> float:
     """How sure recall must be to show anything."""
     if route.forced:
         return GUESS_IF_FORCED
-    return GUESS_OF_SOMEBODY if of_somebody(route) else GUESS
+    return GUESS_OF_SOMEBODY if route.of_somebody else GUESS
 
 
-def judge(route: Route, sure: float) -> Verdict:
-    """`sure` is 0 where nothing was found."""
+def judge(route: Route, sure: float, ours: float | None = None) -> Verdict:
+    """`sure` is 0 where nothing was found; `ours` is None where nothing was compared: then only the wording tells."""
     if sure >= QUOTE:
         return Verdict.QUOTE
     if sure >= least(route):
         return Verdict.GUESS
-    return Verdict.NOTHING if route.p >= (STRANGER if route.stranger else OURS) else Verdict.NOT_OURS
+    likely = route.p if ours is None or route.forced or route.stranger else ours
+    return Verdict.NOTHING if likely >= (STRANGER if route.stranger else OURS) else Verdict.NOT_OURS

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from channelmem.routing.people import Line
 from channelmem.routing.words import word_set
-from channelmem.times.calendar import is_date
+from channelmem.times.calendar import MONTHS, WEEKDAYS, is_date
 from channelmem.types import Aside, Mode, Route, Wants
 
 _GAP = "[jzlk]*"
@@ -210,30 +210,79 @@ def _names(letters: str) -> tuple[int, int]:
 class Recap(NamedTuple):
     words: str
     """The idiom that asks for it."""
-    rest: int
-    """Where in the line its object begins."""
+    places: tuple[tuple[int, int], ...]
+    """Where in the line its object may be: behind the last idiom, else between it and the one before."""
     sums_up: bool = False
-    """Whether it asks for a summary, of everything or of what is named behind it."""
+    """Whether it asks for a summary, of everything or of what is named."""
+    missed: bool = False
+    """Whether it asks for what the asker missed."""
+    start: int = 0
+    """Where the idiom begins: its object may stand before it, as in "van stuff tldr"."""
 
 
+# Idioms that ask for what the asker missed.
+_MISSED = (
+    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?(?: important| urgent| big)?",
+    r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
+    r"what did i (?:just )?(?:read|walk into)",
+)
 # Idioms that ask for a recap by themselves.
 _SURE = (
     r"(?:catch|fill|loop|clue) (?:me|us) (?:back )?(?:up|in)|(?:me|us) catch up",
     r"(?:bring|get|got) (?:me|us) (?:back )?up to (?:speed|date)|up to speed|update me",
-    r"(?:did|have|has) (?:i|we) (?:\w+ )?miss(?:ed)?(?: anything| something| much| out)?(?: important| urgent| big)?",
-    r"(?:i|we) (?:have )?(?:just )?missed|(?:what|anything) i (?:have )?miss(?:ed)?",
-    r"where (?:were|are) we|where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
+    r"where do we stand|(?:where|what) did we leave off|read (?:me )?the backlog",
     r"(?:who|anyone|anybody) (?:is |was |were |been )(?:here|online|around|active|talking)",
-    r"(?:repeat|say) that(?: again)?|come again|what did i (?:just )?(?:read|walk into)",
+    r"(?:repeat|say) that(?: again)?|come again",
 )
-# Summaries, of everything or of what is named behind them.
+# Summaries, of everything or of what is named behind them, or before them ("the van in short").
 _SUM = (
-    r"recap|summary|summarize|summarise|tldr|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
-    r"(?:short|shorter|quick|brief|line|condensed) version|context",
-    r"sum(?: it| this| that| things)? up",
+    r"tldr|sum(?: (?:it|this|that|things|everything))?(?: all)? up|summed up|summarized?|summarised?",
+    r"where (?:were|are) we (?:at|with|standing|at with|up to with|on (?=the |this |that |all |everything))",
 )
-# News: about the chat if nothing else is named.
+# The same behind what they sum up: "the van in short".
+_SHORT = (
+    (
+        r"in short|in brief|in a nutshell|in (?:just |only )?(?:a|one|two|three|four|five|six|a few|\d+) "
+        r"(?:short )?(?:lines?|words?|sentences?|points|bullets)"
+    ),
+)
+# The same as nouns, which people also send, write and look for.
+_SUMMARY = (
+    r"recap|summary|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
+    r"(?:short|shorter|quick|brief|line|condensed) version|context",
+)
+# What is settled, planned or open, of everything or of what follows "for".
+_DONE = "(?:agreed|decided|settled|fixed|arranged|sorted(?: out)?|confirmed|planned)"
+_ALL = "(?:everything|anything|all|what|things)"
+_US = "(?:we|you|they|you all|you guys|you lot|everyone|everybody|people|the group)"
+_STATE = (
+    rf"{_ALL}(?: that)?(?: (?:is|was|are|were|has been|have been|is been|got))?(?: been)? {_DONE}(?: on)?",
+    rf"(?:is|are|was) (?:it |that )?{_ALL} {_DONE}",
+    r"(?:any|which|all|list(?: of)?) (?:the )?decisions?(?: made| taken)?|(?:what|which) decisions(?: \w+){0,2} made",
+    (
+        r"(?:anything|something|everything|what|what is|what are|is anything) (?:(?:still |left )+(?:open|missing)"
+        r"|(?:still )?(?:undecided|unanswered|unresolved|outstanding|pending|unsettled))"
+    ),
+    r"(?:anything|everything|what|what is) (?:still |else |left )+to (?:do|decide|sort out|settle)",
+    r"(?:any |the |which )?(?:open|unanswered) (?:questions|points|items|issues|tasks)(?: left)?|to ?do list",
+    r"what (?:is|are) (?:the |our )?next steps?|are we (?:all )?(?:sorted|set|settled)",
+    r"what (?:is|are) (?:the|our|your) (?:current |new |final |whole |full |overall )?plans?",
+    r"what is (?:the|our) \w+ plan for (?:everyone|everybody|all of us|us all)",
+    r"who (?:is |has to )?(?:doing|do|does) what",
+    r"what (?:has |have |is )?changed",
+)
+# The same of this group, and news: about the chat if nothing else is named.
 _NEWS = (
+    (
+        rf"what (?:have|did|do) {_US}(?: finally| actually| all)? "
+        rf"(?:{_DONE}|agree|decide|settle|arrange|sort out|plan)(?: on| upon)?"
+    ),
+    r"(?:anything|what)(?: do)? (?:i|we) (?:should|must|(?:need|have) to) know",
+    r"where (?:were|are) we(?: at| up to)?",
+    r"what is (?:still )?(?:missing|left)",
+    r"what do we (?:still )?(?:need|have|got) to (?:do|decide|sort out|settle)",
+    r"how did (?:it all|everything|the day|today|yesterday|tonight|last night|this (?:morning|week)) go",
+    r"what (?:was|were|is|are|has been|have been|got) (?:all )?(?:discussed|reported|announced)",
     (
         r"(?:what|anything|something|everything)(?: \w+)? "
         r"(?:(?:is|was|has|has been|been|just|is been|is all|interesting|important|exciting|fun) )*"
@@ -242,8 +291,13 @@ _NEWS = (
     r"(?:was|is|were|are) there anything(?: \w+)?|any (?:news|updates|developments|drama)",
     r"anything (?:new|interesting|important|exciting|noteworthy|urgent)",
     r"what is up|what is (?:so )?funny|what is the (?:latest|word|tea|drama|situation|status|context|vibe|mood)",
-    r"what is the (?:update|plan)",
+    r"what is the update",
     r"what (?:is|was) the (?:final )?(?:consensus|conclusion|outcome|verdict|decision|agreement|story|deal|fuss)",
+)
+# Everything about what is named, so something must be.
+_WHOLE_OF = (
+    rf"(?:everything|all) (?:that )?{_US} (?:know|have|said|decided|discussed)(?=(?: \w+)? (?:about|on|for)\b)",
+    r"(?:tell|show|give) (?:me|us) (?:everything|all)(?= (?:about|on)\b)",
 )
 _PLACES = "conversation|chat|channel|thread|discussion|drama|tea|debate|argument|fuss|topic|subject|vibe"
 _TALK = (
@@ -251,45 +305,120 @@ _TALK = (
     rf"(?:{_PLACES}|about|on about|up to)(?: (?:all )?about)?"
 )
 _IDIOM = re.compile(
-    rf"(?<!\S)(?:(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
+    rf"(?<!\S)(?:(?P<missed>{'|'.join(_MISSED)})|(?P<sure>{'|'.join(_SURE)})|(?P<sum>{'|'.join(_SUM)})"
+    rf"|(?P<short>{'|'.join(_SHORT)})"
+    rf"|(?P<summary>{'|'.join(_SUMMARY)})|(?P<whole>{'|'.join(_WHOLE_OF)})|(?P<state>{'|'.join(_STATE)})"
     rf"|(?P<news>{'|'.join(_NEWS)})|(?P<talk>{_TALK}))(?!\S)"
 )
 # Without one of these words there is no idiom, so most questions pay for a few lookups only.
 _HINTS = word_set(
-    """catch fill loop clue miss missed backlog recap summary summarize summarise tldr rundown gist highlights digest
-    overview sum context news speed date points version update read walk where leave repeat say come here online around
-    active talking going happening happened happen went new latest cooking updates developments there interesting
-    important exciting noteworthy urgent drama up funny word tea situation status vibe mood plan consensus conclusion
-    outcome verdict decision agreement story deal fuss conversation chat channel thread discussion debate argument topic
-    subject about"""
+    """catch fill loop clue miss missed backlog recap summary summarize summarise tldr rundown gist highlights
+    digest overview sum summed summarized summarised context news speed date points version update read walk
+    where leave repeat say come here online around active talking going happening happened happen went new
+    latest cooking updates developments there interesting important exciting noteworthy urgent drama up funny
+    word tea situation status vibe mood plan consensus conclusion outcome verdict decision agreement story deal
+    fuss conversation chat channel thread discussion debate argument topic subject about short brief nutshell
+    line lines words sentence sentences bullets agreed decided settled fixed arranged sorted confirmed planned
+    agree decide settle arrange sort plans decisions open undecided unanswered unresolved outstanding pending
+    unsettled left missing do doing does changed go discussed reported announced everything all todo know next
+    set"""
 )
 # Letters that add nothing to an idiom: adverbs, fillers, times, places, punctuation, prepositions, everybody.
 _BARE = "jlzkHt,.pMg"
+_SUMS_UP = frozenset({"sum", "short", "summary", "whole", "state"})
+_FULL_STOP = re.compile(r"[.?!;]")
+# Whoever says one of these before it speaks of a summary that is there, or of somebody who writes one.
+_SPOKEN_OF = word_set(
+    """who when where why how which did has had have was were does the this that my his her their our its no last
+    next about from with without into to said says sent wrote writes writing wants if"""
+)
+_OWNED = word_set("my his her their did when who where how")
+_ANYONE = word_set("you someone somebody anyone anybody possible able")
+_GIVEN = word_set("me us have get")
+_WRITERS = word_set("who when where why how did does has had")
+_ASKS_FOR_ONE = re.compile(rf"what(?: \w+)* {_DONE}(?: on)?$")
+_OF_WHAT = word_set("for on about with regarding concerning of around")
+_I_SHOULD_KNOW = re.compile(r"(?: (?:that|which))? (?:i|we) (?:should|need|have|must|missed)\b")
 
 
 def recap(line: Line) -> Recap | None:
     """The recap that the line asks for, if any."""
     if _HINTS.isdisjoint(line.words):
         return None
-    text = " ".join(line.words)
-    found = [match for match in _IDIOM.finditer(text) if _asks(line, match)]
+    # Adverbs may stand anywhere in an idiom: "what have we actually decided so far", "anything still open".
+    words = line.words
+    places = [
+        i for i, word in enumerate(words) if word not in _LOOSE and words[i : i + 2] != _SO_FAR != words[i - 1 : i + 1]
+    ]
+    text = " ".join([words[i] for i in places])
+    found = [match for match in _IDIOM.finditer(text) if _asks(line, places, match)]
     if not found:
         return None
-    return Recap(found[0][0], _place(text, found[-1]), found[0].lastgroup == "sum")
+    starts = [*(_start(places, text, match) for match in found), len(line.words)]
+    behind = [(_place(line, places, match), starts[at]) for at, match in enumerate(found, 1)]
+    kinds = {match.lastgroup for match in found}
+    return Recap(
+        found[0][0],
+        tuple(behind[::-1]),
+        not kinds.isdisjoint(_SUMS_UP),
+        "missed" in kinds and kinds.isdisjoint(_SUMS_UP),
+        starts[0],
+    )
 
 
-def _place(text: str, match: re.Match[str]) -> int:
-    return text[: match.end()].count(" ") + 1
+_SO_FAR = ["so", "far"]
+_LOOSE = word_set("actually already really finally yet exactly then basically currently")
 
 
-def _asks(line: Line, match: re.Match[str]) -> bool:
+def _place(line: Line, places: Sequence[int], match: re.Match[str]) -> int:
+    """Where the line goes on behind an idiom."""
+    at = match.string[: match.end()].count(" ") + 1
+    return places[at] if at < len(places) else len(line.words)
+
+
+def _start(places: Sequence[int], text: str, match: re.Match[str]) -> int:
+    return places[text[: match.start()].count(" ")]
+
+
+def _asks(line: Line, places: Sequence[int], match: re.Match[str]) -> bool:
     """Summaries may have an object; news and talk must not: "what happened to the dinosaurs" asks for one thing."""
-    if match.lastgroup in {"sure", "sum"}:
+    group, rest = match.lastgroup, _place(line, places, match)
+    if group in {"missed", "sure", "whole"}:
         return True
-    left = line.letters[_place(match.string, match) :].strip(_BARE)
-    if match[0] == "what is up":
-        return not left and not {"k", "z"}.isdisjoint(line.letters)
-    return not left
+    before = _FULL_STOP.split(match.string[: match.start()])[-1].split()
+    if group in {"sum", "summary"}:
+        return _is_wish(before, noun=group == "summary")
+    if group == "state" and not _OWNED.isdisjoint(before[-1:]):
+        return False
+    return (group == "state" and _names_its_object(line, rest, match)) or _is_bare(line, rest, match)
+
+
+def _is_bare(line: Line, rest: int, match: re.Match[str]) -> bool:
+    """Whether nothing else is named behind the idiom."""
+    if match.lastgroup == "short" and match.string[: match.start()].endswith(", "):
+        return False  # "Ann's critique, in one line"
+    left = line.letters[rest:].strip(_BARE)
+    return not left and (match[0] != "what is up" or not {"k", "z"}.isdisjoint(line.letters))
+
+
+def _is_wish(before: Sequence[str], *, noun: bool) -> bool:
+    """Whether what stands before it lets a summary be asked for: "can you give me a", but not "who writes the"."""
+    if not noun:
+        asked = before[-1:] != ["to"] or not _ANYONE.isdisjoint(before[-4:])
+        return asked and _WRITERS.isdisjoint(before[-4:]) and _SPOKEN_OF.isdisjoint(set(before[-1:]) - {"to"})
+    words = before[3:] if before[:3] in (["what", "is", "the"], ["what", "was", "the"]) else before
+    given = {"the"} if before == ["the"] or not _GIVEN.isdisjoint(before) else set()
+    return _SPOKEN_OF.isdisjoint({*words} - given) and words[-1:] != ["what"]
+
+
+def _names_its_object(line: Line, rest: int, match: re.Match[str]) -> bool:
+    """ "... for the bbq", "... tomorrow", "... I should know"."""
+    words = line.words[rest:]
+    if words[:1] and words[0] != "for" and _ASKS_FOR_ONE.match(match[0]):
+        return False  # "what was decided about the samples"
+    if words[:1] and (words[0] in _OF_WHAT or any(each.first == rest for each in line.times)):
+        return True
+    return _I_SHOULD_KNOW.match(match.string, match.end()) is not None
 
 
 # --- topic ---
@@ -321,7 +450,9 @@ _LINKING = word_set("that to if whether")
 
 def topic(line: Line, finding: Finding | None, recap: Recap | None, asker: str = "") -> str:
     """The text to embed; `asker` is the name to look for if people spoke about the asker."""
-    begin = 0 if finding and finding.name == "named" else finding.verb[1] if finding else recap.rest if recap else 0
+    if recap is not None and finding is None:
+        return _object(line, recap)
+    begin = 0 if finding and finding.name == "named" else finding.verb[1] if finding else 0
     about = line.letters.find("a", begin)
     if finding is not None and finding.name in LIFE:
         # "Any news about Acme?" has no clause, but it says what it is about.
@@ -336,6 +467,82 @@ def topic(line: Line, finding: Finding | None, recap: Recap | None, asker: str =
     inner = _phrase(line, finding.start + 1, finding.verb[0]) if finding.name in _INNER else _before(line, finding)
     rest = _phrase(line, finding.end, len(line.letters))
     return " ".join(filter(None, (inner, rest))) or _person(line, finding, asker)
+
+
+# What people call the thing that a recap is about, and for whom it is: "the boiler saga for my mum".
+_FOR = r"(?:for|to) (?:me|us|my \w+|(?:the|our) (?:boss|wife|husband|director|others|team|group|rest))"
+_FOR_WHOM = re.compile(rf"(?:^| )(?:{_FOR})$")
+_CALLED = re.compile(
+    r"\W+(?:stuff|things?|business|story|saga|drama|discussions?|debate|chat|talk|situation|issue|matter|affair|planning"
+    r"|plans?|arrangements?|panic|so far)$",
+    re.IGNORECASE,
+)
+_STATE_OF = re.compile(
+    r"^(?:the |all |our |any |whole |of |everything |all )*"
+    r"(?:(?:decisions?|arrangements?|plans?|planning|discussions?|details?|story|state|status|latest|news|dates|deadlines)"
+    r"(?: and )?)+ (?:for|of|on|about|around|with|from) ",
+    re.IGNORECASE,
+)
+_NO_OBJECT = _NO_TOPIC | word_set(
+    """short quick brief little full whole one two three line liner small nice good proper bit final agreed decided
+    settled fixed arranged reported discussed planned announced came everyone everybody again"""
+)
+_OBJECT_LEFT = _LEFT - frozenset("NRh")
+_NO_NAME = _EMPTY - frozenset("NRh")
+_CLAUSE = re.compile(r"[jl]*[iWye][jl]*[xcCBbvdmR]")
+
+
+def _object(line: Line, recap: Recap) -> str:
+    """What a recap is about: what is named behind the idiom, or else before it; empty for everything."""
+    named = next(filter(None, (_behind(line, *place) for place in recap.places)), "")
+    return named if named or not recap.sums_up else _named_in(line, *_sentence_before(line, recap.start))
+
+
+def _behind(line: Line, rest: int, last: int) -> str:
+    stop = _STOPS.search(line.letters, rest, last)
+    last = stop.start() if stop else last
+    about = line.letters.find("a", rest, last)
+    return _named_in(line, about + 1 if about >= 0 else rest, last)
+
+
+_DAY = re.compile(
+    rf"(?:(?:the|this|next|coming|on|of|and|&|morning|afternoon|evening|night|late|early)\s+)*"
+    rf"(?:tomorrow|tmr?w|tonight|today|weekend|(?:{'|'.join(WEEKDAYS)})s?|\d{{1,2}}(?:st|nd|rd|th)"
+    rf"|(?:{'|'.join(MONTHS)})\s+\d{{1,2}}(?:st|nd|rd|th)?|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+(?:{'|'.join(MONTHS)}))"
+    r"(?:\s+(?:morning|afternoon|evening|night|itself))?",
+    re.IGNORECASE,
+)
+
+
+def is_day(text: str) -> bool:
+    """Whether it names a day and nothing else."""
+    return _DAY.fullmatch(text) is not None
+
+
+_STOPS = re.compile(r"\.|,(?!.*&)")
+"""Where the name of something ends: not within "a, b and c"."""
+
+
+def _sentence_before(line: Line, last: int) -> tuple[int, int]:
+    """Where the words before an idiom begin and end, if they are a mere name of something."""
+    first = max((line.letters.rfind(sign, 0, last) for sign in ".,"), default=-1) + 1
+    while first < last and (line.letters[first] in "ljmyMRqb" or line.words[first] in {"give", "tell", "get"}):
+        first += 1
+    return (first, last) if frozenset("iWyedDbBvqohc").isdisjoint(line.letters[first:last]) else (last, last)
+
+
+def _named_in(line: Line, first: int, last: int) -> str:
+    if audience := _FOR_WHOM.search(" ".join(line.words[first:last])):
+        last -= audience[0].count(" ") + (audience.start() == 0)
+    if _CLAUSE.match(line.letters, first, last):
+        return ""
+    first, last = _trimmed(line, first, last, _OBJECT_LEFT, _RIGHT, _NO_OBJECT)
+    if _NO_NAME.issuperset(line.letters[first:last]):
+        return ""
+    text, before = _STATE_OF.sub("", _text(line, first, last)), ""
+    while text != before:
+        before, text = text, _CALLED.sub("", f" {text}").strip()
+    return text
 
 
 def _after_about(line: Line, first: int, asker: str) -> str:
@@ -480,7 +687,7 @@ def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
     `of_words`: whether its clause asks for what somebody said, and not for what they did.
     """
     said = route.saying or _SAYING.search(text) is not None
-    binds = of_words or said
+    binds = of_words or said or route.mode is Mode.RECAP
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
     if wants in _BARE_WANTS and _BARE_WANTS[wants].issuperset(route.topic.lower().split()):
         # "Which link did Ann post?": there is nothing to compare, only to look through.
@@ -512,22 +719,73 @@ def _wanted(route: Route, text: str) -> Wants | None:
     return next((wants for wants, matches in _BY_WORDS if matches(text)), None)
 
 
-_GREETINGS: Final = word_set(
-    """hi hey hello hiya yo sup greetings morning afternoon evening night good gm gn there all everyone everybody again
-    bot thanks thank thx ty you so much very cheers a lot bye goodbye nice great perfect awesome cool love it ok okay"""
-)
-_THANKS: Final = re.compile(r"\W*(?:thanks|thank you|thx|ty|cheers)\b[^?]{0,60}$", re.IGNORECASE)
 _HELP: Final = re.compile(
     r"\W*(?:help(?: me)?|what can (?:you|u|this bot) do|how do (?:you|u|i use you) (?:work|this)?|what do you do"
     r"|how does this (?:bot )?work|commands)\W*",
     re.IGNORECASE,
 )
+_THANKED: Final = re.compile(r"\W*(?:thanks|thank you|thx|ty|cheers)\b[^?]{0,60}$", re.IGNORECASE)
+_VERY: Final = "(?:so |very |really |just |pretty )*"
+# What the bot may be told instead of being asked something; the first kind that is there decides.
+_SMALL: Final = {
+    Aside.NAME: (
+        "who are you|what are you|what is your name|who is this|introduce yourself|tell (?:me|us) about yourself"
+        "|are you (?:an? )?(?:bot|robot|human|person|ai|real)"
+    ),
+    Aside.FEELING: (
+        "how are you(?: (?:doing|feeling|today|now|ok|okay))*|how is it going|how have you been|how do you do"
+        "|how is (?:life|your day)(?: going)?|(?:are )?you (?:ok|okay|alright|fine|well|there|alive|awake|online)"
+    ),
+    Aside.COMPLAINT: (
+        f"(?:bad|stupid|dumb|useless|silly) bot|you suck|you are {_VERY}(?:bad|stupid|dumb|useless|annoying|wrong)"
+        "|(?:that is )?wrong|shut up|go away|i hate you"
+    ),
+    Aside.SORRY: "(?:i am )?(?:so )?sorry|my bad|apologies|my apologies|oops|whoops",
+    Aside.THANKS: "thanks|thank you|cheers|(?:i )?appreciate (?:it|that)|much appreciated|🙏",
+    Aside.PRAISE: (
+        "(?:good|great|nice|clever|smart|best|lovely|cool|amazing) (?:bot|job|one|work)"
+        "|well (?:done|played)|gg|you (?:rock|rule)"
+        f"|you are {_VERY}(?:great|awesome|amazing|the best|smart|cool|cute|good|helpful|funny|brilliant|a star)"
+        "|(?:i )?love (?:you|it|this|that)|❤|🥰|😍"
+    ),
+    Aside.GOODBYE: (
+        "bye(?: bye)?|goodbye|good night|g ?night|nighty|night|gn|cya|laters?|ttyl|take care"
+        "|see (?:you|ya)(?: (?:later|soon|tomorrow|around))?|i am off|(?:i )?got to go|gtg|g2g|brb"
+        "|have a (?:good|nice|great) (?:day|night|evening|weekend|one)"
+    ),
+    Aside.LAUGH: "lol|lmao|lmfao|rofl|(?:ha){2,}h?|(?:he){2,}|xd|😂|🤣|😆|😄",
+    Aside.GREETING: (
+        "hi+|hello+|hey+|hiya|heya|howdy|yo|sup|greetings|(?:good )?(?:morning|afternoon|evening)|good day|gm"
+        "|what is up|👋"
+    ),
+    Aside.NOD: (
+        "ok|okay|k|kk|alright|all right|fine|sure|cool|nice|great|perfect|awesome|sweet|neat|good|wow|(?:i )?got it"
+        "|understood|noted|i see|fair(?: enough)?|makes sense|never ?mind|nvm|np|no (?:problem|worries)|all good"
+        "|yes|yeah|yep|yup|no|nope|nah|right|exactly|true|same|done|interesting|good to know|👍|👌|✅"
+    ),
+}
+_BESIDE: Final = (
+    "there|even|actually|in (?:here|there)|all|everyone|everybody|guys|folks|friends?|bot|again|so|very|much|a lot|man"
+    "|mate|buddy|dude|then|well|oh|ah|um|uh|please|too|to you|today|anyway"
+    "|for (?:that|this|it|now|your help|the help|everything|the info)"
+)
+_SMALL_TALK: Final = re.compile(
+    "(?:(?:" + "|".join(f"(?P<{kind.name}>{said})" for kind, said in _SMALL.items()) + f"|{_BESIDE})(?: |$))+"
+)
+_MAY_ASK: Final = frozenset({Aside.NAME, Aside.FEELING, Aside.GREETING, Aside.THANKS})
+"""Kinds that stay what they are with a question mark; "right?" asks for something."""
+_MOST_SMALL: Final = 10
+"""Small talk has no more words."""
 
 
 def small_talk(words: Sequence[str], text: str) -> Aside | None:
-    """Why it needs a friendly word instead of an answer; None if it is a question."""
+    """Why it needs a friendly word instead of an answer; None if it is a question. `words` leave out the bot's name."""
     if _HELP.fullmatch(_MENTIONS.sub("", text)):
         return Aside.HELP
-    if "?" not in text and _THANKS.match(text):
-        return Aside.GREETING
-    return None if not _GREETINGS.issuperset(words) or len(words) > 8 else Aside.GREETING
+    if "?" not in text and _THANKED.match(text):
+        return Aside.THANKS
+    if not words:
+        return Aside.GREETING  # nothing but the bot's name
+    found = _SMALL_TALK.fullmatch(" ".join(words)) if len(words) <= _MOST_SMALL else None
+    kind = next((kind for kind in _SMALL if found and found[kind.name]), None)
+    return kind if "?" not in text or kind in _MAY_ASK else None

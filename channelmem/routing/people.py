@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter, itemgetter
+from string import ascii_lowercase
 from typing import TypeVar
 
 from channelmem.routing.words import (
@@ -19,6 +20,7 @@ from channelmem.routing.words import (
     AMBIGUOUS,
     CODES,
     EXPAND,
+    NEAR_NAMES,
     NO_ING,
     NO_PAST,
     PLACES,
@@ -159,7 +161,8 @@ def _counts(each: TimeMatch, codes: list[str], words: list[str], tokens: list[To
         return True  # "did we talk about this last spring": "this" is the topic
     while before and codes[before - 1] == "t":
         before -= 1
-    if not before or codes[before - 1] != "a":
+    # "Everything about today" asks for all that was said today.
+    if not before or codes[before - 1] != "a" or words[max(0, before - 2)] in {"everything", "all"}:
         return True
     # "What did we talk about yesterday": the preposition belongs to "what", not to the day.
     fronted = any(code in "qo" for code in codes[:before])
@@ -269,7 +272,8 @@ def _grammar(word: str) -> str:
 
 _PIECE = re.compile(r"\w+(?:['.\-]\w+)*|[^\w\s!-/:-@\[-`{-~]")
 _MIN_PREFIX = 3
-_MIN_TYPO = 5
+_MIN_TYPO, _MIN_TWO_TYPOS, _MIN_UNPLACED = 4, 7, 5
+"""From so many letters on, one slip is forgiven, and two; and one where the sentence does not call for a name."""
 _LONGEST_NAME = 64
 _MOST_COMPARED = 200
 _SPLIT = re.compile(r"[_.\-]+")
@@ -285,8 +289,8 @@ class Roster:
     """The people of a channel. Building takes a few microseconds per name; lookups do not depend on their number."""
 
     __slots__ = (
-        "_by_id", "_full", "_parts", "_sorted", "beginnings", "first_words", "initials", "people", "single_words",
-        "slang",
+        "_by_id", "_full", "_parts", "_sorted", "_spelt", "beginnings", "first_words", "initials", "people",
+        "single_words", "slang",
     )  # fmt: skip
 
     def __init__(self, people: Iterable[Person] = ()) -> None:
@@ -298,6 +302,11 @@ class Roster:
             for name in (person.name, *person.aliases):
                 self._add(person, name_words(name))
         self._sorted: list[str] = sorted(self._parts)
+        self._spelt: dict[tuple[str, int], list[str]] = {}
+        """Parts of names long enough to be misspelt, by first letter and length."""
+        for word in self._sorted:
+            if len(word) >= _MIN_TYPO:
+                self._spelt.setdefault((word[0], len(word)), []).append(word)
         self.single_words: frozenset[str] = frozenset(words[0] for words in self._full if len(words) == 1)
         self.first_words: dict[str, list[int]] = {}
         """By first word: the lengths, in words, of the names that begin with it, longest first."""
@@ -313,7 +322,7 @@ class Roster:
         """Further words of names that look like something else: the "R" of "Leo R"."""
         self.beginnings: frozenset[str] = frozenset(
             beginning for word in self._parts for beginning in (word[:2], f"{word}s"[:2])
-        ) | {"<@"}
+        ) | {"<@", *(first + second for first, _ in self._spelt for second in ascii_lowercase)}
         """How words that may mean somebody begin: a name or part of one, a prefix, a typo, a mention, "bobs"."""
 
     def _add(self, person: Person, words: tuple[str, ...]) -> None:
@@ -337,6 +346,10 @@ class Roster:
                 return found, length
         return (), 0
 
+    def is_name(self, word: str) -> bool:
+        """Whether somebody is called this, or has it as the only one in their name."""
+        return word in self.single_words or bool(self.part(word))
+
     def part(self, word: str) -> tuple[Person, ...]:
         """The only person whose name has this word."""
         found = self._parts.get(word, ()) if len(word) >= _MIN_PREFIX else ()
@@ -346,7 +359,7 @@ class Roster:
         """The only person that a part of a name, a prefix or a typo can mean."""
         if len(word) < _MIN_PREFIX:
             return ()
-        return self.part(word) or self._with_prefix(word) or self._misspelt(word)
+        return self.part(word) or self._with_prefix(word) or self.misspelt(word)
 
     def _with_prefix(self, word: str) -> tuple[Person, ...]:
         found: list[Person] = []
@@ -359,17 +372,22 @@ class Roster:
                 return ()
         return tuple(found)
 
-    def _misspelt(self, word: str) -> tuple[Person, ...]:
-        if len(word) < _MIN_TYPO:
+    def misspelt(self, word: str) -> tuple[Person, ...]:
+        """The only person whose name is nearest: one slip away, or two in a long word. The first letter is right."""
+        if len(word) < _MIN_TYPO or word in NEAR_NAMES:
             return ()
-        found: list[Person] = []
-        low = bisect_left(self._sorted, word[:2])
-        for name in self._sorted[low : low + _MOST_COMPARED]:
-            if name[:2] != word[:2]:
-                break
-            if len(name) >= _MIN_TYPO and word != f"{name}s" and one_slip(name, word):
-                found += [person for person in self._parts[name] if person not in found]
-        return tuple(found) if len(found) == 1 else ()
+        most = 2 if len(word) >= _MIN_TWO_TYPOS else 1
+        near: dict[int, list[Person]] = {}
+        for name in self._as_long_as(word, most):
+            if len(set(name) ^ set(word)) <= 2 * most and (count := slips(name, word)) <= most:
+                near.setdefault(count, []).extend(one for one in self._parts[name] if one not in near.get(count, ()))
+        nearest = near[min(near)] if near else ()
+        return tuple(nearest) if len(nearest) == 1 else ()
+
+    def _as_long_as(self, word: str, most: int) -> list[str]:
+        lengths = range(len(word) - most, len(word) + most + 1)
+        names = [name for length in lengths for name in self._spelt.get((word[0], length), ())[:_MOST_COMPARED]]
+        return [name for name in names if word not in {f"{name}s", name.removesuffix("s")}]
 
 
 def _append(index: dict[_Key, tuple[Person, ...]], key: _Key, person: Person) -> None:
@@ -378,20 +396,17 @@ def _append(index: dict[_Key, tuple[Person, ...]], key: _Key, person: Person) ->
         index[key] = (*known, person)
 
 
-def one_slip(one: str, other: str) -> bool:
-    """Whether one insertion, deletion, substitution or swap of neighbours turns one word into the other."""
-    if abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    rest, other_rest = one[start:], other[start:]
-    return (
-        rest[1:] == other_rest[1:]
-        or rest[1:] == other_rest
-        or rest == other_rest[1:]
-        or (len(rest) > 1 and len(other_rest) > 1 and rest[1] + rest[0] + rest[2:] == other_rest)
-    )
+def slips(one: str, other: str) -> int:
+    """How many insertions, deletions, substitutions and swaps of neighbours lie between two words."""
+    before, last = [0] * (len(other) + 1), list(range(len(other) + 1))
+    for i, a in enumerate(one):
+        row = [i + 1]
+        for j, b in enumerate(other):
+            best = min(last[j] + (a != b), last[j + 1] + 1, row[j] + 1)
+            swapped = i and j and a == other[j - 1] and one[i - 1] == b
+            row.append(min(best, before[j - 1] + 1) if swapped else best)
+        before, last = last, row
+    return last[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +434,9 @@ class Scene:
     previous: Previous | None = None
     reply_to: int | None = None
     """The message that the question is a reply to."""
+    linked: tuple[int, int] | None = None
+    """Channel and id of the message that the question links to; zeros if the asker can't read that."""
+    channel_id: int = 0
     is_dm: bool = False
 
     @property
@@ -448,6 +466,7 @@ TIMES = frozenset({*MONTHS, *WEEKDAYS}) | word_set(
     "today yesterday tomorrow night day time summer spring winter autumn"
 )
 _ORDER = word_set("last latest first previous newest")
+_ENDINGS = ("ing", "tion", "ness", "ment", "ly", "ed")
 _NO_SURNAME = _HELPING | TIMES
 _BEFORE_SPEAKER = frozenset({"", "q", ".", ",", "l", "z", "x", "R", "s", "L", "K"})
 
@@ -503,15 +522,25 @@ def _give_back_initials(line: Line, roster: Roster) -> None:
 
 
 def _give_back_apostrophes(line: Line, codes: list[str], roster: Roster, places: list[int]) -> None:
-    """ "bobs opinion": the apostrophe is the first thing people drop in chat."""
+    """ "bobs opinion", "wens aunt": the apostrophe is the first thing people drop in chat."""
     for i in places:
         word = line.words[i]
         owner = word.removesuffix("s")
-        if owner is word or owner not in roster.single_words or codes[i] != "x" or i + 1 == len(codes):
+        if owner is word or codes[i] != "x" or roster.is_name(word) or not roster.is_name(owner):
             continue
-        talk = codes[i + 1] in "KL" or line.words[i + 1] in TALK_NOUNS | _ORDER
-        if talk or (i and codes[i - 1] == "b" and owner not in AMBIGUOUS):
-            line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=True), owner
+        if _owns(line, codes, i, owner):
+            is_doing = i + 1 < len(codes) and line.words[i + 1].endswith("ing")  # "bobs coming": Bob is
+            line.tokens[i], line.words[i] = Token(line.tokens[i].text, owner, possessive=not is_doing), owner
+
+
+def _owns(line: Line, codes: list[str], i: int, owner: str) -> bool:
+    """Whether a name with an s means that person's, and not several things ("the marks")."""
+    if i + 1 < len(codes) and (codes[i + 1] in "KL" or line.words[i + 1] in TALK_NOUNS | _ORDER):
+        return True
+    if owner in AMBIGUOUS:
+        return False
+    followed = i + 1 < len(codes) and codes[i + 1] == "x"
+    return (i > 0 and codes[i - 1] == "b") or (_stands_alone(codes, i) and (followed or len(owner) >= _MIN_TYPO))
 
 
 def _person_at(line: Line, codes: list[str], i: int, scene: Scene, bot_name: str) -> tuple[tuple[Person, ...], int]:
@@ -531,9 +560,11 @@ def _person_at(line: Line, codes: list[str], i: int, scene: Scene, bot_name: str
     if people:
         plain = length == 1 and words[i] in AMBIGUOUS and not called and not _listed(words, codes, i, roster)
         return (people, length) if not plain or _in_name_slot(line.tokens, words, codes, i) else ((), 1)
-    if codes[i] == "x" and words[i] not in AMBIGUOUS and (called or _in_name_slot(line.tokens, words, codes, i)):
+    if codes[i] != "x" or words[i] in AMBIGUOUS:
+        return (), 1
+    if called or _in_name_slot(line.tokens, words, codes, i):
         return roster.guess(words[i]), 1
-    return (), 1
+    return (roster.misspelt(words[i]) if _may_be_misspelt(words[i], codes, i) else ()), 1
 
 
 def _listed(words: list[str], codes: list[str], i: int, roster: Roster) -> bool:
@@ -548,6 +579,12 @@ def _listed(words: list[str], codes: list[str], i: int, roster: Roster) -> bool:
 def _stands_alone(codes: list[str], i: int) -> bool:
     """ "my uncle" and "the uncle" are not the roster's Uncle Rob."""
     return i == 0 or codes[i - 1] not in "tuUw"
+
+
+def _may_be_misspelt(word: str, codes: list[str], i: int) -> bool:
+    """ "How many jars for rosalynd": no grammatical form, and nothing before it that makes it a thing."""
+    formed = word.endswith(_ENDINGS) or past(word)
+    return len(word) >= _MIN_UNPLACED and not formed and _stands_alone(codes, i)
 
 
 def _goes_on(tokens: list[Token], codes: list[str], i: int) -> bool:

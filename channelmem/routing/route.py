@@ -14,20 +14,20 @@ from typing import NamedTuple
 
 from channelmem.commands import is_command
 from channelmem.routing.about import about
-from channelmem.routing.clause import LIFE, Finding, Recap, find, recap, small_talk, topic, with_wants
+from channelmem.routing.clause import LIFE, Finding, Recap, find, is_day, recap, small_talk, topic, with_wants
 from channelmem.routing.people import Line, Previous, Roster, Scene, spell
-from channelmem.routing.words import QUOTED, has_payload, read, unaddressed, word_set
+from channelmem.routing.words import QUOTED, Token, has_payload, read, spoken, unaddressed, word_set
 from channelmem.times.calendar import is_date
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
-from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Route, Source, Wants, Window
+from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Route, Source, That, Wants, Window
 
 __all__ = ["SKIP_FLAG", "Previous", "Roster", "Scene", "route", "should_skip", "sources_of"]
 
 SKIP_FLAG = "🚫"
 ABOUT = 0.6
 """From this probability on, the wording alone says that a question is about this conversation."""
-HOPELESS = 0.02
+HOPELESS = 0.005
 """Below this, no evidence could change the decision, so nothing is looked up."""
 _CALLED = re.compile("Nj*,?[qhd]")
 _ANY_TIME = Window()
@@ -35,6 +35,10 @@ _BUFFER_FIRST = (Source.BUFFER, Source.ARCHIVE, Source.HISTORY)
 _ARCHIVE_FIRST = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY)
 # Subjects that name nobody: people, who, the channel.
 _ANYBODY = frozenset("gotH")
+_OWNERS = frozenset("NPiu")
+_POINTS = re.compile("what (?:is|was) (?:all )?(?:this|that)")
+_POINTED = word_set("this that it them")
+_POINTING = _POINTED | word_set("of on for me us please")
 # With only the asker, the bot and one other person, "she" is that person.
 _FEW = 3
 _TOLD_BEFORE_S, _TOLD_AFTER_S = 7 * 86_400.0, 30 * 86_400.0
@@ -84,18 +88,26 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; the router still decides everything else."""
     if aside := _set_aside(text, scene, force):
         return _none(aside)
-    tokens = unaddressed(read(text, scene.roster.slang), scene.bot)
+    said_all = read(text, scene.roster.slang)
+    tokens = unaddressed(said_all, scene.bot)
     if force is None and ":" in text and has_payload(tokens):
         return _none(Aside.MATERIAL)
+    that = _that(text, said_all, scene)
+    if that is not None and that.linked:
+        return _decided(_about_link(that), scene, force)
+    if friendly := small_talk(spoken(said_all, scene.bot), text):
+        return replace(_none(friendly), wants=Wants.HELLO)
     line = spell(tokens, scene)
-    if greeting := small_talk(line.words, text):
-        return replace(_none(greeting), wants=Wants.HELLO)
     said = read_line(line)
     routed = _routed(line, said, scene)
-    if not said.just and (scene.previous is not None or scene.reply_to is not None):
+    if not (said.just or _stands_alone(line, said.recap)) and (
+        scene.previous is not None or scene.reply_to is not None
+    ):
         routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
     routed = with_wants(routed, text, of_words=of_words)
+    if that is not None:
+        routed = replace(routed, that=that, p=1.0, borrowed=(Borrowed.REPLY,))
     return _decided(routed, scene, force)
 
 
@@ -110,7 +122,7 @@ def _set_aside(text: str, scene: Scene, force: Kind | None) -> Aside | None:
 
 
 def _none(aside: Aside) -> Route:
-    return Route(Kind.NONE, why=(_ASIDE[aside],), p=0.0, aside=aside)
+    return Route(Kind.NONE, why=(_ASIDE.get(aside, "small talk"),), p=0.0, aside=aside)
 
 
 def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
@@ -118,10 +130,10 @@ def _decided(routed: Route, scene: Scene, force: Kind | None) -> Route:
     if force is not None:
         routed = replace(routed, p=1.0, if_about=force, forced=True)
     kind = routed.if_about if routed.p >= ABOUT else Kind.NONE
-    if routed.p < HOPELESS:
+    if routed.p < HOPELESS and not routed.literal:
         return replace(routed, kind=kind, sources=())
-    # The recap of a topic gathers all that was said about it, and an absence may be longer than the buffer.
-    older = routed.mode is Mode.RECAP and (routed.topic or routed.missed)
+    # The recap of a topic gathers all that was said about it, and others may reach beyond the buffer, too.
+    older = routed.mode is Mode.RECAP and (routed.topic or routed.window == _ANY_TIME)
     return replace(
         routed, kind=kind, sources=_ARCHIVE_FIRST if older else sources_of(routed.if_about, routed.window, scene)
     )
@@ -137,9 +149,19 @@ def read_line(line: Line) -> _Read:
     summary, finding = recap(line), find(line)
     if summary and finding and finding.name in LIFE:
         finding = None  # "what did I miss" asks for everything, not for what I did
+    if summary and finding and _OWNERS.isdisjoint(finding.who):
+        finding = None  # "what did we agree on" is the idiom itself, and "sum up what was said" asks for everything
     words = line.words[finding.start : finding.end] if finding else []
     just = "just" in words and finding is not None and _next_to_the_verb(line)
     return _Read(finding, summary, just, finding is not None and _told_before(line, finding))
+
+
+def _stands_alone(line: Line, summary: Recap | None) -> bool:
+    """Whether a recap needs no question before it: "summarise this" and "what is this about" do."""
+    if summary is None or _POINTS.match(summary.words):
+        return False
+    behind = line.words[summary.places[-1][0] :]
+    return _POINTED.isdisjoint(behind) or not _POINTING.issuperset(behind)
 
 
 def _next_to_the_verb(line: Line) -> bool:
@@ -177,6 +199,8 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
     what = topic(line, said.finding, said.recap, scene.asker.name)
     literal = _literal(line, said.finding, what)
     what = what or " ".join(literal)
+    if said.recap and not words and is_day(what):
+        what, words = "", what  # "what is the plan for saturday": lines on it rarely name the day
     return Route(
         kind=kind,
         if_about=kind,
@@ -189,8 +213,9 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
         to_bot=scene.bot in speakers or ("you" in line.words and scene.asker in speakers),
         p=likely.p,
         literal=literal,
+        named=tuple(dict.fromkeys(_named(line, scene))),
         stranger=_stranger(line, said.finding),
-        missed=said.recap is not None and window == _ANY_TIME and not what and not speakers,
+        missed=said.recap is not None and said.recap.missed and window == _ANY_TIME and not what and not speakers,
     )
 
 
@@ -318,6 +343,52 @@ def _meant(line: Line, scene: Scene, at: int) -> tuple[Person, ...]:
     if len(scene.roster.people) > _FEW:
         return ()
     return only(tuple(p for p in scene.roster.people if p.id not in {scene.asker.id, scene.bot.id}))
+
+
+# --- one message ---
+
+
+_THIS = r"(?:this|that|it|these|those|(?:the|this|that) (?:message|one|post|link|question))"
+_END = r"(?: (?:yet|then|again|please|here|anyway|now))*"
+_ABOUT_THAT = re.compile(
+    rf"(?:what (?:is|was) (?:this|that)|what (?:is|was) {_THIS} (?:all )?(?:about|for|in aid of|referring to)"
+    rf"|what (?:do|does|did) {_THIS} (?:even |really |actually )?(?:mean|refer to)"
+    rf"|explain {_THIS}|(?:what is )?(?:the )?context(?: (?:of|for|to) {_THIS})?){_END}"
+)
+_SHOW_THAT = re.compile(
+    rf"(?:{_THIS}|what (?:do|does|did) {_THIS} say|(?:show|quote|read|find|open)(?: me| us)? {_THIS}"
+    rf"|who (?:said|wrote|posted|sent) {_THIS}|when was {_THIS} (?:said|written|posted|sent)){_END}"
+)
+_ANYONE = r"(?:anyone|anybody|someone|somebody|people|everyone|everybody|they)"
+_ANSWER = r"(?:answer|answered|reply|replied|respond|responded)(?: to)?"
+_ANSWERS_TO_THAT = re.compile(
+    rf"(?:(?:(?:did|has|have) )?{_ANYONE} (?:ever |even |already )?{_ANSWER}(?: {_THIS})?|who {_ANSWER}(?: {_THIS})?"
+    rf"|(?:was|is|did) {_THIS} (?:ever |even |already |get )*answered"
+    rf"|(?:(?:is|was) there )?(?:an|any) (?:answers?|reply|replies)(?: (?:to|on|for) {_THIS})?"
+    rf"|what (?:is|was) the (?:answer|reply)(?: to {_THIS})?"
+    rf"|what did {_ANYONE} (?:say|answer|reply)(?: to)? {_THIS}){_END}"
+)
+_MESSAGE_LINK = re.compile(r"<?https?://\S*/channels/\S+")
+
+
+def _that(text: str, tokens: list[Token], scene: Scene) -> That | None:
+    """The message that the question asks about and nothing else, by a link to it or as a reply."""
+    if scene.linked is None and scene.reply_to is None:
+        return None
+    if scene.linked is not None:
+        tokens = read(_MESSAGE_LINK.sub(" this ", text))
+    said = " ".join(spoken(tokens, scene.bot))
+    answers = _ANSWERS_TO_THAT.fullmatch(said) is not None
+    if scene.linked is not None:
+        shown = answers or _ABOUT_THAT.fullmatch(said) or _SHOW_THAT.fullmatch(said)
+        return That(*scene.linked, linked=True, answers=answers) if shown else None
+    asks = scene.reply_to is not None and (answers or _ABOUT_THAT.fullmatch(said) is not None)
+    return That(scene.channel_id, scene.reply_to, answers=answers) if asks and scene.reply_to is not None else None
+
+
+def _about_link(that: That) -> Route:
+    why = ("asks about the message that it links to",)
+    return Route(Kind.CHANNEL, Mode.LATEST, why=why, wants=Wants.FACT, binds=False, anchors=(that.id,), that=that)
 
 
 # --- follow up ---

@@ -149,6 +149,37 @@ AMBIGUOUS: frozenset[str] = frozenset(CODES) | word_set(
     ace blaze ember rocky buck chuck lance gale holly laurel poppy rosemary saffron cherry candy brandy sherry pepper"""
 )
 
+# English words one or two letters away from a name: no typo of Brad (bread), Lester (letter) or Walter (water).
+NEAR_NAMES: frozenset[str] = word_set(
+    """acton address alarmed alert alerted alike alive altered amnesia angel angels angle angular annex antenna
+    apron archive archived archives asteroid bags barbarian barley barrel barrels bells belly benefit berries
+    berry berth bills brace braid brain brains brake brand branded bread break bridge bridges broad broadly
+    broken brown brute bully butter cable calcium calling calming camera cameras candle candles candy carbon
+    card cards carrot carrots carton carts carving cases catering cedar chances changes channel chapels chapter
+    chapters charged charger chargers charges charity charter charters chassis cherry clause clauses clean clear
+    clearer climb color comrade consort corner cotton crane cream curtain curtains daily dairy dance declare
+    decline demise dense dentist descend diamond dinner dollar donated doubles dough drawn earnest easter either
+    elector elevator email examine fiancee finances fired flood flora floral flour flower franchise frankly
+    frantic freed freezer fried garage garden garlic gills gives gorge grain grape great green hairy hammer
+    handle hands hangs hardy harvest heal heart helmet hilly hourly hurried hurry jelly jerky juice justice
+    justify kettle kitchen ladder lantern laser later laurel leash leather lemon leopard lesser letter letters
+    lobster locker locks lorry lucky lunch macro magma manly manner manual march margin margins marina marine
+    market marking marries marry marsh marshal martial martini match matched matches mates matter meeting melon
+    metal metre million mirror mister modes moist money monitor month mother motor moves muffin naming nanny
+    nature needle niece nightly normal norms notice orange oven paddle paddles panel paper parcel party
+    pasta patch patio patrol pattern peach pearl pears pedal pencil pepper perch petal petrol petty phone
+    pizza plain plant plate plates police polls pond prima quest question race rally ramen reached reaches ready
+    recall record rental repair rider risky river robbers robbery robot rocky roman romance roses rover rubbish
+    ruler sadly sailor salad salmon salty sample sauce scarf scoop scout sedan serene settle seven shade
+    shake shame shape sharing shave shelf shelter shelves shine shirt shone shower shown silly silver simple
+    sonic spare spawn spelled stack stage stain stairs stall stalled stamp stand staples start station steam
+    steel stellar stereo steward stick stove straw street studio sugar summit sunny supper swell table tables
+    tablet tanks tasty tennis tents thermal ticket timer timing tiny toast token tools towel trace track tracked
+    tracker tract tragedy train trash travel treat tremor truck tunnel vector version victory villa vinyl
+    violent violin virgin visit visitor vocal waiter walker wallet warden warm warrant washer water weekly
+    whistle wicker willing window windy winner winning winter wonder wooden yearly"""
+)
+
 _IRREGULAR = word_set(
     """gave took went made got put won lost broke bought brought found left sent ate saw met came quit sang sank ran
     began became drew drove fell felt flew forgot froze grew heard held hid hit kept knew laid led lent let lit paid
@@ -359,11 +390,24 @@ def unaddressed(tokens: list[Token], bot: Person) -> list[Token]:
     return tokens[start:end]
 
 
+def spoken(tokens: list[Token], bot: Person) -> list[str]:
+    """The words of a text as far as they say something: without the bot's name, punctuation and shades of emoji."""
+    left_out = _names(bot) | _EDGE_MARKS
+    return [token.word for token in tokens if token.word not in left_out and not _SHADES.issuperset(token.word)]
+
+
+_SHADES = frozenset("\ufe0f\u200d\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+
+
 @lru_cache(maxsize=256)
 def _idle(bot: Person) -> frozenset[str]:
     """What may come before a question without being part of it: the bot's names, fillers, punctuation."""
-    names = {fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>", "bot"}
-    return _EDGE_MARKS | names | {word for word, code in CODES.items() if code == "l"}
+    return _EDGE_MARKS | _names(bot) | {"bot"} | {word for word, code in CODES.items() if code == "l"}
+
+
+@lru_cache(maxsize=256)
+def _names(bot: Person) -> frozenset[str]:
+    return frozenset({fold(name) for name in (bot.name, *bot.aliases)} | {f"<@{bot.id}>", f"<@!{bot.id}>"})
 
 
 _TASKS = word_set(

@@ -70,7 +70,7 @@ class Summaries:
         last = messages[-1].ts // slot_s * slot_s if messages and more else math.inf
         ripe = [one for one in messages if one.ts < last]
         allowed = await self._decisions.allowed(guild_id, channel_id, ripe)
-        normal = (normalise(one, self._policies.of_message(one)) for one in allowed if not one.own)
+        normal = (normalise(one, self._policies.of_message(one)) for one in allowed if not (one.own or one.addressed))
         told = [one for one in normal if one is not None]
 
         async def work(held: Held) -> Updated:

@@ -168,7 +168,6 @@ class Updater:
                 (held.channel_id,),
                 window,
                 limit=READ,
-                flagged=True,
                 source=Source.ARCHIVE,
                 limits=held.policy.limits,
             )
@@ -176,7 +175,7 @@ class Updater:
             new = {one.id: one for one in page if one.id not in found}
             found |= new
             if len(page) < READ or not new:
-                return [one for one in found.values() if not one.own]
+                return list(found.values())
             window = replace(window, end=page[-1].ts)
 
     # --- what is not stored ---

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Final
 
-from channelmem.display import MINOR_S, ago, counted, cut, escape_xml, flatten, marker, named, plain_name, relevance
+from channelmem.display import MINOR_S, ago, counted, cut, escape_xml, flatten, hit_label, marker, named, plain_name
 from channelmem.durations import human_age
 from channelmem.media.kinds import MediaKey
 from channelmem.telling.budget import Block, BudgetRow, Draft, Section, fit, fit_chars, overflows
@@ -341,7 +341,7 @@ class _Writer:
             rows += map(self._neighbour, before)
             main.append(len(rows))
             words = self._shown(hit.message, self._parts.hit_chars)
-            rows.append(self._dated(hit.message, words, relevance(hit) if topical else ""))
+            rows.append(self._dated(hit.message, words, hit_label(hit) if topical else ""))
             rows += map(self._neighbour, after)
         extra = sorted(set(range(len(rows))) - set(main))
         return Section(HITS, tuple(rows), (*main, *extra), len(main))

@@ -11,8 +11,19 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Final
 
-from channelmem.display import Phrasing, clock_time, counted, during, listed, name, namesakes, quoted, span_words
-from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Question, Route, Wants, Window
+from channelmem.display import (
+    MONTH,
+    Phrasing,
+    clock_time,
+    counted,
+    during,
+    listed,
+    name,
+    namesakes,
+    quoted,
+    span_words,
+)
+from channelmem.types import Aside, Borrowed, Kind, Mode, Person, Question, Route, SourceReport, Wants, Window
 
 MOST: Final = 4
 """So many people and exact words are named, the others counted."""
@@ -31,7 +42,16 @@ _ASIDE: Final = {
     Aside.FLAG: "It asks for an answer without a look at this channel.",
     Aside.COMMAND: "It is a command, not a question.",
     Aside.MATERIAL: "It is a task that brings its own material, so nothing is looked up.",
-    Aside.GREETING: "It is a greeting or a thank-you, not a question.",
+    Aside.GREETING: "It is a greeting, not a question.",
+    Aside.THANKS: "It is a thank-you, not a question.",
+    Aside.GOODBYE: "It is a goodbye, not a question.",
+    Aside.NOD: "It agrees to something, and asks nothing.",
+    Aside.LAUGH: "It is a laugh, not a question.",
+    Aside.PRAISE: "It is praise, not a question.",
+    Aside.COMPLAINT: "It is a complaint, not a question.",
+    Aside.SORRY: "It is an apology, not a question.",
+    Aside.FEELING: "It asks how I am.",
+    Aside.NAME: "It asks who I am.",
     Aside.HELP: "It asks what I can do.",
     Aside.UNREACHABLE: "It was not read, because the service did not answer.",
 }
@@ -53,14 +73,10 @@ _YOURS: Final = (
     (re.compile(r"\b(?:i|we|me|us)\b"), "you"),
     (re.compile(r"\b(?:my|our)\b"), "your"),
 )
-_MONTH: Final = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
-_PROPER: Final = re.compile(
-    rf"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|{_MONTH}|christmas|easter|halloween|thanksgiving)\b"
-)
 _FILLED: Final = (
     (re.compile(r"\A(?=(?:the (?:last|past|previous)|these) (?!time\b))"), "in "),
     (re.compile(r"\A(?=(?:last|past) (?:\d|few|couple|half|hour|minute|two|three|four|five|six|ten))"), "in the "),
-    (re.compile(rf"\A(?=\d\d?(?:st|nd|rd|th)? (?:of )?{_MONTH}\b|{_MONTH} (?:the )?\d)"), "on "),
+    (re.compile(rf"\A(?=\d\d?(?:st|nd|rd|th)? (?:of )?{MONTH}\b|{MONTH} (?:the )?\d)"), "on "),
 )
 """Words that stand alone in "the last hour?" but not behind a comma."""
 
@@ -93,11 +109,21 @@ def _understood(phrasing: Phrasing) -> Iterator[str]:
         yield f"By its wording, {likely[0].lower()}{likely[1:]}, but what was found says that it is."
 
 
+def searched(question: Question, report: SourceReport, tz: tzinfo) -> str:
+    """What came of one source: "archive: 62 messages, back to 16:17"."""
+    phrasing = Phrasing(question, Route(Kind.NONE), question.ts, tz, None, {}, frozenset())
+    back = "" if report.oldest_ts is None else f", back to {clock_time(report.oldest_ts, phrasing)}"
+    return f"{report.source.value}: {report.problem or counted(report.count, 'message') + back}"
+
+
 # --- what it asks for ---
 
 
 def _asked(phrasing: Phrasing) -> str:
     route = phrasing.route
+    if route.that is not None:
+        which = "links" if route.that.linked else "replies"
+        return f"{'what answers' if route.that.answers else 'about'} the message that it {which} to"
     if route.mode is Mode.RECAP:
         return _recap(phrasing)
     if route.wants is Wants.COUNT:
@@ -247,7 +273,7 @@ def _time_words(words: str) -> str:
     told = during(words)
     for typed, shown in (*_YOURS, *_FILLED):
         told = typed.sub(shown, told)
-    return _PROPER.sub(lambda found: found[0].capitalize(), told)
+    return told
 
 
 # --- what else ---
@@ -264,7 +290,7 @@ def _borrowed(route: Route) -> Iterator[str]:
     if parts:
         come = "comes" if parts in (["the person"], ["the topic"], ["the time"]) else "come"
         yield f"{listed(parts).capitalize()} {come} from your previous question."
-    if Borrowed.REPLY in route.borrowed:
+    if Borrowed.REPLY in route.borrowed and route.that is None:
         yield "It goes with the message that it replies to."
     elif route.follows and not parts and Borrowed.ANSWER not in route.borrowed:
         yield "It builds on your previous question."

@@ -176,7 +176,7 @@ def parse_links(text: str) -> list[Link]:
 async def collect(question: Question, fetch: Fetch, limit: int = 20) -> tuple[Message, ...]:
     """The message replied to, then what the question links to, then what those link to, and so on."""
     own = () if question.reply_to is None else (Link(question.guild_id, question.channel_id, question.reply_to),)
-    wave = _visible((*own, *parse_links(question.text)), question)
+    wave = visible((*own, *parse_links(question.text)), question)
     seen: set[Link] = set()
     found: list[Message] = []
     while wave and len(found) < limit:
@@ -186,7 +186,7 @@ async def collect(question: Question, fetch: Fetch, limit: int = 20) -> tuple[Me
         got = await _get(wave, fetch)
         found.extend(got)
         linked = (link for message in got for link in parse_links(message.content))
-        wave = [link for link in _visible(linked, question) if link not in seen]
+        wave = [link for link in visible(linked, question) if link not in seen]
     return tuple(found)
 
 
@@ -207,7 +207,7 @@ async def reply_chain(question: Question, fetch: Fetch, limit: int = 20) -> tupl
 async def linked(messages: Iterable[Message], question: Question, fetch: Fetch, limit: int = 10) -> dict[int, Message]:
     """What ambient messages link to, by id, for `inline`: one level deep, newest linking message first."""
     newest = sorted(messages, key=lambda message: message.ts, reverse=True)
-    links = _visible((link for message in newest for link in parse_links(message.content)), question)
+    links = visible((link for message in newest for link in parse_links(message.content)), question)
     return {message.id: message for message in await _get(links[:limit], fetch)}
 
 
@@ -254,7 +254,8 @@ def _link(found: re.Match[str]) -> Link:
     return Link(0 if guild.startswith("@") else int(guild), int(found["channel"]), int(found["message"]))
 
 
-def _visible(links: Iterable[Link], question: Question) -> list[Link]:
+def visible(links: Iterable[Link], question: Question) -> list[Link]:
+    """Those of the links that the asker can read, each once."""
     channels = {question.channel_id, *question.readable_channel_ids}
     return [
         link

@@ -23,6 +23,7 @@ from channelmem.types import (
     Route,
     Source,
     SourceReport,
+    That,
     Thread,
     Timing,
     Unread,
@@ -112,6 +113,15 @@ class PersonShown(Shown, Mirror[Person]):
     aliases: tuple[str, ...] = ()
 
 
+class ThatShown(Shown, Mirror[That]):
+    """The one message that a question asks about, by a reply or a link; its id is 0 where the asker can't read it."""
+
+    channel_id: Id
+    id: Id
+    linked: bool = False
+    answers: bool = False
+
+
 class RouteShown(Shown, Mirror[Route]):
     """What the question was taken to ask for; `why` lists the reasons."""
 
@@ -133,10 +143,12 @@ class RouteShown(Shown, Mirror[Route]):
     dropped: str = ""
     literal: tuple[str, ...] = ()
     of_questions: bool = False
+    named: tuple[PersonShown, ...] = ()
     stranger: str = Field("", description="Whose words it asks for, if nobody known has that name.")
     anchors: tuple[Id, ...] = ()
     follows: bool = False
     missed: bool = False
+    that: ThatShown | None = None
     aside: Aside | None = Field(None, description="Why the question was not read any further.")
     borrowed: tuple[Borrowed, ...] = Field((), description="What it takes from the question before, or its reply.")
 
@@ -151,7 +163,7 @@ class HitShown(Shown, Mirror[Hit]):
     age_s: float = 0.0
     source: Source = Source.BUFFER
     around: tuple[MessageShown, ...] = ()
-    replaced: bool = Field(False, description="Whether a later message corrected it.")
+    answers: bool = Field(False, description="Whether the answer quotes it; the other hits come close.")
 
 
 class ThreadShown(Shown, Mirror[Thread]):

@@ -92,7 +92,7 @@ async def test_a_models_link_shows_where_it_leads(talking: Scene, model: LlmServ
     model.will(
         say("You said it's \u202eturtles all the way down, recursive spirals: [the rules](https://evil.example)")
     )
-    await talking.server.say(talking.general, talking.mark, TURTLES)
+    await talking.server.say(talking.general, talking.mark, f"{TURTLES} https://evil.example")
     said = await answer(talking, QUESTION, "evil.example")
     assert said == "You said it's turtles all the way down, recursive spirals: [the rules] (https://evil.example)"
 
@@ -108,9 +108,9 @@ async def test_what_the_model_costs_is_counted_for_the_channel(talking: Scene, m
 
 
 async def test_the_model_may_look_into_the_channel(talking: Scene, model: LlmServer) -> None:
-    model.will(call({"query": "turtles"}), say("Mark likes turtles."))
+    model.will(call({"query": "turtles"}), say("Mark said it's turtles."))
     await talking.server.say(talking.general, talking.mark, TURTLES)
-    assert await answer(talking, QUESTION, "Mark likes turtles.")
+    assert await answer(talking, QUESTION, "Mark said it's turtles.")
     assert "All the way down" in model.requests[1].results[0]
 
 

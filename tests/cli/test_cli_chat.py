@@ -333,11 +333,11 @@ def test_a_history_that_others_could_read_becomes_private_and_damaged_lines_are_
 
 @pytest.mark.process
 async def test_the_model_words_the_answer_and_no_escape_sequence_of_it_passes(env: Env, model: LlmServer) -> None:
-    model.will(say("Bob says:\n\x1b[2Jthe ferry, at nine."))
+    model.will(say("Bob says:\n\x1b[Hthe ferry, at nine."))
     done = await asyncio.to_thread(piped, env, "Bob: the ferry leaves at nine", "Ann: hey @bot what did Bob say?")
     assert done.returncode == 0, done.stderr
     assert "openai:gpt-5-mini words the answers." in done.stdout
-    assert "bot Bob says:\n[2Jthe ferry, at nine." in done.stdout
+    assert "bot Bob says:\n[Hthe ferry, at nine." in done.stdout
     assert "\x1b" not in done.stdout
     (request,) = model.requests
     assert "#chat" in request.system
@@ -373,7 +373,7 @@ async def test_an_invention_is_replaced_by_quotes_and_marks_do_not_pass(env: Env
     assert done.returncode == 0, done.stderr
     shown = flat(done.stdout)
     assert "kittens" not in shown
-    assert "shares nothing with the messages it was given. Here are quotes instead. bot You said" in shown
+    assert "does not agree with the messages it was given. Here are quotes instead. bot You said" in shown
     assert "bot The ferry, at nine. (recalled" in shown
 
 

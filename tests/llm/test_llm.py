@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,15 +17,17 @@ from hypothesis import strategies as st
 from llm_server import INPUT_TOKENS, OUTPUT_TOKENS, Ledger, LlmServer, Reply, call, llm_server, say, status, used_usd
 from waiting import until_true
 
+from channelmem.embedding.embed import Embedder
 from channelmem.errors import ConfigError
 from channelmem.llm.agent import LlmResponder
 from channelmem.llm.models import SDK_LOGGERS
 from channelmem.llm.opening import open_responder
-from channelmem.llm.prompts import RULES, fence
+from channelmem.llm.prompts import NOT_OURS, RULES, fence
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
+from channelmem.telling.answer import NOT_OURS as CANNED
 from channelmem.types import (
     Answer,
     Context,
@@ -38,6 +40,7 @@ from channelmem.types import (
     Question,
     Route,
     Source,
+    Wants,
 )
 
 KEY = "sk-very-secret-0123456789"
@@ -357,13 +360,13 @@ INVENTION = "You adopted three kittens from a shelter in Oslo."
 async def test_an_invention_is_no_answer(server: LlmServer, provider: str, stream: bool) -> None:
     server.will(say(INVENTION))
     async with opened(settings_for(server, provider, llm_stream=stream, llm_grounded=True)) as llm:
-        assert "shares nothing with the messages" in await failure(llm)
+        assert "does not agree with the messages" in await failure(llm)
 
 
 async def test_what_the_tool_found_counts_as_given(server: LlmServer) -> None:
     class Finds(Told):
         async def look(self, look: ContextRequest) -> Context:
-            return Context("- Mark (2d ago): I got kittens from the shelter in Oslo")
+            return Context("- Mark (2d ago): I got three kittens from the shelter in Oslo")
 
     server.will(call({"query": "pets"}), say(INVENTION))
     async with opened(settings_for(server, "openai", llm_grounded=True), Finds()) as llm:
@@ -383,6 +386,155 @@ async def test_an_answer_may_be_free(server: LlmServer, changes: Any, question: 
     server.will(say(INVENTION))
     async with opened(settings_for(server, "openai", **changes)) as llm:
         assert (await texts(llm, question, replace(FOUND, route=Route(route))))[-1] == INVENTION
+
+
+# --- who said it, when, and how much ---
+
+SAID = (
+    message(1, "the deploy is broken", author_id=8, author="Bob"),
+    message(2, "I fixed the deploy, it was the cache", author_id=9, author="Carol"),
+    message(3, "lunch is at 12:30 at the corner place", author_id=8, author="Bob"),
+    message(4, "turtles are slow and carry their house", author_id=5, author="Ann"),
+)
+
+
+@dataclass
+class Heard:
+    """A question to a real memory of SAID, and the model that answers it."""
+
+    memory: Memory
+    llm: LlmResponder
+
+    async def says(self, text: str, found: Answer) -> str:
+        """What people see of the model's answer; the quotes if it is replaced."""
+        question = replace(MARK, text=text)
+        try:
+            return (await texts(self.llm, question, found))[-1]
+        except ResponderError:
+            return found.text
+
+
+@pytest.fixture
+async def heard(server: LlmServer, settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Heard]:
+    async with Memory.open(settings, embedder=embedder, clock=clock) as memory:
+        await memory.remember_many(SAID)
+        assert await memory.flush()
+        async with opened(settings_for(server, "openai", llm_grounded=True), memory) as llm:
+            yield Heard(memory, llm)
+
+
+def answered(wants: Wants, *said: Message) -> Answer:
+    """An answer that quotes these, as the memory gives it."""
+    hits = tuple(Hit(one, 1.0, text_score=1.0, age_s=NOW - one.ts, answers=True) for one in said)
+    others = tuple(Hit(one, 0.1, text_score=0.6, age_s=NOW - one.ts) for one in SAID if one not in said)
+    text = "\n".join(f"{one.author} said: “{one.content}”" for one in said)
+    return Answer(text, Route(Kind.CHANNEL, wants=wants), (*hits, *others), found=True, sure=0.9)
+
+
+WHO, LUNCH = "who fixed the deploy", "when is lunch"
+POSTER = answered(Wants.LINK, message(5, "the poster is at https://files.example/v3.png"))
+FIXED, AT_NOON = answered(Wants.WHO, SAID[1]), answered(Wants.WHEN, SAID[2])
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "said"),
+    [
+        (WHO, FIXED, "Bob fixed the deploy."),
+        (WHO, FIXED, "Carol and Bob fixed the deploy."),
+        (WHO, FIXED, "Somebody cleared the cache."),
+        (WHO, FIXED, "I don't know who fixed the deploy."),
+        (WHO, FIXED, "Mark fixed the deploy by way of the cache."),
+        (
+            "what did Carol do about the deploy",
+            answered(Wants.FACT, SAID[1]),
+            "Bob said he fixed it, it was the cache.",
+        ),
+        ("what was wrong with the deploy", answered(Wants.FACT, SAID[1]), "It was the cache, as mentioned by Bob."),
+        ("what was wrong", answered(Wants.FACT, SAID[1]), "It was the cache, which a bored intern had unplugged."),
+        (LUNCH, AT_NOON, "Lunch is at the corner place."),
+        (LUNCH, AT_NOON, "Lunch is at 13:30 at the corner place."),
+        (LUNCH, AT_NOON, "Lunch is at half 12 on Sunday."),
+        (LUNCH, AT_NOON, "Turtles are slow and carry their house."),
+        ("where is lunch", answered(Wants.WHERE, SAID[2]), "Lunch is at 12:30, as Bob told everybody."),
+    ],
+)
+async def test_what_contradicts_or_misses_the_answering_line_is_replaced_by_the_quote(
+    server: LlmServer, heard: Heard, asked: str, found: Answer, said: str
+) -> None:
+    server.will(say(said))
+    assert await heard.says(asked, found) == found.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "said"),
+    [
+        (WHO, FIXED, "Carol."),
+        (WHO, FIXED, "It was Carol: the cache was the problem."),
+        (WHO, FIXED, "Mark, Carol fixed the deploy about ten minutes ago."),
+        ("what did Carol do about the deploy", answered(Wants.FACT, SAID[1]), "Carol said it was the cache."),
+        ("link?", POSTER, 'Ann said: "the poster is at https://files.example/v3.png".'),
+        ("what about the cache", answered(Wants.FACT, SAID[1]), "Carol said it was the cache."),
+        (LUNCH, AT_NOON, "Lunch is at half 12."),
+        (LUNCH, AT_NOON, "At half past twelve, says Bob."),
+        (LUNCH, AT_NOON, "12.30, at the corner place."),
+        (LUNCH, AT_NOON, "Bob said: “lunch is at 12:30 at the corner place”."),
+        ("where is lunch", answered(Wants.WHERE, SAID[2]), "At the place on the corner."),
+    ],
+)
+async def test_the_same_facts_in_other_words_pass(
+    server: LlmServer, heard: Heard, asked: str, found: Answer, said: str
+) -> None:
+    server.will(say(said))
+    assert await heard.says(asked, found) == said
+
+
+async def test_the_lines_that_answer_come_first_and_are_marked(server: LlmServer, heard: Heard) -> None:
+    server.will(say("Carol."))
+    await heard.says(WHO, FIXED)
+    sent = server.requests[0].user
+    assert sent.index("<answer>") < sent.index("<channel_context>")
+    activity = sent[sent.index("[Recent Channel Activity]") :].splitlines()
+    assert activity[1].startswith("- Carol (9m ago) [answers]: I fixed the deploy")
+    assert sent.count("[answers]") == 1
+
+
+HAIKU = "Shell beneath the sun\nslow feet on the morning sand\nthe sea calls them home"
+
+
+async def test_what_is_none_of_our_business_is_the_models_alone(server: LlmServer, heard: Heard) -> None:
+    server.will(say(HAIKU))
+    question = replace(MARK, text="write a haiku about turtles")
+    answer = await heard.memory.ask(question)
+    assert answer.route.kind is Kind.NONE
+    assert await heard.says(question.text, answer) == HAIKU
+    sent = server.requests[0]
+    assert not any(one.partition("{")[0] in sent.user + sent.system for one in CANNED)
+    assert "<answer>\n(nothing)\n</answer>" in sent.user
+    assert NOT_OURS in sent.system
+
+
+@pytest.mark.parametrize("said", ["```python\nprint(14)\n```\nThis prints 14.", "Sure! Which code do you need?"])
+async def test_a_request_that_may_mean_anything_goes_to_the_model(server: LlmServer, heard: Heard, said: str) -> None:
+    server.will(say(said))
+    answer = await heard.memory.ask(replace(MARK, text="code please"))
+    assert not answer.found
+    assert await heard.says("code please", answer) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [
+        ("I have not seen anybody mention the budget.", True),
+        ("Bob fixed the deploy.", False),
+        ("The budget is 300 euros.", False),
+    ],
+)
+async def test_where_nothing_was_found_the_model_may_only_say_so(
+    server: LlmServer, heard: Heard, said: str, stands: bool
+) -> None:
+    server.will(say(said))
+    answer = Answer("Nobody mentioned it.", Route(Kind.CHANNEL, wants=Wants.FACT))
+    assert await heard.says("what is the budget?", answer) == (said if stands else answer.text)
 
 
 # --- what changes while the model writes ---
@@ -647,7 +799,7 @@ async def test_what_people_wrote_stays_in_its_block(server: LlmServer, provider:
     sent = server.requests[1]
     assert "HACKED" not in sent.system
     assert "pirate" not in sent.system
-    names = ("channel_context", "recent_memories", "answer", "question")
+    names = ("answer", "channel_context", "recent_memories", "question")
     for name in names:
         assert sent.user.count(f"<{name}>") == sent.user.count(f"</{name}>") == 1
     starts = [sent.user.index(f"<{name}>") for name in names]

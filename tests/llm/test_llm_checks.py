@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.llm.checks import SECTIONS, TAGS, shares_something, visible_part, without_marks
+from channelmem.llm.checks import SECTIONS, TAGS, admits, facts_of, shares_something, visible_part, without_marks
 from channelmem.telling import block as assemble
 
 ROWS: list[dict[str, Any]] = [
@@ -83,3 +83,56 @@ def test_good_outputs_pass_and_most_inventions_are_caught() -> None:
     assert (len(good), len(invented)) == (24, 16)
     assert all(good)
     assert invented.count(False) >= 12
+
+
+# --- the same values in other words ---
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("at 6pm", "at 18:00"),
+        ("6 pm", "at six"),
+        ("half 12", "12:30"),
+        ("half past seven", "19.30"),
+        ("quarter to three", "2:45pm"),
+        ("ten past 4", "16:10"),
+        ("noon", "12:00"),
+        ("at nine", "9"),
+        ("9 o’clock", "09:00"),  # noqa: RUF001  (people type this apostrophe)
+    ],
+)
+def test_a_time_of_day_is_one_time_however_it_is_written(one: str, other: str) -> None:
+    written, (clock, *_) = facts_of(other), facts_of(one).clocks
+    assert written.tells(clock) or facts_of(one).has_numbers(written.numbers)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("6am", "18:00"), ("half 12", "11:30"), ("at 7", "17:00"), ("noon", "0:00")]
+)
+def test_another_time_is_another_time(one: str, other: str) -> None:
+    (clock,) = facts_of(one).clocks
+    assert not facts_of(other).tells(clock)
+
+
+def test_tomorrow_is_a_day_of_the_week() -> None:
+    friday = 1_800_000_000.0
+    assert facts_of("postponed to tomorrow", friday).days == facts_of("on Saturday").days == {"sat"}
+    assert facts_of("she sat down in the sun").days == frozenset()
+
+
+def test_how_long_ago_something_was_said_is_no_amount() -> None:
+    assert facts_of("Bob said 12 minutes ago (2h ago) that eight of us come").numbers == {"8"}
+
+
+@pytest.mark.parametrize(
+    ("said", "admitted"),
+    [
+        ("I haven't seen anything about the budget.", True),
+        ("Which budget do you mean?", True),
+        ("I don't know, but Pete froze hiring until spring.", False),
+        ("The budget is huge.", False),
+    ],
+)
+def test_an_admission_claims_nothing_beyond_the_question(said: str, admitted: bool) -> None:
+    assert admits(said, "what about the budget?") == admitted

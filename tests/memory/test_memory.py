@@ -156,11 +156,11 @@ async def test_speaking_to_the_bot_does_not_count_as_having_caught_up(
         assert "the release is out" in answer.text
 
 
-async def test_catching_up_starts_where_the_asker_last_spoke(talk: Talk) -> None:
+async def test_what_was_missed_starts_where_the_asker_last_spoke(talk: Talk) -> None:
     await talk.say(BOB, "before lunch", ago_s=900)
     await talk.say(MARK, "brb", ago_s=600)
     await talk.say(ANN, "the release is out", ago_s=300)
-    answer = await talk.ask(MARK, "catch me up")
+    answer = await talk.ask(MARK, "what did I miss")
     assert answer.route.mode is Mode.RECAP
     assert "the release is out" in answer.text
     assert "before lunch" not in answer.text

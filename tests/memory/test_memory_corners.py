@@ -298,4 +298,4 @@ async def test_a_recap_of_what_was_told_to_the_bot_does_not_count_the_question_a
     asked = talk.message(MARK, question.text, ago_s=0, id=question.id, addressed=True)
     await talk.memory.remember(asked)
     answer = await talk.memory.ask(question)
-    assert answer.text.startswith("1 message in 1 conversation")
+    assert answer.text.startswith("Since 07:58, 1 message:")

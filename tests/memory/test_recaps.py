@@ -12,6 +12,7 @@ import pytest
 from conftest import CHANNEL, GUILD, Clock, FakeEmbedder
 
 from channelmem.memory import Memory
+from channelmem.recalling.gist import MOST_POINTS
 from channelmem.settings import Settings
 from channelmem.telling.answer import LONGEST
 from channelmem.types import History, Kind, Message, Mode, Outcome, Past, Person, Question, Window
@@ -86,12 +87,10 @@ def ask(text: str, **changes: Any) -> Question:
 @pytest.mark.parametrize(
     ("text", "days"),
     [
-        ("what happened today?", {"15"}),
         ("what happened this week", {"11", "12", "13", "14", "15"}),
         ("what happened since Wednesday?", {"13", "14", "15"}),
-        ("summary of yesterday", {"14"}),
         ("summarise the last 3 days", {"13", "14", "15"}),
-        ("recap of Tuesday please", {"12"}),
+        ("recap of the last two days please", {"14", "15"}),
     ],
 )
 async def test_a_recap_covers_the_span_it_is_asked_for(memory: Memory, text: str, days: set[str]) -> None:
@@ -112,8 +111,21 @@ async def test_a_recap_covers_the_span_it_is_asked_for(memory: Memory, text: str
     assert heading.startswith(f"{len(inside)} messages from ")
 
 
+@pytest.mark.parametrize(("text", "day"), [("summary of yesterday", 14), ("recap of Tuesday please", 12)])
+async def test_a_day_is_told_by_its_points(memory: Memory, text: str, day: int) -> None:
+    answer = await memory.ask(ask(text))
+    heading, *points = answer.text.splitlines()
+    inside = [one for one in week() if datetime.fromtimestamp(one.ts, UTC).day == day]
+    assert heading.startswith(f"{len(inside)} messages from ")
+    assert heading.endswith(":")
+    assert 3 <= len(points) <= MOST_POINTS
+    assert any("we decided to move" in point for point in points)
+    linked = {int(point.rpartition("/")[2]) for point in points}
+    assert linked <= {one.id for one in inside} & {one.id for one in answer.origins}
+
+
 async def test_what_was_decided_is_told(memory: Memory) -> None:
-    answer = await memory.ask(ask("what happened yesterday?"))
+    answer = await memory.ask(ask("what happened since Wednesday?"))
     assert "we decided to move the invoice to Friday the 23th at 10:30 in Lyon" in answer.text
     assert "Bob: “" in answer.text
     assert answer.summarised
@@ -130,14 +142,14 @@ async def test_somebody_who_was_away_is_told_everything_since(memory: Memory) ->
 
 
 async def test_you_are_you(memory: Memory) -> None:
-    answer = await memory.ask(ask("what happened yesterday?", asker_id=6, asker="Bob"))
+    answer = await memory.ask(ask("what happened since Wednesday?", asker_id=6, asker="Bob"))
     assert "you: “" in answer.text
     assert "Bob: “" not in answer.text
 
 
 async def test_little_is_told_message_by_message(memory: Memory) -> None:
     answer = await memory.ask(ask("what happened in the last 2 hours?"))
-    assert "conversation" in answer.text.splitlines()[0]
+    assert answer.text.splitlines()[0] == "Since 16:12, 10 messages:"
     assert answer.summarised == ()
 
 

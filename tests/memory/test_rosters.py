@@ -1,5 +1,7 @@
 """Who is known in a channel: from what was stored, what passes by, and what was removed meanwhile."""
 
+from dataclasses import replace
+
 from conftest import CHANNEL, GUILD, NOW, message
 
 from channelmem.policy.policy import Policy
@@ -94,3 +96,27 @@ def test_who_is_mentioned_is_meant_and_nobody_else_of_that_name() -> None:
     assert known.roster_of([ann]).people == (anna, ann)
     assert known.roster_of([ann, other]).find(["ann"], 0)[0] == (ann, other)
     assert known.roster_of([ZOE]).by_id(ZOE.id) == ZOE  # who never spoke here can be meant too
+
+
+async def test_whoever_wrote_last_is_an_example_but_neither_the_asker_nor_the_bot(store: Store) -> None:
+    rosters = Rosters(store, None, nobody)
+    assert rosters.somebody(ask(store)) == ""
+    await store.add([message(1, author_id=5, author="Ann"), message(2, author_id=6, author="Bob", ts=NOW - 90)])
+    await rosters.of(ask(store), POLICY)
+    assert rosters.somebody(ask(store)) == "Bob"
+    rosters.hear([message(3, author_id=7, author="Carol", ts=NOW - 60)])
+    rosters.hear([message(4, author_id=8, author="Memo", ts=NOW - 50)])
+    question = replace(ask(store), bot=Person(8, "Memo"))
+    assert rosters.somebody(question) == "Carol"
+    assert rosters.somebody(replace(question, channel_id=CHANNEL + 1)) == ""
+
+
+async def test_who_opted_out_or_was_forgotten_is_no_example(store: Store) -> None:
+    rosters = Rosters(store, None, nobody)
+    await store.add([message(1, author_id=6, author="Bob")])
+    await store.consent.opt_out(6)
+    await rosters.of(ask(store), POLICY)
+    assert rosters.somebody(ask(store)) == ""
+    rosters.hear([message(2, author_id=7, author="Carol")])
+    rosters.drop_everything()
+    assert rosters.somebody(ask(store)) == ""

@@ -106,3 +106,49 @@ def test_what_was_said_to_the_bot_counts_flagged_messages() -> None:
     assert ask("what did I ask you?").to_bot
     assert ask("what did you say?").to_bot
     assert not ask("what did bob say?").to_bot
+
+
+CLUB = [
+    Person(30, "Dmitri", ("dima",)),
+    Person(31, "Rosalind"),
+    Person(32, "Wen"),
+    Person(33, "Brad"),
+    Person(34, "Bram"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("how many jars for rosalynd", "Rosalind"),
+        ("did dimitry say the heating works", "Dmitri"),
+        ("what was broken on dimas car", "Dmitri"),
+        ("how is brahm getting there", "Bram"),
+        ("what does wens aunt not want", "Wen"),
+        ("which part of the talk is rosalinds", "Rosalind"),
+        ("what time is dmitris flight", "Dmitri"),
+    ],
+)
+def test_a_name_is_known_with_a_typo_or_without_its_apostrophe(text: str, name: str) -> None:
+    scene = replace(SCENE, roster=Roster(CLUB))
+    assert [person.name for person in route(text, scene).named] == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "who brings the bread",
+        "how much bread do we need",
+        "is there any break on friday",
+        "who wants a dramatic ending",
+        "where are the brads",
+        "what is the rosalynd",
+    ],
+)
+def test_an_english_word_or_a_thing_is_no_misspelt_name(text: str) -> None:
+    assert route(text, replace(SCENE, roster=Roster(CLUB))).named == ()
+
+
+def test_a_typo_that_fits_two_people_equally_means_neither() -> None:
+    scene = replace(SCENE, roster=Roster([Person(1, "Marisa"), Person(2, "Marina")]))
+    assert route("when does marika arrive", scene).named == ()

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from asking import NOW, ask
 
-from channelmem.types import Kind, Source, Window
+from channelmem.types import Kind, Mode, Source, Window
 
 
 def test_recent_words_decide_before_a_time_that_belongs_to_the_topic() -> None:
@@ -88,10 +88,11 @@ def test_a_day_that_belongs_to_what_is_planned_is_no_time_to_look_at(text: str) 
     assert (asked.kind, asked.window) == (Kind.CHANNEL, Window())
 
 
-def test_catch_me_up_means_since_the_asker_last_spoke() -> None:
-    found = ask("catch me up", last_spoke_ts=NOW - 600)
-    assert found.missed
-    assert found.sources[0] is Source.ARCHIVE
+def test_only_what_was_missed_begins_with_the_askers_last_words() -> None:
+    assert ask("what did i miss", last_spoke_ts=NOW - 600).missed
+    for text in ("catch me up", "tldr", "recap pls", "any decisions?"):
+        found = ask(text, last_spoke_ts=NOW - 600)
+        assert (found.mode, found.missed, found.sources[0]) == (Mode.RECAP, False, Source.ARCHIVE)
 
 
 def test_a_long_absence_is_recapped_from_the_archive_first() -> None:

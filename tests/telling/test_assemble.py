@@ -375,7 +375,7 @@ def documented() -> Parts:
     turtles = said(8, "Mark", "It's turtles. All the way down it is recursive spirals of turtles!", 120)
     planner = said(7, "Ann", "planner 2 plans <b>twice</b> as fast", 86_400 * 2)
     question = Question(10, 20, 999, 1, "Mark", "<@9> what did I just say about turtles?", NOW, 2, bot=BOT)
-    hits = (Hit(turtles, 1.0, 0.61, 2.0), Hit(said(9, "Carol", "tortoises are slow", 600), 0.4, 0.38))
+    hits = (Hit(turtles, 1.0, 0.61, 2.0, answers=True), Hit(said(9, "Carol", "tortoises are slow", 600), 0.4, 0.38))
     return Parts(
         NOW, BOT, question, Route(Kind.CHANNEL, topic="turtles"), hits, ambient, (chain[1], planner), chain,
         {7: planner}, channels={20: "general"},

@@ -106,8 +106,8 @@ def test_a_question_is_told_in_a_sentence(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hi", "It is a greeting or a thank-you, not a question."),
-        ("thanks a lot!", "It is a greeting or a thank-you, not a question."),
+        ("hi", "It is a greeting, not a question."),
+        ("thanks a lot!", "It is a thank-you, not a question."),
         ("help", "It asks what I can do."),
         ("!roll 2d6", "It is a command, not a question."),
         ("🚫 what did Alice say?", "It asks for an answer without a look at this channel."),
@@ -139,7 +139,7 @@ def test_a_question_about_the_world_is_told_as_that_first() -> None:
 
 
 def test_what_no_evidence_could_change_is_not_looked_up() -> None:
-    told = tell(ask("write a poem about the sea"))
+    told = tell(ask("translate good morning to french"))
     assert told == "It is almost certainly not about this channel, so nothing is looked up."
 
 

@@ -34,6 +34,6 @@ def test_a_raw_text_score_beyond_one_counts_as_all_words() -> None:
 
 
 def test_a_time_is_told_in_the_askers_words() -> None:
-    assert during("Saturday") == "on saturday"
+    assert during("Saturday") == "on Saturday"
     assert during("this morning") == "this morning"
     assert during("on the 10th") == "on the 10th"

@@ -163,7 +163,7 @@ async def memory(settings: Settings, fake_embedder: FakeEmbedder, clock: Clock) 
 
 async def test_a_topic_is_found_in_the_channel(memory: Memory) -> None:
     found = await tool.call(memory, MARK, {"query": "turtles lettuce", "limit": 1})
-    assert "- Ann (9m ago) [highly relevant]: turtles like lettuce" in found
+    assert "- Ann (9m ago) [answers]: turtles like lettuce" in found
     assert "all the way down" not in found
 
 
