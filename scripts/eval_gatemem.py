@@ -3,7 +3,7 @@
     python -m scripts.eval_gatemem --data DIR/gatemem [--json]
 
 A question is answered by its first 1, 3, 5 or 10 hits if all strings that its answer must contain stand in them; no
-judge and no language model is needed. The data, group conversations (rzhub/GateMem, MIT), is not part of this repository.
+judge and no language model is needed. The group conversations (rzhub/GateMem, MIT) are not part of this repository.
 """
 
 from __future__ import annotations

@@ -144,11 +144,15 @@ FURTHER_OF_MANY: Final = 0.25
 belong."""
 MOST_SHOWN: Final = 4
 RANK_OF_SOMEBODY: Final = 40.0
+RANK_OF_FEW: Final = 12.0
 RANK_OF_TWO: Final = 120.0
 """What the order by words and cosines counts, on the network's scale."""
+FEW: Final = 16
 LONG: Final = 100
 GROUP: Final = 4
-"""A history of more messages is long, and so many people are a group."""
+"""Fewer messages are few, a history of more is long, and so many people are a group."""
+EVIDENT: Final = 0.2
+"""A further line has this evidence of its own: a word of the topic, or in what it answers, or a close meaning."""
 OF_PARTS: Final = 8
 """A question with so many words worth comparing probably has several parts."""
 COVERING: Final = 12
@@ -266,7 +270,8 @@ def choose(
         return Choice()
     kept = _kept(candidates, weighed, scores, asked)
     trust = weighed.trust()
-    shown = _shown(candidates, kept, trust, asked.route)
+    evident = [place for place in kept[1:] if scores.evidence[place] >= EVIDENT]
+    shown = _shown(candidates, [kept[0], *evident], trust, asked.route)
     kept = [*shown, *(place for place in kept if place not in shown)]
     evidence = _LITERAL if asked.route.literal else _evidence(candidates, kept, cosines, asked.route.wants)
     hits = _hits(candidates, kept, shown, trust, scores, now, source)
@@ -274,8 +279,7 @@ def choose(
 
 
 def _weighed(candidates: Candidates, scores: Scores, asked: Asked, sounds: float) -> _Weighed:
-    """Among somebody's own lines, what answers is a matter of words and links, and in the long history of two people
-    mostly so; the network knows groups."""
+    """Among somebody's own lines, what answers is a matter of words and links."""
     if candidates.reader is None:
         places = np.flatnonzero(candidates.allowed)
         return _Weighed(places, RANK_OF_SOMEBODY * scores.rank[places])
@@ -287,10 +291,11 @@ def _weighed(candidates: Candidates, scores: Scores, asked: Asked, sounds: float
 
 
 def _rank_counts(candidates: Candidates) -> float:
+    """What the order by words and cosines counts beside the network, which knows a few dozen lines of several people."""
     messages = candidates.pool.messages
     total = max(candidates.pool.total, len(messages))
     if total <= LONG:
-        return 0.0
+        return RANK_OF_FEW * max(0.0, 1.0 - total / FEW)
     people = len({message.author_id for message in messages if not message.own})
     return RANK_OF_TWO * max(0.0, min(1.0, (GROUP - people) / 2)) * min(1.0, math.log(total / LONG))
 

@@ -120,7 +120,7 @@ async def test_a_topic_nobody_mentioned_is_an_honest_no(store: Store, worker: Wo
 
 async def test_what_is_not_embedded_yet_is_found_too(store: Store, recall: Asking, fake_embedder: FakeEmbedder) -> None:
     await store.add([message(1, "zebras everywhere"), message(2, "lunch anyone")])
-    found = await recall(ask(), about("zebras"))
+    found = await recall(ask("what did somebody say about zebras?"), about("zebras"))
     assert ids(found) == [1]
     assert found.hits[0].similarity is not None
     assert fake_embedder.embedded == 2
