@@ -291,7 +291,7 @@ def _weighed(candidates: Candidates, scores: Scores, asked: Asked, sounds: float
 
 
 def _rank_counts(candidates: Candidates) -> float:
-    """What the order by words and cosines counts beside the network, which knows a few dozen lines of several people."""
+    """What words and cosines count beside the network, which knows some dozens of lines by several people."""
     messages = candidates.pool.messages
     total = max(candidates.pool.total, len(messages))
     if total <= LONG:
