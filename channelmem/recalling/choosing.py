@@ -144,7 +144,7 @@ FURTHER_OF_MANY: Final = 0.25
 belong."""
 MOST_SHOWN: Final = 4
 RANK_OF_SOMEBODY: Final = 40.0
-RANK_OF_FEW: Final = 12.0
+RANK_OF_FEW: Final = 10.0
 RANK_OF_TWO: Final = 120.0
 """What the order by words and cosines counts, on the network's scale."""
 FEW: Final = 16
@@ -286,16 +286,16 @@ def _weighed(candidates: Candidates, scores: Scores, asked: Asked, sounds: float
     clues = clues_of(candidates.reader, candidates, scores, asked)
     if not len(clues.places):
         return _Weighed(clues.places, np.zeros(0))
-    values = shipped().values(clues) + _rank_counts(candidates) * scores.rank[clues.places]
+    values = shipped().values(clues) + _rank_counts(candidates, asked.route) * scores.rank[clues.places]
     return _Weighed(clues.places, values, *shipped().sure(clues, values, sounds))
 
 
-def _rank_counts(candidates: Candidates) -> float:
+def _rank_counts(candidates: Candidates, route: Route) -> float:
     """What words and cosines count beside the network, which knows some dozens of lines by several people."""
     messages = candidates.pool.messages
     total = max(candidates.pool.total, len(messages))
     if total <= LONG:
-        return RANK_OF_FEW * max(0.0, 1.0 - total / FEW)
+        return 0.0 if route.follows else RANK_OF_FEW * max(0.0, 1.0 - total / FEW)
     people = len({message.author_id for message in messages if not message.own})
     return RANK_OF_TWO * max(0.0, min(1.0, (GROUP - people) / 2)) * min(1.0, math.log(total / LONG))
 
