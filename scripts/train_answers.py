@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 from channelmem.cli.route import scene_of
 from channelmem.embedding.embed import open_embedder
 from channelmem.recalling import answering, recall
-from channelmem.recalling.answering import FAR, LINES, QUESTIONS, Clues, Logistic, Trees, odds, of_any
+from channelmem.recalling.answering import FAR, LINES, QUESTIONS, ClueReader, Clues, Logistic, Trees, odds, of_any
 from channelmem.recalling.candidates import Asked, Topic, vector_of
 from channelmem.recalling.choosing import Candidates, Choice, choose, clues_of, read_candidates
 from channelmem.recalling.rank import SHIPPED, Pool, without_names
@@ -92,7 +92,7 @@ class List:
 
 async def lists(scenes: Sequence[Scene]) -> list[List]:
     """Every question that compares lines, with the candidates of each source that was searched. Somebody's own words
-    are ranked without the network."""
+    are ranked without the network, but it learns from them."""
     found: list[tuple[Candidates, Floats, Asked, NDArray[np.float32] | None]] = []
     vectors: list[NDArray[np.float32] | None] = []
 
@@ -101,8 +101,7 @@ async def lists(scenes: Sequence[Scene]) -> list[List]:
         return 0.0
 
     def watched(candidates: Candidates, cosines: Floats, asked: Asked, now: float, source: Source, _: float) -> Choice:
-        if candidates.reader:
-            found.append((candidates, cosines, asked, vectors[-1]))
+        found.append((candidates, cosines, asked, vectors[-1]))
         try:
             return choose(candidates, cosines, asked, now, source)
         except (ValueError, FileNotFoundError):  # no weights yet, or for other clues
@@ -152,9 +151,9 @@ def _list(
     scene: str, turn: Turn, known: Sequence[str], candidates: Candidates, cosines: Floats, asked: Asked,
     vector: NDArray[np.float32] | None,
 ) -> List:  # fmt: skip
-    want, reader = turn.expected, candidates.reader
+    want, question, pool = turn.expected, asked.question, candidates.pool
     assert want
-    assert reader
+    reader = ClueReader(pool, candidates.ranking, question.text, asked.route, question.asker_id, question.ts)
     clues = clues_of(reader, candidates, candidates.ranking.scores(cosines), asked)
     here = [known[place] for place in clues.places.tolist()]
     gold = np.array([one in want.gold for one in here], bool)
