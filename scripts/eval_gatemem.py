@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     if not (options.data / "questions.jsonl").exists():
-        parser.error(f"there is no questions.jsonl in {options.data}")
+        parser.error(f"{options.data} has no questions.jsonl")
     told = figures(asyncio.run(answers(options.data)))
     print(
         json.dumps(told) if options.json else "GATEMEM " + ", ".join(f"{name} {value}" for name, value in told.items())

@@ -16,7 +16,7 @@ With --model every answer is also put into a language model's words, as the bot 
 instead, they count. The model's own words are right if they have the required words, at least half of what they say
 beyond the question is in the gold messages (or in who wrote them), and no other message has more of it; of a recap, so
 many gold messages are told by a third of their words. Where nobody said it they must say so; what is not about the
-channel may be answered with anything that is no quote.
+channel may be answered with anything but a quote.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ KINDS: Final = {
 
 @lru_cache(maxsize=16_384)
 def asks(text: str) -> float:
-    """How much of a line is questions, also where the question mark is missing."""
+    """The share of a line that asks something, with or without a question mark."""
     share = asking(text)
     return share if share or _ASKS.match(text) is None else UNMARKED
 

@@ -159,7 +159,7 @@ def _mentionable(phrasing: Phrasing) -> str:
         (_OBJECT + named, named + _SUBJECT) if route.binds or route.mode is Mode.RECAP else (_THING + named + r"\W*$",)
     )
     found = next(filter(None, (re.search(form, text, re.IGNORECASE) for form in forms)), None)
-    # "And Bob?" takes a topic as it is; one made of the words of two questions is no phrase.
+    # "And Bob?" takes a topic as it is; words pieced together from two questions don't make a phrase.
     whole = Borrowed.TOPIC in route.borrowed and not any(word in text.lower() for word in topic.lower().split())
     if found is None and not whole:
         return ""
