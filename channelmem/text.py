@@ -36,6 +36,7 @@ thing things this those though through thus to too under until up upon us very w
 we've well were weren't what what's whatever when where where's whether which while who who's whom whose why
 will with without won't would wouldn't yeah yes yet you you'd you'll you're you've your yours yourself dont im
 ive cant doesnt didnt isnt thats whats lol went gone
+whos wheres whens hows whys wat wats wot wut u ur r ya im pls plz tho gonna wanna gotta lemme rn abt cuz cos bc dunno
 """
 STOP: Final = frozenset(_STOP_WORDS.split())
 FRAGMENT: Final = 3
@@ -50,8 +51,12 @@ spend spent; sell sold; keep kept; hold held; hear heard; bring brought; catch c
 wear wore worn; ride rode ridden; sleep slept; stand stood; understand understood; pay paid; fall fell fallen;
 forget forgot forgotten; hide hid hidden; throw threw thrown; wake woke woken; fight fought; shoot shot; freeze
 froze frozen; steal stole stolen; shake shook shaken; bite bit bitten; blow blew blown; child children; person
-people; woman women; man men; mouse mice; foot feet; tooth teeth; wife wives; life lives; knife knives; mother
-mom mum; father dad; photo photograph picture pic; movie film; bike bicycle; favorite favourite; color colour
+people ppl; woman women; man men; mouse mice; foot feet; tooth teeth; wife wives; life lives; knife knives; mother
+mom mum; father dad; photo photograph picture pic; movie film; bike bicycle; favorite favourite; color colour;
+minute min; hour hr; week wk; year yr; video vid; message msg; password pw pwd; information info; birthday bday;
+ticket tix; microphone mic; tomorrow tmrw tmr tomoz 2moro; yesterday yday; tonight tonite 2nite; weekend wknd;
+tuesday tue tues; wednesday weds; thursday thu thur thurs; friday fri; saturday sat; january jan; february feb;
+september sept; october oct; november nov; december dec
 """
 
 
@@ -157,6 +162,8 @@ def asking(text: str) -> float:
 Floats = NDArray[np.float64]
 
 BEGINNING: Final = 6
+MIN_TYPO, MIN_TWO_TYPOS = 5, 8
+"""From so many letters on, a word that nobody used may be another one with a slip, or with two."""
 
 
 class Lines(NamedTuple):
@@ -182,6 +189,7 @@ class Lines(NamedTuple):
         forms = [form for chunk in topic.lower().split() for form in read_chunk(chunk).forms]
         typed = {form: columns[base] for form in forms if (base := stem(form)) in columns}
         present, literal = np.zeros((2, len(self.chunks), len(columns)))
+        columns |= self._misspelt(columns)
         wanted = frozenset((*columns, *typed))
         topical = frozenset(
             chunk
@@ -194,6 +202,32 @@ class Lines(NamedTuple):
                 present[row, [columns[one] for one in word.stems if one in columns]] = 1.0
                 literal[row, [typed[one] for one in word.forms if one in typed]] = 1.0
         return present, literal * present
+
+    def _misspelt(self, columns: Mapping[str, int]) -> dict[str, int]:
+        """The columns by stems of the lines that a stem of the topic misspells, if no line has that itself."""
+        said = frozenset[str]().union(*(word.stems for word in self.known.values()))
+        missing = [one for one in columns if one not in said and len(one) >= MIN_TYPO and one.isalpha()]
+        found: dict[str, int] = {}
+        for one in missing:
+            most = 2 if len(one) >= MIN_TWO_TYPOS else 1
+            near = [other for other in said if other[0] == one[0] and abs(len(other) - len(one)) <= most]
+            for other in near:
+                if len(set(one) ^ set(other)) <= 2 * most and other not in columns and slips(one, other) <= most:
+                    found[other] = columns[one]
+        return found
+
+
+def slips(one: str, other: str) -> int:
+    """How many insertions, deletions, substitutions and swaps of neighbours lie between two words."""
+    before, last = [0] * (len(other) + 1), list(range(len(other) + 1))
+    for i, a in enumerate(one):
+        row = [i + 1]
+        for j, b in enumerate(other):
+            best = min(last[j] + (a != b), last[j + 1] + 1, row[j] + 1)
+            swapped = i and j and a == other[j - 1] and one[i - 1] == b
+            row.append(min(best, before[j - 1] + 1) if swapped else best)
+        before, last = last, row
+    return last[-1]
 
 
 def read_lines(texts: Sequence[str]) -> Lines:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.recalling.rank import Floats, Pool, Ranking, Scores, stretches
+from channelmem.routing.words import written_out
 from channelmem.store.documents import AnyMessage
 from channelmem.text import asking, text_of
 from channelmem.types import Route, Wants, Window
@@ -166,7 +167,7 @@ ASKED: Final = (
 
 def read_question(text: str, route: Route, *, missing: float, words: int, reply: bool) -> dict[str, float]:
     """One value per name in `ASKED`. `missing` is the share of its words that nobody used."""
-    low = text.lower().strip()
+    low = written_out(text).lower().strip()
     found = {name: float(pattern.search(low) is not None) for name, pattern in _WH.items()}
     found["whether"] = float(route.wants is Wants.WHETHER or _YES_OR_NO.match(low) is not None)
     found |= {

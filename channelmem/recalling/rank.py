@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.routing.words import written_out
 from channelmem.store.documents import AnyMessage
 from channelmem.text import Lines, emoji_of, read_lines, stem, stems, tells, text_of
 from channelmem.types import Question, Route, Wants, Window
@@ -361,7 +362,7 @@ def ranking_query(question: Question, route: Route) -> RankingQuery:
 
 def _asked_fact(question: Question, route: Route) -> str:
     """A question for a fact compares best as it is; a follow-up needs the topic it inherits as well."""
-    text = without_names(question.text, route)
+    text = written_out(without_names(question.text, route))
     return f"{text} {route.topic}" if route.follows else text
 
 

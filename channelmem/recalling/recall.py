@@ -367,7 +367,7 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
     if seen is None:
         return Found(route)
     is_close = close(seen) >= asked.policy.semantic_threshold
-    if not (is_close or seen.coverage or seen.thread):
+    if choice.sure is None and not (is_close or seen.coverage or seen.thread):
         return Found(route, ours=choice.ours)
     sure = 1.0 if route.literal else choice.sure
     if sure is None:

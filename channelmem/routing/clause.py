@@ -14,7 +14,7 @@ from itertools import compress
 from typing import Final, NamedTuple
 
 from channelmem.routing.people import Line
-from channelmem.routing.words import word_set
+from channelmem.routing.words import word_set, written_out
 from channelmem.times.calendar import MONTHS, WEEKDAYS, is_date
 from channelmem.types import Aside, Mode, Route, Wants
 
@@ -686,6 +686,7 @@ def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
 
     `of_words`: whether its clause asks for what somebody said, and not for what they did.
     """
+    text = written_out(text)
     said = route.saying or _SAYING.search(text) is not None
     binds = of_words or said or route.mode is Mode.RECAP
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)
@@ -772,6 +773,8 @@ _BESIDE: Final = (
 _SMALL_TALK: Final = re.compile(
     "(?:(?:" + "|".join(f"(?P<{kind.name}>{said})" for kind, said in _SMALL.items()) + f"|{_BESIDE})(?: |$))+"
 )
+_IDLE: Final = word_set("even actually really exactly just again now then anyway tho though")
+"""Words that small talk is the same without: "who even are you"."""
 _MAY_ASK: Final = frozenset({Aside.NAME, Aside.FEELING, Aside.GREETING, Aside.THANKS})
 """Kinds that stay what they are with a question mark; "right?" asks for something."""
 _MOST_SMALL: Final = 10
@@ -780,12 +783,15 @@ _MOST_SMALL: Final = 10
 
 def small_talk(words: Sequence[str], text: str) -> Aside | None:
     """Why it needs a friendly word instead of an answer; None if it is a question. `words` leave out the bot's name."""
-    if _HELP.fullmatch(_MENTIONS.sub("", text)):
+    if _HELP.fullmatch(_MENTIONS.sub("", text)) or _HELP.fullmatch(
+        " ".join(word for word in words if word not in _IDLE)
+    ):
         return Aside.HELP
     if "?" not in text and _THANKED.match(text):
         return Aside.THANKS
     if not words:
         return Aside.GREETING  # nothing but the bot's name
-    found = _SMALL_TALK.fullmatch(" ".join(words)) if len(words) <= _MOST_SMALL else None
+    spoken = [word for word in words if word not in _IDLE] or words
+    found = _SMALL_TALK.fullmatch(" ".join(spoken)) if len(words) <= _MOST_SMALL else None
     kind = next((kind for kind in _SMALL if found and found[kind.name]), None)
     return kind if "?" not in text or kind in _MAY_ASK else None

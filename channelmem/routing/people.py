@@ -33,6 +33,7 @@ from channelmem.routing.words import (
     past,
     word_set,
 )
+from channelmem.text import slips
 from channelmem.times import when
 from channelmem.times.calendar import MONTHS, WEEKDAYS
 from channelmem.times.spans import Clue, Moment
@@ -394,19 +395,6 @@ def _append(index: dict[_Key, tuple[Person, ...]], key: _Key, person: Person) ->
     known = index.get(key, ())
     if person not in known:
         index[key] = (*known, person)
-
-
-def slips(one: str, other: str) -> int:
-    """How many insertions, deletions, substitutions and swaps of neighbours lie between two words."""
-    before, last = [0] * (len(other) + 1), list(range(len(other) + 1))
-    for i, a in enumerate(one):
-        row = [i + 1]
-        for j, b in enumerate(other):
-            best = min(last[j] + (a != b), last[j + 1] + 1, row[j] + 1)
-            swapped = i and j and a == other[j - 1] and one[i - 1] == b
-            row.append(min(best, before[j - 1] + 1) if swapped else best)
-        before, last = last, row
-    return last[-1]
 
 
 @dataclass(frozen=True, slots=True)

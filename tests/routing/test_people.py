@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from channelmem.routing.people import Roster, name_words, slips
+from channelmem.routing.people import Roster, name_words
 from channelmem.routing.words import fold
+from channelmem.text import slips
 from channelmem.types import Person
 
 ANN = Person(1, "Ann")
