@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final
 
-from channelmem.context.window import ReachError, reach_s
+from channelmem.context_window import ReachError, reach_s
 from channelmem.display import counted, flatten, name, named, safe
 from channelmem.durations import WEEK_S
 from channelmem.interface import ChannelMemory

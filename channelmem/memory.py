@@ -16,16 +16,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from channelmem.browse import Browse, Overview
-from channelmem.context.builder import ContextBuilder, given_to
+from channelmem.browse import Browse, FilteredHistory, Overview
+from channelmem.context import ContextBuilder, given_to
 from channelmem.embedding.embed import Embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
-from channelmem.history import FilteredHistory
 from channelmem.ids import MessageId
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
 from channelmem.linking.linker import ChannelLinkers
-from channelmem.local_copies import LocalCopies, removed
 from channelmem.media.media import Media
 from channelmem.opening import Clock, beside, opened, summarising
 from channelmem.policy.policies import Policies
@@ -35,7 +33,7 @@ from channelmem.recalling.recall import Found, Recall, decide
 from channelmem.recalling.verdict import Verdict
 from channelmem.recaps import Recaps
 from channelmem.routing.route import route
-from channelmem.scenes import FollowUps, Rosters, scene_of
+from channelmem.scenes import FollowUps, LocalCopies, Rosters, removed, scene_of
 from channelmem.settings import Settings, load_settings
 from channelmem.store.progress import Bookmarks
 from channelmem.store.search import Newest, Search

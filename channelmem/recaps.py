@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from channelmem.browse import FilteredHistory
 from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
-from channelmem.history import FilteredHistory
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import RECAP_MESSAGES, RECENT_S, Found, left_at

@@ -1,23 +1,36 @@
-"""Who is known in each channel, and when they last spoke: the router uses this to recognise names.
+"""What this process keeps, and how all of it goes when its source goes.
 
-Enters: messages as they pass, and questions. Leaves: a `KnownPeople` for a question. Everything here is bounded and can
-be read again from Redis or from the platform's history, so a restart loses nothing.
+`Rosters` know who is in each channel and when they last spoke, so that the router recognises names; `FollowUps` what
+was asked last. All of that is bounded and can be read again from Redis or from the platform's history, so a restart
+loses nothing. `LocalCopies` drop what is removed before the removal is sent and once more after it. What other
+processes remove goes when it is announced, and at the latest with the next question, whose reads tell which change is
+the newest.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cachetools import LRUCache
 
+from channelmem import text as line
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
+from channelmem.linking.linker import ChannelLinkers
+from channelmem.media.media import Media
 from channelmem.policy.policy import Policy
+from channelmem.recalling import answering
 from channelmem.routing.people import Previous, Roster, Scene, name_words
+from channelmem.store import documents
+from channelmem.store.buckets import Changes
 from channelmem.store.documents import RosterEntry
+from channelmem.store.keys import guild_and_channel
 from channelmem.store.store import Store
+from channelmem.summaries import pyramid as summaries
+from channelmem.summaries import reader as past
 from channelmem.telling.references import parse_links, visible
 from channelmem.types import History, Hit, Kind, Message, Person, Question, Route
 
@@ -30,6 +43,7 @@ READS = 2
 
 HeardHere = Callable[[int, int], Iterable[Person]]
 """The authors in a channel whose messages passed through this process."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -207,8 +221,6 @@ FOLLOW_UPS = 5_000
 FOLLOW_UP_S = 600.0
 """How long a question can build on the one before."""
 
-"""Guild and channel."""
-
 
 class FollowUps:
     def __init__(self) -> None:
@@ -247,3 +259,77 @@ class FollowUps:
 
 def _key(question: Question) -> tuple[ChannelId, int]:
     return ChannelId(question.guild_id, question.channel_id), question.asker_id
+
+
+# --- removals ---
+
+
+class LocalCopies:
+    """Linkers, rosters, follow-ups, readings of media and text caches."""
+
+    def __init__(
+        self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps, media: Media, changes: Changes
+    ) -> None:
+        self._linkers, self._rosters, self._follow_ups, self._media = linkers, rosters, follow_ups, media
+        changes.on_removal = self._follow
+
+    def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
+        self._rosters.note_removal()
+        self._media.drop()
+        self._linkers.drop(guild_id, channel_id, ids)
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._media.drop()
+        for copies in (self._linkers, self._rosters, self._follow_ups):
+            copies.drop_channel(guild_id, channel_id)
+
+    def drop_guild(self, guild_id: int) -> None:
+        self._media.drop()
+        for copies in (self._linkers, self._rosters, self._follow_ups):
+            copies.drop_guild(guild_id)
+
+    def drop_author(self, author_id: int) -> None:
+        self._media.drop()
+        self._linkers.drop_author(author_id)
+        self._rosters.drop_everything()
+        self._follow_ups.drop_author(author_id)
+
+    def drop_everything(self) -> None:
+        self._media.drop()
+        for copies in (self._linkers, self._rosters, self._follow_ups):
+            copies.drop_everything()
+
+    def _follow(self, kind: str, what: str) -> None:
+        """A removal that another process noted, or this one."""
+        name, *ids = what.split(" ")
+        match kind:
+            case "person":  # '<author>' or '<guild>:<author>'
+                self.drop_author(int(name.rpartition(":")[2]))
+            case "room":
+                self.drop_channel(*guild_and_channel(name.encode()))
+            case "guild":
+                self.drop_guild(int(name))
+            case "messages":
+                self.drop(*guild_and_channel(name.encode()), map(int, ids))
+            case _:
+                self.drop_everything()
+        _forget_read()
+
+
+async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
+    """Runs a removal that leaves nothing in this process: `drop` runs twice, to catch what was read meanwhile."""
+    drop()
+    try:
+        return await removal
+    finally:
+        drop()
+        _forget_read()
+
+
+def _forget_read() -> None:
+    """Equal texts are read once only; removed ones must not stay in memory for that."""
+    documents.forget_read()
+    summaries.forget_read()
+    past.forget_read()
+    line.forget_read()
+    answering.forget_read()

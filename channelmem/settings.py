@@ -27,8 +27,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from channelmem.commands import NAMES, PREFIXES
 from channelmem.errors import ConfigError
-from channelmem.redis_urls import is_cluster
-from channelmem.secrets import check_redis_url, check_token, masked, passwords
+from channelmem.secrets import check_redis_url, check_token, is_cluster, masked, passwords
 
 PREFIX = "CHANNELMEM_"
 

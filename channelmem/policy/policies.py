@@ -20,20 +20,22 @@ from channelmem.errors import ChannelmemError, DamagedDataError, RedisUnavailabl
 from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import (
     GRACE_S,
+    Auto,
     Boundary,
     Change,
     Effective,
+    Json,
     Level,
     Loss,
     Overrides,
     Place,
     Setting,
+    Value,
     current,
     renamed,
     resolve,
 )
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import Auto, Json, Value
 from channelmem.settings import Settings
 from channelmem.store.keys import guild_and_channel, room
 from channelmem.store.store import Store

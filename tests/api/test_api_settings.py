@@ -13,8 +13,7 @@ from serving import EVERYTHING, Running, listening, serving
 from channelmem import Settings
 from channelmem.access import Scope
 from channelmem.api.app import create_app
-from channelmem.policy.cascade import SETTINGS, Combine, Setting
-from channelmem.policy.values import Number
+from channelmem.policy.cascade import SETTINGS, Combine, Number, Setting
 
 pytest_plugins = ["serving_fixtures"]
 

@@ -9,9 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.policy.cascade import CAPPED, SETTINGS, Combine, Level, Setting, resolve
+from channelmem.policy.cascade import (
+    AUTO,
+    CAPPED,
+    OFF,
+    SETTINGS,
+    Channels,
+    Combine,
+    Duration,
+    Level,
+    Number,
+    Setting,
+    Switch,
+    Value,
+    resolve,
+)
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import AUTO, OFF, Channels, Duration, Number, Switch, Value
 from channelmem.settings import Settings
 
 BY_NAME = {one.name: one for one in SETTINGS}

@@ -18,9 +18,20 @@ from waiting import until_true
 from channelmem import ContextRequest, Memory, Message, Outcome, Person, Question, Settings
 from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policy import cascade as declared
-from channelmem.policy.cascade import GRACE_S, SETTINGS, Boundary, Combine, Level, Place, Setting
+from channelmem.policy.cascade import (
+    AUTO,
+    GRACE_S,
+    OFF,
+    SETTINGS,
+    Auto,
+    Boundary,
+    Combine,
+    Level,
+    Number,
+    Place,
+    Setting,
+)
 from channelmem.policy.policies import Policies
-from channelmem.policy.values import AUTO, OFF, Auto, Number
 from channelmem.store.buckets import Changes
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store
