@@ -25,7 +25,6 @@ from channelmem.policy.cascade import (
     SETTINGS,
     Auto,
     Boundary,
-    Combine,
     Level,
     Number,
     Place,
@@ -550,7 +549,7 @@ async def test_a_reset_clears_former_names_too(talk: Talk) -> None:
 
 
 async def test_a_new_setting_is_one_entry(talk: Talk, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), Combine.LIMIT, lambda _: 2, lambda policy, value: policy)
+    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), lambda _: 2, lambda policy, value: policy)
     monkeypatch.setattr(declared, "SETTINGS", (*SETTINGS, pace))
     policies = Policies(settings, talk.memory._store)
     await policies.set(HERE, "pace", 4)
