@@ -61,7 +61,7 @@ def _absence(match: re.Match[str], moment: Moment) -> Span:
     """Away for that long: everything said since; after a short absence, that is the current conversation."""
     reach_s = _reach_s(amount(match))
     clue = Clue.RECENT if reach_s <= _LONG_ABSENCE_S else Clue.EXPLICIT
-    return Span(moment.now - reach_s, moment.now, clue, nominal=moment.now - reach_s)
+    return spans.rolling(moment, reach_s)._replace(clue=clue)
 
 
 def _recent(_match: re.Match[str], moment: Moment) -> Span:
@@ -240,7 +240,7 @@ RULES: tuple[Rule, ...] = (
     _rule(calendar.quarter, "q1 q2 q3 q4 quarter", calendar.QUARTER),
     _rule(calendar.feast, _FEASTS, calendar.FEAST),
     _rule(calendar.day_of_month, FIGURE, calendar.DAY_OF_MONTH),
-    _rule(lambda match, at: spans.whole_year(at, int(match[1])), FIGURE, r"(?:back )?in (20\d{2}|19\d{2})"),
+    _rule(lambda match, at: spans.months(at, int(match[1]), 1, 12), FIGURE, r"(?:back )?in (20\d{2}|19\d{2})"),
     _rule(calendar.clocks, "between from", calendar.CLOCKS),
     _rule(calendar.spoken_clock, "half quarter ten twenty five", calendar.CLOCK_SPOKEN),
     _rule(calendar.clock, f"{FIGURE} {_HOURS}", calendar.CLOCK),
@@ -371,17 +371,13 @@ def _narrower(one: Span, other: Span, latest: float) -> _Hours | None:
     if one.hours is None or other.hours is None:
         said = one if one.hours else other
         return _waking(said.hours, latest) if said.hours and said.either_half else said.hours
-    narrow, wide = sorted((one, other), key=lambda span: _length(span.hours))
+    narrow, wide = sorted((one, other), key=lambda span: span.hours[1] - span.hours[0] if span.hours else 24.0)
     first, last = narrow.hours or (0.0, 0.0)
     reach = wide.hours or (0.0, 24.0)
     halves = range(0, 25, 12) if narrow.either_half else (0, 24)
     return next(
         ((first + by, last + by) for by in halves if reach[0] <= first + by and last + by <= reach[1]), (first, last)
     )
-
-
-def _length(hours: _Hours | None) -> float:
-    return hours[1] - hours[0] if hours else 24.0
 
 
 def _waking(hours: _Hours, latest: float) -> _Hours:
