@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Final
 
 import numpy as np
@@ -110,14 +111,14 @@ class Browse:
         policy = self._policies.of(guild_id, channel_id)
         if not policy.enabled:
             return []
-        return await self._search.newest(_all_of(guild_id, channel_id, policy, Window(since), limit))
+        return await self._search.newest(archived(guild_id, channel_id, policy, Window(since), limit))
 
     async def page(self, guild_id: int, channel_id: int, limit: int, after: Cursor | None = None) -> Page:
         """A page of a channel, newest first; `after` is the cursor of the page before."""
         policy, wanted = self._policies.of(guild_id, channel_id), min(limit, MOST) + 1
         if not policy.enabled:
             return Page()
-        query = _all_of(guild_id, channel_id, policy, Window(end=after.ts if after else None), wanted)
+        query = archived(guild_id, channel_id, policy, Window(end=after.ts if after else None), wanted)
         while True:
             newest = await self._search.newest(query)
             found = [one for one in newest if after is None or after.follows(one)]
@@ -171,7 +172,7 @@ class Browse:
         newest = next(iter(await self.newest(guild_id, channel_id, 1)), None)
         if newest is None:  # closed, or all of it is hidden
             return replace(status, messages=0, pending=0, oldest_ts=None, newest_ts=None), None
-        count = (await self._search.matches(_all_of(guild_id, channel_id, policy, Window(), 1))).total
+        count = (await self._search.matches(archived(guild_id, channel_id, policy, Window(), 1))).total
         return replace(status, messages=count, pending=min(status.pending, count), newest_ts=newest.ts), newest.id
 
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
@@ -182,9 +183,8 @@ class Browse:
         """Ranked like the hits of a question, but nothing decides whether they answer one."""
         channel_ids = [one for one in terms.channel_ids if self._policies.of(terms.guild_id, one).enabled]
         topic = terms.query.strip()
-        mode = terms.mode or (Mode.TOPIC if topic else Mode.LATEST)
-        if mode is Mode.TOPIC and not topic:
-            mode = Mode.LATEST
+        wanted = terms.mode or Mode.TOPIC
+        mode = Mode.LATEST if wanted is Mode.TOPIC and not topic else wanted
         speakers = tuple(Person(one, "") for one in terms.author_ids)
         route = Route(Kind.CHANNEL, mode, terms.window, speakers, topic, WHY, (Source.ARCHIVE,), to_bot=True)
         if not channel_ids:
@@ -197,10 +197,12 @@ class Browse:
         return await self._recall(Asked.of(question, route, replace(policy, recall_limit=terms.limit)))
 
 
-def _all_of(guild_id: int, channel_id: int, policy: Policy, window: Window, limit: int) -> Query:
+def archived(
+    guild_id: int, channel_id: int, policy: Policy, window: Window, limit: int, *, flagged: bool = True
+) -> Query:
     """Everything that answers could show of a channel."""
     query = Query(guild_id, (channel_id,), window, limit=limit, limits=policy.limits)
-    return replace(query, flagged=True, source=Source.ARCHIVE)
+    return replace(query, flagged=flagged, source=Source.ARCHIVE)
 
 
 # --- overview ---
@@ -331,15 +333,12 @@ class Overview:
 def _one_summary(
     parts: Sequence[Summary], messages: tuple[Message, ...], now: float, limit_chars: int
 ) -> Summary | None:
-    whole = parts[0] if parts else None
-    for one in parts[1:]:
-        whole = combine(whole, one, created=now, limit=limit_chars) if whole else one
+    parts = list(parts)
     if messages:
         people = {one.author_id: one.author for one in messages}
         stretch = ClosedWindow(messages[0].ts, messages[-1].ts, messages)
-        newest = summarise(stretch, created=now, limit=limit_chars, people=people)
-        whole = combine(whole, newest, created=now, limit=limit_chars) if whole else newest
-    return whole
+        parts.append(summarise(stretch, created=now, limit=limit_chars, people=people))
+    return reduce(partial(combine, created=now, limit=limit_chars), parts) if parts else None
 
 
 # --- history ---

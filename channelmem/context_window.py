@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from enum import StrEnum
 from hashlib import blake2b
@@ -23,8 +23,8 @@ from cachetools import LRUCache
 from dateutil import parser as dates
 
 from channelmem import durations
-from channelmem.display import counted, cut, flatten, listed, named, plain_name
-from channelmem.durations import HOUR_S, MINUTE_S, human_age
+from channelmem.display import counted, flatten, line, listed, plain_name
+from channelmem.durations import HOUR_S, human_age
 from channelmem.interface import ChannelMemory
 from channelmem.policy.cascade import AUTO, Boundary, Effective, Level, Place, Value
 from channelmem.policy.policy import Policy
@@ -84,8 +84,6 @@ _SOURCES: Final = {
 
 
 class Step(StrEnum):
-    """What a command does with the window."""
-
     SET = "set"
     ADD = "add"
     SUB = "sub"
@@ -139,10 +137,7 @@ def limited(seconds: float) -> tuple[float, str]:
 
 def in_hours(seconds: float) -> str:
     """ "24h", "2h 30m", "45m": days stay hours, since that is what people set."""
-    hours, rest = divmod(round(seconds), int(HOUR_S))
-    minutes, left = divmod(rest, int(MINUTE_S))
-    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if count]
-    return " ".join(parts) or "0s"
+    return durations.format_duration(seconds, "hms")
 
 
 def suggestions(typed: str) -> list[str]:
@@ -252,6 +247,10 @@ class Command:
     def place(self) -> Place:
         return Place.of_character(self.guild_id, self.character)
 
+    @property
+    def conversation(self) -> tuple[int, int, str, int]:
+        return self.guild_id, self.channel_id, self.character, self.thread_of
+
 
 class ContextWindow:
     """Its methods may raise RedisUnavailableError; what people got wrong is a reply like any other."""
@@ -283,49 +282,40 @@ class ContextWindow:
         return f"Right now: {in_one_line(await self._memory.summaries.breakdown(now))}."
 
     async def change(self, step: Step, text: str, command: Command) -> str:
+        if step is Step.SET and means_default(text):
+            return await self.reset(command)
+        now = await self._own(command)
+        if step is not Step.SET and not isinstance(now, int | float):
+            return NO_LIMIT
+        now_s = float(now) if isinstance(now, int | float) else 0.0
         try:
-            return await self._change(step, text, command)
+            by_s = reach_s(text, command.at, self._policy(command).tz.key) if step is Step.SET else amount_s(text)
         except ReachError as refused:
             return str(refused)
+        seconds, warning = limited(stepped(step, now_s, by_s))
+        await self._memory.policies.set(command.place, MAX_AGE, seconds, by=command.by)
+        capped = self._effective(command)
+        cap = f"In this channel it is {_shown(capped.value)}: {capped.why}." if capped.why else ""
+        return " ".join(filter(None, [f"Context window set to {in_hours(seconds)}.", warning, cap]))
 
     async def reset(self, command: Command) -> str:
         await self._memory.policies.set(command.place, MAX_AGE, AUTO, by=command.by)
         return f"Context window reset to default ({_shown(self._default(command).value)})."
-
-    async def _change(self, step: Step, text: str, command: Command) -> str:
-        if step is Step.SET and means_default(text):
-            return await self.reset(command)
-        now = await self._own(command)
-        if step is Step.SET:
-            wanted = reach_s(text, command.at, self._policy(command).tz.key)
-        elif not isinstance(now, int | float):
-            return NO_LIMIT
-        else:
-            wanted = stepped(step, float(now), amount_s(text))
-        seconds, warning = limited(wanted)
-        await self._memory.policies.set(command.place, MAX_AGE, seconds, by=command.by)
-        return " ".join(filter(None, [f"Context window set to {in_hours(seconds)}.", warning, self._cap(command)]))
 
     async def _own(self, command: Command) -> Value:
         """The character's window as it is stored, whatever a channel makes of it; the inherited one if it has none."""
         own = (await self._memory.policies.read(command.place)).values.get(MAX_AGE)
         return self._default(command).value if own is None else own
 
-    def _cap(self, command: Command) -> str:
-        now = self._effective(command)
-        return f"In this channel it is {_shown(now.value)}: {now.why}." if now.why else ""
-
     def _effective(self, command: Command) -> Effective:
-        where = (command.guild_id, command.channel_id, command.character, command.thread_of)
-        return self._memory.policies.effective(*where)[MAX_AGE]
+        return self._memory.policies.effective(*command.conversation)[MAX_AGE]
 
     def _default(self, command: Command) -> Effective:
         """What holds without the character's override."""
-        where = (command.guild_id, command.channel_id, "", command.thread_of)
-        return self._memory.policies.effective(*where)[MAX_AGE]
+        return self._effective(replace(command, character=""))
 
     def _policy(self, command: Command) -> Policy:
-        return self._memory.policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)
+        return self._memory.policies.of(*command.conversation)
 
     # --- /new and /context edit ---
 
@@ -344,16 +334,13 @@ class ContextWindow:
     async def keep(self, text: str, command: Command) -> str:
         """Takes the edited file back: a fresh start at the moment it was made, with the messages that are left."""
         try:
-            return await self._keep(text, command)
+            # Twice as many as a file has, since more may have been said while it was edited.
+            messages = await self._messages(command, 2 * MOST)
+            sheet = self._sheets.get(_editor(command))
+            sheet = sheet or Sheet.of(messages, self._policy(command).tz, command.at)
+            wanted = sheet.read(text)
         except EditError as refused:
             return str(refused)
-
-    async def _keep(self, text: str, command: Command) -> str:
-        # Twice as many as a file has, since more may have been said while it was edited.
-        messages = await self._messages(command, 2 * MOST)
-        sheet = self._sheets.get(_editor(command))
-        sheet = sheet or Sheet.of(messages, self._policy(command).tz, command.at)
-        wanted = sheet.read(text)
         if not wanted:
             return CANCELLED
         visible = {message.id: message for message in messages}
@@ -361,7 +348,10 @@ class ContextWindow:
         if not found:
             return ALL_GONE
         kept = found[-MOST_KEPT:]
-        await self._begin(command, Boundary(self._start(sheet, command), tuple(one.id for one in kept)))
+        # Somebody may have begun anew while the file was edited: what that left out stays out.
+        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
+        start = max(sheet.at, begun.at) if begun else sheet.at
+        await self._begin(command, Boundary(start, tuple(one.id for one in kept)))
         self._sheets.pop(_editor(command), None)
         more = TOO_MANY if len(found) > len(kept) else ""
         return "\n".join(filter(None, [prior_head(kept), KEPT.format(character=command.character), more]))
@@ -374,11 +364,6 @@ class ContextWindow:
         if not messages:
             raise EditError(NOTHING_STORED)
         return messages
-
-    def _start(self, sheet: Sheet, command: Command) -> float:
-        """Somebody may have begun anew while the file was edited: what that left out stays out."""
-        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
-        return max(sheet.at, begun.at) if begun else sheet.at
 
     async def _begin(self, command: Command, boundary: Boundary) -> None:
         await self._memory.policies.begin(command.guild_id, command.channel_id, boundary, by=command.by)
@@ -440,8 +425,8 @@ class Sheet:
         copy. Equal lines are told apart by their order alone, so any of them may stand for any other."""
         kept: list[int] = []
         at = 0
-        for number, line in _numbered(text):
-            digest = _digest(line)
+        for number, left in _numbered(text):
+            digest = _digest(left)
             found = next((place for place in range(at, len(self.lines)) if self.lines[place][1] == digest), None)
             if found is None:
                 is_ours = any(digest == known for _, known in self.lines)
@@ -477,27 +462,22 @@ def _chosen(messages: Iterable[Message], at: float) -> list[Message]:
 
 
 def _lines(messages: Sequence[Message], tz: tzinfo) -> list[str]:
-    people = _people(messages)
-    return [_line(message, tz, people) for message in messages]
-
-
-def _line(message: Message, tz: tzinfo, people: Mapping[int, str]) -> str:
-    time = datetime.fromtimestamp(message.ts, tz).strftime("%Y-%m-%d %H:%M:%S")
-    return f"[{time}] {plain_name(message.author)}: {cut(flatten(named(message.content, people)), WORDS)}"
-
-
-def _people(messages: Iterable[Message]) -> dict[int, str]:
-    return {one.author_id: plain_name(one.author) for one in messages}
+    people = {one.author_id: plain_name(one.author) for one in messages}
+    times = [f"{datetime.fromtimestamp(one.ts, tz):%Y-%m-%d %H:%M:%S}" for one in messages]
+    return [
+        f"[{time}] {plain_name(one.author)}: {line(one.content, WORDS, people)}"
+        for time, one in zip(times, messages, strict=True)
+    ]
 
 
 def _numbered(text: str) -> Iterable[tuple[int, str]]:
     """The lines of messages, numbered as an editor numbers them."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    for number, line in enumerate(plain.split("\n"), 1):
-        bare = line.strip()
+    for number, one in enumerate(plain.split("\n"), 1):
+        bare = one.strip()
         if bare and bare != RULE and not bare.startswith(COMMENT):
-            yield number, line
+            yield number, one
 
 
-def _digest(line: str) -> bytes:
-    return blake2b(line.strip().encode("utf-8", "surrogatepass"), digest_size=12).digest()
+def _digest(one: str) -> bytes:
+    return blake2b(one.strip().encode("utf-8", "surrogatepass"), digest_size=12).digest()

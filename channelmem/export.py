@@ -37,8 +37,6 @@ def between(now: float, first: str, last: str, tz: str) -> Window:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is in a file."""
-
     lines: tuple[str, ...]
     messages: int
     summaries: int

@@ -41,6 +41,7 @@ REFRESH_S = 30.0
 READS = 2
 """How often a roster is read if removals keep interfering; the last read then serves one question and is not kept."""
 
+Gone = Callable[[ChannelId], bool]
 HeardHere = Callable[[int, int], Iterable[Person]]
 """The authors in a channel whose messages passed through this process."""
 T = TypeVar("T")
@@ -123,11 +124,10 @@ class Rosters:
         self._removals = 0
         """A roster that was read before a removal and arrives after it is not kept."""
 
-    def hear(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            people = self._channels.get(ChannelId(message.guild_id, message.channel_id))
-            if people is not None and not message.own:
-                people.hear(message)
+    def hear(self, message: Message) -> None:
+        people = self._channels.get(ChannelId(message.guild_id, message.channel_id))
+        if people is not None and not message.own:
+            people.hear(message)
 
     async def of(self, question: Question, policy: Policy) -> KnownPeople:
         """The people of the question's channel, mostly from this process's own memory; nobody where memory is off."""
@@ -190,19 +190,11 @@ class Rosters:
         """Something was removed: rosters that are being read right now may still contain it."""
         self._removals += 1
 
-    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+    def drop(self, gone: Gone) -> None:
+        """Of these channels; of any where somebody was forgotten, since any may know them."""
         self.note_removal()
-        self._channels.pop(ChannelId(guild_id, channel_id), None)
-
-    def drop_guild(self, guild_id: int) -> None:
-        self.note_removal()
-        for channel in [channel for channel in self._channels if channel.guild_id == guild_id]:
+        for channel in filter(gone, list(self._channels)):
             del self._channels[channel]
-
-    def drop_everything(self) -> None:
-        """Also if somebody was forgotten: any channel may know them."""
-        self.note_removal()
-        self._channels.clear()
 
     async def _read(self, question: Question, policy: Policy) -> tuple[list[RosterEntry], bool]:
         """Who spoke in the channel, and whether nothing was removed while that was read."""
@@ -239,22 +231,15 @@ class FollowUps:
             hit = (first.id, first.ts) if first else (None, None)
             self._asked[_key(question)] = (question.ts, Previous(route, *hit))
 
-    def drop_channel(self, guild_id: int, channel_id: int) -> None:
-        self._forget(lambda channel, _asker, _route: channel == (guild_id, channel_id))
-
-    def drop_guild(self, guild_id: int) -> None:
-        self._forget(lambda channel, _asker, _route: channel.guild_id == guild_id)
-
-    def drop_everything(self) -> None:
-        self._asked.clear()
+    def drop(self, gone: Gone) -> None:
+        for key in [key for key in self._asked if gone(key[0])]:
+            del self._asked[key]
 
     def drop_author(self, author_id: int) -> None:
         """What they asked, and what others asked about them."""
-        self._forget(lambda _channel, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
-
-    def _forget(self, gone: Callable[[ChannelId, int, Route], bool]) -> None:
-        for key in [key for key, (_, asked) in self._asked.items() if gone(*key, asked.route)]:
-            del self._asked[key]
+        for key, (_, asked) in list(self._asked.items()):
+            if author_id in (key[1], *(person.id for person in asked.route.speakers)):
+                del self._asked[key]
 
 
 def _key(question: Question) -> tuple[ChannelId, int]:
@@ -279,25 +264,23 @@ class LocalCopies:
         self._linkers.drop(guild_id, channel_id, ids)
 
     def drop_channel(self, guild_id: int, channel_id: int) -> None:
-        self._media.drop()
-        for copies in (self._linkers, self._rosters, self._follow_ups):
-            copies.drop_channel(guild_id, channel_id)
+        self._linkers.drop_channel(guild_id, channel_id)
+        self._drop(lambda one: one == (guild_id, channel_id))
 
     def drop_guild(self, guild_id: int) -> None:
-        self._media.drop()
-        for copies in (self._linkers, self._rosters, self._follow_ups):
-            copies.drop_guild(guild_id)
+        self._linkers.drop_guild(guild_id)
+        self._drop(lambda one: one.guild_id == guild_id)
 
     def drop_author(self, author_id: int) -> None:
         self._media.drop()
         self._linkers.drop_author(author_id)
-        self._rosters.drop_everything()
+        self._rosters.drop(lambda _: True)
         self._follow_ups.drop_author(author_id)
 
-    def drop_everything(self) -> None:
+    def _drop(self, gone: Gone) -> None:
+        for copies in (self._rosters, self._follow_ups):
+            copies.drop(gone)
         self._media.drop()
-        for copies in (self._linkers, self._rosters, self._follow_ups):
-            copies.drop_everything()
 
     def _follow(self, kind: str, what: str) -> None:
         """A removal that another process noted, or this one."""
@@ -312,7 +295,8 @@ class LocalCopies:
             case "messages":
                 self.drop(*guild_and_channel(name.encode()), map(int, ids))
             case _:
-                self.drop_everything()
+                self._linkers.drop_everything()
+                self._drop(lambda _: True)
         _forget_read()
 
 

@@ -74,7 +74,7 @@ WINDOWS = {
     "mcp/http.py": {"ops", "embedding"},
     "client/writes.py": {"store"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
-    "cli/worker.py": {"ingest", "store", "embedding", "server", "opening"},
+    "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }
 # Classes that are asked for by this name in whatever module a setting names.
 LOADED_BY_NAME = {"Engine"}
