@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -149,10 +150,9 @@ class ContextBuilder:
     async def _earlier(
         self, guild_id: int, channel_id: int, policy: Policy, start: float | None
     ) -> tuple[Summary, ...]:
-        try:
+        with suppress(RedisUnavailableError):
             return await self._summaries.read(guild_id, channel_id, policy, start)
-        except RedisUnavailableError:
-            return ()
+        return ()
 
     async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> Context:
         """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none;
@@ -268,10 +268,9 @@ class ContextBuilder:
         return list(reversed(past.messages))
 
     async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int], policy: Policy) -> Sequence[Message]:
-        try:
+        with suppress(RedisUnavailableError):
             return await self._search.get(guild_id, channel_id, ids, limits=policy.limits)
-        except RedisUnavailableError:
-            return []
+        return []
 
 
 def _warn(question: Question, before: PastBlock) -> None:

@@ -312,8 +312,5 @@ async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
 
 def _forget_read() -> None:
     """Equal texts are read once only; removed ones must not stay in memory for that."""
-    documents.forget_read()
-    summaries.forget_read()
-    past.forget_read()
-    line.forget_read()
-    answering.forget_read()
+    for reader in (documents, summaries, past, line, answering):
+        reader.forget_read()

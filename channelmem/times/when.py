@@ -146,8 +146,8 @@ RULES: tuple[Rule, ...] = (
         r"(?:a )?(?:(?:few|couple) )?(?:moments?|bit|tick|hot second|second|minute) (?:ago|back|earlier)",
         r"just now|right now|at the moment|this (?:very )?(?:moment|minute|second)|at present|this instant",
         r"(?:a )?little (?:bit )?(?:while )?ago|the last (?:little )?(?:bit|while)",
+        r"not (?:too |so |that |very )?long ago",
     ),
-    _rule(_recent, "ago", r"not (?:too |so |that |very )?long ago"),
     _rule(
         lambda _, at: Span(at.now - YEAR, at.now - max(at.horizon_s, HOUR), Clue.PAST),
         "ago back",
