@@ -16,7 +16,7 @@ from discord import app_commands
 from discord.ext import commands
 from discord.utils import format_dt
 
-from channelmem.context.window import ReachError
+from channelmem.context_window import ReachError
 from channelmem.display import counted
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError

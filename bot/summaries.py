@@ -9,7 +9,7 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from channelmem.context.window import ReachError, status_of
+from channelmem.context_window import ReachError, status_of
 from channelmem.display import counted
 from channelmem.errors import SummariesBusyError
 from channelmem.export import back_from

@@ -1,7 +1,8 @@
-"""Reading what is stored without asking a question: pages, one message, search, and an overview of channels.
+"""Reading without asking a question: pages of what is stored, one message, search, an overview of channels, and the
+platform's own history as far as it may be shown.
 
 What is hidden from answers is hidden here: nothing of channels whose memory is off, nothing by people who opted out.
-Everything may raise RedisUnavailableError.
+Everything but the history may raise RedisUnavailableError.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channelmem.errors import RedisUnavailableError
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import Found, Recall
 from channelmem.store.channel_state import ChannelState
+from channelmem.store.decisions import Decisions
 from channelmem.store.progress import GuildNames, NameStore
 from channelmem.store.search import Contents, Query, Search
 from channelmem.store.store import Store
@@ -28,13 +32,16 @@ from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise
 from channelmem.summaries.pyramid import ClosedWindow, Summary, roots
 from channelmem.summaries.reader import SummaryReader
 from channelmem.types import (
+    LAST_TS,
     MEMORY_OFF,
     Activity,
     ChannelStatus,
+    History,
     Kind,
     Message,
     Mode,
     Origin,
+    Past,
     Person,
     Question,
     Route,
@@ -104,14 +111,14 @@ class Browse:
         policy = self._policies.of(guild_id, channel_id)
         if not policy.enabled:
             return []
-        return await self._search.newest(_all_of(guild_id, channel_id, policy, Window(since), limit))
+        return await self._search.newest(archived(guild_id, channel_id, policy, Window(since), limit))
 
     async def page(self, guild_id: int, channel_id: int, limit: int, after: Cursor | None = None) -> Page:
         """A page of a channel, newest first; `after` is the cursor of the page before."""
         policy, wanted = self._policies.of(guild_id, channel_id), min(limit, MOST) + 1
         if not policy.enabled:
             return Page()
-        query = _all_of(guild_id, channel_id, policy, Window(end=after.ts if after else None), wanted)
+        query = archived(guild_id, channel_id, policy, Window(end=after.ts if after else None), wanted)
         while True:
             newest = await self._search.newest(query)
             found = [one for one in newest if after is None or after.follows(one)]
@@ -165,7 +172,7 @@ class Browse:
         newest = next(iter(await self.newest(guild_id, channel_id, 1)), None)
         if newest is None:  # closed, or all of it is hidden
             return replace(status, messages=0, pending=0, oldest_ts=None, newest_ts=None), None
-        count = (await self._search.matches(_all_of(guild_id, channel_id, policy, Window(), 1))).total
+        count = (await self._search.matches(archived(guild_id, channel_id, policy, Window(), 1))).total
         return replace(status, messages=count, pending=min(status.pending, count), newest_ts=newest.ts), newest.id
 
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
@@ -176,9 +183,8 @@ class Browse:
         """Ranked like the hits of a question, but nothing decides whether they answer one."""
         channel_ids = [one for one in terms.channel_ids if self._policies.of(terms.guild_id, one).enabled]
         topic = terms.query.strip()
-        mode = terms.mode or (Mode.TOPIC if topic else Mode.LATEST)
-        if mode is Mode.TOPIC and not topic:
-            mode = Mode.LATEST
+        wanted = terms.mode or Mode.TOPIC
+        mode = Mode.LATEST if wanted is Mode.TOPIC and not topic else wanted
         speakers = tuple(Person(one, "") for one in terms.author_ids)
         route = Route(Kind.CHANNEL, mode, terms.window, speakers, topic, WHY, (Source.ARCHIVE,), to_bot=True)
         if not channel_ids:
@@ -191,10 +197,12 @@ class Browse:
         return await self._recall(Asked.of(question, route, replace(policy, recall_limit=terms.limit)))
 
 
-def _all_of(guild_id: int, channel_id: int, policy: Policy, window: Window, limit: int) -> Query:
+def archived(
+    guild_id: int, channel_id: int, policy: Policy, window: Window, limit: int, *, flagged: bool = True
+) -> Query:
     """Everything that answers could show of a channel."""
     query = Query(guild_id, (channel_id,), window, limit=limit, limits=policy.limits)
-    return replace(query, flagged=True, source=Source.ARCHIVE)
+    return replace(query, flagged=flagged, source=Source.ARCHIVE)
 
 
 # --- overview ---
@@ -325,12 +333,69 @@ class Overview:
 def _one_summary(
     parts: Sequence[Summary], messages: tuple[Message, ...], now: float, limit_chars: int
 ) -> Summary | None:
-    whole = parts[0] if parts else None
-    for one in parts[1:]:
-        whole = combine(whole, one, created=now, limit=limit_chars) if whole else one
+    parts = list(parts)
     if messages:
         people = {one.author_id: one.author for one in messages}
         stretch = ClosedWindow(messages[0].ts, messages[-1].ts, messages)
-        newest = summarise(stretch, created=now, limit=limit_chars, people=people)
-        whole = combine(whole, newest, created=now, limit=limit_chars) if whole else newest
-    return whole
+        parts.append(summarise(stretch, created=now, limit=limit_chars, people=people))
+    return reduce(partial(combine, created=now, limit=limit_chars), parts) if parts else None
+
+
+# --- history ---
+
+
+UNDECIDED = "I can't check who opted out right now, so I don't quote this channel's history."
+UNKNOWN = "I can't check this channel's settings right now, so I don't quote its history."
+
+
+class FilteredHistory(History):
+    """The platform's history without what people and managers decided against: nothing by people who opted out, nothing
+    from before a clear or since a pause. If these decisions can't be looked up, nothing is shown. Nor are the bot's own
+    answers: they may quote what is gone by now, and only stored ones say what they were made of."""
+
+    def __init__(self, history: History, decisions: Decisions, policies: Policies) -> None:
+        self._history, self._decisions, self._policies = history, decisions, policies
+
+    async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
+        if not self._policies.of_question(question).enabled:
+            return Past()
+        past = await self._history.fetch(question, limit, max_age_s)
+        if past.messages and not self._policies.known:
+            return Past(problem=UNKNOWN)
+        others = [one for one in past.messages if 0 <= one.ts <= LAST_TS and not one.own]  # as for messages to remember
+        try:
+            shown = await self._decisions.allowed(question.guild_id, question.channel_id, others)
+        except RedisUnavailableError:
+            return Past(problem=UNDECIDED)
+        return replace(past, messages=tuple(map(self._cut, shown)))
+
+    async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
+        message = await self._history.fetch_message(channel_id, message_id)
+        if message is None or message.own:
+            return None
+        if not (self._policies.known and self._policies.of_message(message).enabled):
+            return None
+        try:
+            shown = await self._decisions.allowed(message.guild_id, channel_id, [message])
+        except RedisUnavailableError:
+            return None
+        return self._cut(message) if shown else None
+
+    def _cut(self, message: Message) -> Message:
+        chars = self._policies.of_message(message).history_content_chars
+        return message if len(message.content) <= chars else replace(message, content=message.content[:chars])
+
+    def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
+        return self._history.jump_url(guild_id, channel_id, message_id)
+
+    def link(self, message: Message) -> str:
+        return self.jump_url(message.guild_id, message.channel_id, message.id)
+
+    async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
+        find = getattr(self._history, "find_members", None)  # an adapter may have no such method
+        found: tuple[Person, ...] = await find(guild_id, prefix) if find else ()
+        try:
+            hidden = await self._decisions.hidden(guild_id, {person.id for person in found})
+        except RedisUnavailableError:
+            return ()
+        return tuple(person for person in found if person.id not in hidden)

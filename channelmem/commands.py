@@ -33,14 +33,10 @@ def is_command(text: str, prefixes: str = PREFIXES, names: str = NAMES) -> bool:
 
 @lru_cache(maxsize=64)
 def _pattern(prefixes: str, names: str) -> re.Pattern[str]:
-    marks, known = prefixes.split(), names.replace(",", " ").split()
+    marks, known = list(map(re.escape, prefixes.split())), names.replace(",", " ").split()
     named = [re.escape(name) for name in known if name != ANY_NAME]
     free = marks if ANY_NAME in known else [mark for mark in marks if mark == "/"]
-    forms = [f"(?:{_any_of(free)}){_NAME_LIKE}"] if free else []
+    forms = [f"(?:{'|'.join(free)}){_NAME_LIKE}"] if free else []
     if marks and named:
-        forms.append(f"(?:{_any_of(marks)})(?i:{'|'.join(named)})")
+        forms.append(f"(?:{'|'.join(marks)})(?i:{'|'.join(named)})")
     return re.compile(rf"{_ADDRESS}(?:{'|'.join(forms)})(?=\s|$)") if forms else _NEVER
-
-
-def _any_of(marks: list[str]) -> str:
-    return "|".join(map(re.escape, marks))

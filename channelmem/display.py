@@ -55,11 +55,14 @@ _NAME_SYNTAX: Final = str.maketrans(dict.fromkeys(':,()[]<>{}"`|\\：，（）�
 _NAME_EDGES: Final = " -–—*#>=~_.!…"  # noqa: RUF001  (dashes that people type)
 
 MINOR_S: Final = 15 * MINUTE_S
-MAJOR_S: Final = 2 * HOUR_S
-HUGE_S: Final = DAY_S
 
 _JUST_NOW_S: Final = 10
-_UNITS: Final = (("week", WEEK_S, 2 * WEEK_S), ("day", DAY_S, DAY_S), ("hour", HOUR_S, HOUR_S))
+# Each unit with its length, and the span from which it is used.
+_PAUSES: Final = (("day", DAY_S, DAY_S), ("hour", HOUR_S, 2 * HOUR_S), ("minute", MINUTE_S, MINOR_S))
+_SPANS: Final = (
+    ("week", WEEK_S, 2 * WEEK_S), ("day", DAY_S, DAY_S), ("hour", HOUR_S, HOUR_S), ("minute", MINUTE_S, MINUTE_S),
+    ("second", 1.0, 0.0),
+)  # fmt: skip
 
 HIGHLY_SIMILAR: Final = 0.55
 SIMILAR: Final = 0.30
@@ -182,43 +185,30 @@ def escape_xml(text: str) -> str:
 
 def marker(seconds: float) -> str | None:
     """The line between two messages; None for a pause too short to need one (or a clock that ran backwards)."""
-    words = gap_words(seconds)
+    words = _in_units(seconds, _PAUSES)
     return f"--- {words} later ---" if words else None
-
-
-def gap_words(seconds: float) -> str | None:
-    """A pause of 15 minutes or more: in minutes below 2 hours, in hours below 24, then in days."""
-    if not math.isfinite(seconds) or seconds < MINOR_S:
-        return None
-    if seconds >= HUGE_S:
-        return counted(int(seconds // DAY_S), "day")
-    if seconds >= MAJOR_S:
-        return counted(int(seconds // HOUR_S), "hour")
-    return counted(int(seconds // MINUTE_S), "minute")
 
 
 def ago(seconds: float) -> str:
     """How long ago, for a sentence: "just now", "2 minutes ago", "1 hour ago", "3 days ago"."""
-    return "just now" if _is_now(seconds) else f"{span_words(seconds)} ago"
+    recent = not math.isfinite(seconds) or seconds < _JUST_NOW_S
+    return "just now" if recent else f"{span_words(seconds)} ago"
 
 
 def span_words(seconds: float) -> str:
     """A span in its largest whole unit, rounded down; weeks start at two."""
-    if _is_now(seconds):
-        return counted(int(max(seconds, 0)) if math.isfinite(seconds) else 0, "second")
-    for unit, size_s, from_s in _UNITS:
-        if seconds >= from_s:
-            return counted(int(seconds // size_s), unit)
-    return counted(int(seconds // MINUTE_S), "minute") if seconds >= MINUTE_S else counted(int(seconds), "second")
+    return _in_units(seconds, _SPANS) or "0 seconds"
+
+
+def _in_units(seconds: float, units: Iterable[tuple[str, float, float]]) -> str:
+    """Empty below the smallest unit."""
+    known = math.isfinite(seconds)
+    return next((counted(int(seconds // size), unit) for unit, size, least in units if known and seconds >= least), "")
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
     """ "1 message", "12 messages", "1,204 messages"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
-
-
-def _is_now(seconds: float) -> bool:
-    return not math.isfinite(seconds) or seconds < _JUST_NOW_S
 
 
 def evidence(hit: Hit) -> float:
@@ -336,8 +326,8 @@ def chosen(forms: Sequence[str], question: Question) -> str:
     return forms[(question.id ^ question.id >> 22) % len(forms)]  # a Discord id has its time above bit 22
 
 
-def lower_you(who: str, *, start: bool = False) -> str:
-    return "you" if who == "You" and not start else who
+def lower_you(who: str) -> str:
+    return "you" if who == "You" else who
 
 
 # --- terminal ---

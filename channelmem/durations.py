@@ -33,7 +33,7 @@ _NUMBER_WORDS = {
 }  # fmt: skip
 _HALF = re.compile(r"\bhalf an? ")
 _FRAME = re.compile(r"^(?:the )?(?:last|past|previous)\s|^for\s|\s(?:ago|back)$")
-_UNITS = (("w", WEEK_S), ("d", DAY_S), ("h", HOUR_S), ("m", MINUTE_S), ("s", 1.0))
+_UNITS_S = {"w": WEEK_S, "d": DAY_S, "h": HOUR_S, "m": MINUTE_S, "s": 1.0}
 
 
 def parse(text: str) -> float:
@@ -67,12 +67,12 @@ def _seconds(text: str) -> float | None:
     return None if found is None else float(found)
 
 
-def format_duration(seconds: float) -> str:
+def format_duration(seconds: float, units: str = "wdhms") -> str:
     """The inverse of `parse`: "2h 30m", "1w", "45s"; exact to the second."""
     left = round(seconds)
     parts = []
-    for unit, size in _UNITS:
-        count, left = divmod(left, int(size))
+    for unit, size in _UNITS_S.items():
+        count, left = divmod(left, int(size)) if unit in units else (0, left)
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts) or "0s"
@@ -82,8 +82,6 @@ def human_age(seconds: float) -> str:
     """How long ago, in one unit and rounded down: "just now", "2m ago", "1h ago", "3d ago"."""
     if seconds < 10:
         return "just now"
-    for unit, size in (("w", 2 * WEEK_S), ("d", DAY_S), ("h", HOUR_S), ("m", MINUTE_S)):
-        if seconds >= size:
-            # Weeks start at two, since "8d ago" is more precise than "1w ago".
-            return f"{int(seconds // (WEEK_S if unit == 'w' else size))}{unit} ago"
-    return f"{int(seconds)}s ago"
+    # Weeks start at two, since "8d ago" is more precise than "1w ago".
+    unit = next(unit for unit, size in _UNITS_S.items() if seconds >= (2 * size if unit == "w" else size))
+    return f"{int(seconds // _UNITS_S[unit])}{unit} ago"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final
 
-from channelmem.context.window import ReachError, reach_s
+from channelmem.context_window import ReachError, reach_s
 from channelmem.display import counted, flatten, name, named, safe
 from channelmem.durations import WEEK_S
 from channelmem.interface import ChannelMemory
@@ -37,8 +37,6 @@ def between(now: float, first: str, last: str, tz: str) -> Window:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is in a file."""
-
     lines: tuple[str, ...]
     messages: int
     summaries: int

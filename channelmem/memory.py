@@ -9,25 +9,25 @@ queued, and questions are answered from the platform's history, or with a note o
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from channelmem.browse import Browse, Overview
-from channelmem.context.builder import ContextBuilder, given_to
-from channelmem.embedding.embed import Embedder
+from channelmem.browse import Browse, FilteredHistory, Overview
+from channelmem.context import ContextBuilder, given_to
+from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.embedding.model import Progress
 from channelmem.errors import RedisUnavailableError
-from channelmem.history import FilteredHistory
 from channelmem.ids import MessageId
 from channelmem.ingest.normalise import ENRICHMENT_CHARS, normalise, tidy_line
+from channelmem.ingest.worker import Worker
 from channelmem.linking.linker import ChannelLinkers
-from channelmem.local_copies import LocalCopies, removed
 from channelmem.media.media import Media
-from channelmem.opening import Clock, beside, opened, summarising
 from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
@@ -35,15 +35,20 @@ from channelmem.recalling.recall import Found, Recall, decide
 from channelmem.recalling.verdict import Verdict
 from channelmem.recaps import Recaps
 from channelmem.routing.route import route
-from channelmem.scenes import FollowUps, Rosters, scene_of
+from channelmem.scenes import FollowUps, LocalCopies, Rosters, removed, scene_of
+from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
+from channelmem.store.buckets import Buckets
 from channelmem.store.progress import Bookmarks
+from channelmem.store.redis import connect
 from channelmem.store.search import Newest, Search
 from channelmem.store.store import Store
 from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import Summaries
 from channelmem.summaries.update import Summariser
+from channelmem.tasks import beside
+from channelmem.telling import budget as tokens
 from channelmem.telling.answer import tell
 from channelmem.types import (
     Answer,
@@ -63,6 +68,9 @@ from channelmem.types import (
 )
 
 T = TypeVar("T")
+Clock = Callable[[], float]
+
+log = logging.getLogger(__name__)
 
 BATCH = 32
 """Messages of a long list that are linked and stored together, in one step of the event loop."""
@@ -115,12 +123,13 @@ class Memory:
 
         `clock` can replay the past. `patient` also opens while Redis is unreachable, and uses it once it is back.
         """
-        parts = opened(settings or load_settings(), clock, embedder, progress, patient=patient)
+        parts = _opened(settings or load_settings(), clock, embedder, progress, patient=patient)
         async with parts as (store, model):
             memory = cls(store, model, history=history, summariser=summariser)
+            summarises = store.buckets.settings.embed_in_process  # else other processes do
             async with (
                 memory.media,
-                summarising(memory.summaries.worker, store.buckets.settings),
+                beside(memory.summaries.worker.run()) if summarises else nullcontext(),
                 beside(memory.policies.keep_fitted()),
             ):
                 yield memory
@@ -153,11 +162,12 @@ class Memory:
     def _settle(self, messages: Sequence[Message], outcomes: Sequence[Outcome]) -> None:
         """Authors of stored messages become known; refused messages (opt-out, pause, earlier delete) leave no trace."""
         results = list(zip(messages, outcomes, strict=True))
-        for message in [message for message, outcome in results if outcome is Outcome.IGNORED]:
-            self._local.drop(message.guild_id, message.channel_id, [message.id])
-        stored = [message for message, outcome in results if outcome is Outcome.STORED]
-        self._rosters.hear([message for message, outcome in results if outcome is not Outcome.IGNORED])
-        self.media.arrived(stored)
+        for message, outcome in results:
+            if outcome is Outcome.IGNORED:
+                self._local.drop(message.guild_id, message.channel_id, [message.id])
+            else:
+                self._rosters.hear(message)
+        self.media.arrived([message for message, outcome in results if outcome is Outcome.STORED])
 
     async def ask(self, question: Question) -> Answer:
         """Reads a question, looks for what answers it, and lets the evidence decide: a quote, a guess, an honest no."""
@@ -379,3 +389,73 @@ class Memory:
     async def lag_s(self) -> float:
         """How long the oldest of them has waited."""
         return await self._store.lag_s()
+
+
+# --- opening ---
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, clock: Clock, embedder: Embedder | None, progress: Progress | None, *, patient: bool
+) -> AsyncIterator[tuple[Store, Embedder]]:
+    """Opens everything that Memory stands on, and closes it in order: Redis, or the embedded one, while the model is
+    read from disk, and what works in the background until the block ends."""
+    async with AsyncExitStack() as stack:
+        url, model = await asyncio.gather(
+            _connect(stack, settings), asyncio.to_thread(_model, settings, embedder, progress)
+        )
+        if embedder is None:  # one that was passed in belongs to the caller
+            stack.callback(model.close)
+        redis = connect(url, settings)
+        stack.push_async_callback(redis.aclose)
+        if not patient:
+            await asyncio.to_thread(check_server, url, timeout_s=settings.redis_timeout_s)
+        store = await _open_store(Buckets(redis, settings, dims=model.dims, identity=model.identity, clock=clock))
+        stack.push_async_callback(store.close)
+        await asyncio.gather(store.decisions.sync(), store.levels.load())  # from the first moment on, Redis may go away
+        store.buckets.changes.begin()
+        await stack.enter_async_context(beside(store.decisions.keep_synced()))
+        await stack.enter_async_context(beside(store.levels.follow()))
+        if settings.embed_in_process:
+            await stack.enter_async_context(_embedding(Worker(store, model)))
+        yield store, model
+
+
+async def _connect(stack: AsyncExitStack, settings: Settings) -> str:
+    """The URL of the configured Redis, or of the embedded one, which is started here and held until the end."""
+    lease = connect_url(settings)
+    url = await asyncio.to_thread(lease.__enter__)
+    stack.callback(lease.__exit__, None, None, None)
+    return url
+
+
+def _model(settings: Settings, embedder: Embedder | None, progress: Progress | None) -> Embedder:
+    """Reads from disk what the first question needs."""
+    tokens.warm()
+    return embedder or open_embedder(settings, progress)
+
+
+async def _open_store(buckets: Buckets) -> Store:
+    """The first call meets an unreachable Redis again; everything else that is wrong is reported now."""
+    store = Store(buckets)
+    with suppress(RedisUnavailableError):
+        await buckets.open()
+        store.sweep()
+    return store
+
+
+@asynccontextmanager
+async def _embedding(worker: Worker) -> AsyncIterator[None]:
+    task = asyncio.create_task(worker.run(), name="channelmem embedding")
+    task.add_done_callback(_complain)
+    try:
+        yield
+    finally:
+        worker.stop()
+        await task
+
+
+def _complain(task: asyncio.Task[None]) -> None:
+    """Nobody awaits the worker before the end, and without it new messages cannot be found by meaning."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("Embedding stopped; new messages get no vectors: %s", error)

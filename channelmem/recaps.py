@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from channelmem.browse import FilteredHistory, archived
 from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
-from channelmem.history import FilteredHistory
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import RECAP_MESSAGES, RECENT_S, Found, left_at
 from channelmem.recalling.verdict import QUOTE, Verdict
-from channelmem.store.search import Query, Search
-from channelmem.summaries.digest import Digest, Link, digest, parts_within, told
+from channelmem.store.search import Search
+from channelmem.summaries.digest import Digest, digest, parts_within, told
 from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import lines_about
@@ -94,23 +94,14 @@ class Recaps:
         except RedisUnavailableError:
             return found
         lines = lines_about(route, read, before=question.ts - policy.limits.lifetime_s)[: policy.recall_limit]
-        hits = tuple(
-            Hit(
-                _message(question, line),
-                share,
-                text_score=share,
-                age_s=question.ts - line.ts,
-                source=Source.ARCHIVE,
-                answers=not at,
-            )
-            for at, (line, share) in enumerate(lines)
-        )
-        if not hits:
+        if not lines:
             return found
+        hits = [_hit(question, line, share) for line, share in lines]
+        hits[0] = replace(hits[0], answers=True)
         sure = hits[0].score
         verdict = Verdict.QUOTE if sure >= QUOTE else Verdict.GUESS
         route = replace(route, kind=found.route.kind, stranger="")
-        return replace(found, route=route, verdict=verdict, hits=hits, sure=sure)
+        return replace(found, route=route, verdict=verdict, hits=tuple(hits), sure=sure)
 
     async def _window(self, asked: Asked, found: Found) -> Window:
         """What the recap is about: the time it names, everything since the asker was last here, or the recent past."""
@@ -121,16 +112,10 @@ class Recaps:
             return Window(found.messages[0].ts, question.ts)
         if not route.missed:
             return Window(question.ts - RECENT_S, question.ts)
-        query = Query(
-            question.guild_id,
-            (question.channel_id,),
-            author_ids=(question.asker_id,),
-            limit=OWN_WORDS,
-            source=Source.ARCHIVE,
-            limits=asked.policy.limits,
-        )
+        place = (question.guild_id, question.channel_id)
+        query = archived(*place, asked.policy, Window(), OWN_WORDS, flagged=False)
         try:
-            own = [one.ts for one in await self._search.newest(query)][::-1]
+            own = [one.ts for one in await self._search.newest(replace(query, author_ids=(question.asker_id,)))][::-1]
         except RedisUnavailableError:
             own = []
         return Window(left_at(own, question.ts) if own else question.ts - ABSENCE_S, question.ts)
@@ -139,15 +124,7 @@ class Recaps:
         place = (question.guild_id, question.channel_id)
         read = await self._summaries.read(*place, policy, window.start)
         inside = [one for one in read if window.contains(one.start) and window.contains(one.end)]
-        query = Query(
-            question.guild_id,
-            (question.channel_id,),
-            window,
-            limit=RAW,
-            source=Source.ARCHIVE,
-            limits=policy.limits,
-        )
-        found = await self._search.newest(query)
+        found = await self._search.newest(archived(*place, policy, window, RAW, flagged=False))
         raw = [one for one in found if not (one.own or one.addressed)]
         made = digest(inside, raw, now=question.ts, most=parts_within(limit))
         return made, _Sources(tuple(inside), tuple(raw))
@@ -156,22 +133,20 @@ class Recaps:
         route = Route(Kind.CHANNEL, Mode.RECAP)
         people = [line for part in made.parts for line in part.summary.lines]
         phrasing = phrasing_of(question, route, (), policy.tz, {line.author_id: line.author for line in people})
-        text = joined([*told(made, phrasing, limit, self._link_to(question))], limit=limit)
-        kept = sorted(_quoted(made, sources), key=lambda one: one.id)
-        return Told(text, tuple(kept[:MOST_ORIGINS]))
 
-    def _link_to(self, question: Question) -> Link:
         def link(first: Origin) -> str:
             return self._history.jump_url(question.guild_id, first.channel_id, first.id) if self._history else ""
 
-        return link
+        text = joined([*told(made, phrasing, limit, link)], limit=limit)
+        kept = sorted(_quoted(made, sources), key=lambda one: one.id)
+        return Told(text, tuple(kept[:MOST_ORIGINS]))
 
 
-def _message(question: Question, line: SummaryLine) -> Message:
+def _hit(question: Question, line: SummaryLine, share: float) -> Hit:
     """A sentence as the message it was part of."""
-    return Message(
-        question.guild_id, question.channel_id, line.message_id, line.author_id, line.author, line.text, line.ts
-    )
+    place = (question.guild_id, question.channel_id)
+    message = Message(*place, line.message_id, line.author_id, line.author, line.text, line.ts)
+    return Hit(message, share, text_score=share, age_s=question.ts - line.ts, source=Source.ARCHIVE)
 
 
 def _is_recap(route: Route) -> bool:

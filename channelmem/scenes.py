@@ -1,23 +1,36 @@
-"""Who is known in each channel, and when they last spoke: the router uses this to recognise names.
+"""What this process keeps, and how all of it goes when its source goes.
 
-Enters: messages as they pass, and questions. Leaves: a `KnownPeople` for a question. Everything here is bounded and can
-be read again from Redis or from the platform's history, so a restart loses nothing.
+`Rosters` know who is in each channel and when they last spoke, so that the router recognises names; `FollowUps` what
+was asked last. All of that is bounded and can be read again from Redis or from the platform's history, so a restart
+loses nothing. `LocalCopies` drop what is removed before the removal is sent and once more after it. What other
+processes remove goes when it is announced, and at the latest with the next question, whose reads tell which change is
+the newest.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cachetools import LRUCache
 
+from channelmem import text as line
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
+from channelmem.linking.linker import ChannelLinkers
+from channelmem.media.media import Media
 from channelmem.policy.policy import Policy
+from channelmem.recalling import answering
 from channelmem.routing.people import Previous, Roster, Scene, name_words
+from channelmem.store import documents
+from channelmem.store.buckets import Changes
 from channelmem.store.documents import RosterEntry
+from channelmem.store.keys import guild_and_channel
 from channelmem.store.store import Store
+from channelmem.summaries import pyramid as summaries
+from channelmem.summaries import reader as past
 from channelmem.telling.references import parse_links, visible
 from channelmem.types import History, Hit, Kind, Message, Person, Question, Route
 
@@ -28,8 +41,10 @@ REFRESH_S = 30.0
 READS = 2
 """How often a roster is read if removals keep interfering; the last read then serves one question and is not kept."""
 
+Gone = Callable[[ChannelId], bool]
 HeardHere = Callable[[int, int], Iterable[Person]]
 """The authors in a channel whose messages passed through this process."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -109,11 +124,10 @@ class Rosters:
         self._removals = 0
         """A roster that was read before a removal and arrives after it is not kept."""
 
-    def hear(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            people = self._channels.get(ChannelId(message.guild_id, message.channel_id))
-            if people is not None and not message.own:
-                people.hear(message)
+    def hear(self, message: Message) -> None:
+        people = self._channels.get(ChannelId(message.guild_id, message.channel_id))
+        if people is not None and not message.own:
+            people.hear(message)
 
     async def of(self, question: Question, policy: Policy) -> KnownPeople:
         """The people of the question's channel, mostly from this process's own memory; nobody where memory is off."""
@@ -176,19 +190,11 @@ class Rosters:
         """Something was removed: rosters that are being read right now may still contain it."""
         self._removals += 1
 
-    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+    def drop(self, gone: Gone) -> None:
+        """Of these channels; of any where somebody was forgotten, since any may know them."""
         self.note_removal()
-        self._channels.pop(ChannelId(guild_id, channel_id), None)
-
-    def drop_guild(self, guild_id: int) -> None:
-        self.note_removal()
-        for channel in [channel for channel in self._channels if channel.guild_id == guild_id]:
+        for channel in filter(gone, list(self._channels)):
             del self._channels[channel]
-
-    def drop_everything(self) -> None:
-        """Also if somebody was forgotten: any channel may know them."""
-        self.note_removal()
-        self._channels.clear()
 
     async def _read(self, question: Question, policy: Policy) -> tuple[list[RosterEntry], bool]:
         """Who spoke in the channel, and whether nothing was removed while that was read."""
@@ -206,8 +212,6 @@ class Rosters:
 FOLLOW_UPS = 5_000
 FOLLOW_UP_S = 600.0
 """How long a question can build on the one before."""
-
-"""Guild and channel."""
 
 
 class FollowUps:
@@ -227,23 +231,86 @@ class FollowUps:
             hit = (first.id, first.ts) if first else (None, None)
             self._asked[_key(question)] = (question.ts, Previous(route, *hit))
 
-    def drop_channel(self, guild_id: int, channel_id: int) -> None:
-        self._forget(lambda channel, _asker, _route: channel == (guild_id, channel_id))
-
-    def drop_guild(self, guild_id: int) -> None:
-        self._forget(lambda channel, _asker, _route: channel.guild_id == guild_id)
-
-    def drop_everything(self) -> None:
-        self._asked.clear()
+    def drop(self, gone: Gone) -> None:
+        for key in [key for key in self._asked if gone(key[0])]:
+            del self._asked[key]
 
     def drop_author(self, author_id: int) -> None:
         """What they asked, and what others asked about them."""
-        self._forget(lambda _channel, asker, route: author_id in (asker, *(person.id for person in route.speakers)))
-
-    def _forget(self, gone: Callable[[ChannelId, int, Route], bool]) -> None:
-        for key in [key for key, (_, asked) in self._asked.items() if gone(*key, asked.route)]:
-            del self._asked[key]
+        for key, (_, asked) in list(self._asked.items()):
+            if author_id in (key[1], *(person.id for person in asked.route.speakers)):
+                del self._asked[key]
 
 
 def _key(question: Question) -> tuple[ChannelId, int]:
     return ChannelId(question.guild_id, question.channel_id), question.asker_id
+
+
+# --- removals ---
+
+
+class LocalCopies:
+    """Linkers, rosters, follow-ups, readings of media and text caches."""
+
+    def __init__(
+        self, linkers: ChannelLinkers, rosters: Rosters, follow_ups: FollowUps, media: Media, changes: Changes
+    ) -> None:
+        self._linkers, self._rosters, self._follow_ups, self._media = linkers, rosters, follow_ups, media
+        changes.on_removal = self._follow
+
+    def drop(self, guild_id: int, channel_id: int, ids: Iterable[int]) -> None:
+        self._rosters.note_removal()
+        self._media.drop()
+        self._linkers.drop(guild_id, channel_id, ids)
+
+    def drop_channel(self, guild_id: int, channel_id: int) -> None:
+        self._linkers.drop_channel(guild_id, channel_id)
+        self._drop(lambda one: one == (guild_id, channel_id))
+
+    def drop_guild(self, guild_id: int) -> None:
+        self._linkers.drop_guild(guild_id)
+        self._drop(lambda one: one.guild_id == guild_id)
+
+    def drop_author(self, author_id: int) -> None:
+        self._media.drop()
+        self._linkers.drop_author(author_id)
+        self._rosters.drop(lambda _: True)
+        self._follow_ups.drop_author(author_id)
+
+    def _drop(self, gone: Gone) -> None:
+        for copies in (self._rosters, self._follow_ups):
+            copies.drop(gone)
+        self._media.drop()
+
+    def _follow(self, kind: str, what: str) -> None:
+        """A removal that another process noted, or this one."""
+        name, *ids = what.split(" ")
+        match kind:
+            case "person":  # '<author>' or '<guild>:<author>'
+                self.drop_author(int(name.rpartition(":")[2]))
+            case "room":
+                self.drop_channel(*guild_and_channel(name.encode()))
+            case "guild":
+                self.drop_guild(int(name))
+            case "messages":
+                self.drop(*guild_and_channel(name.encode()), map(int, ids))
+            case _:
+                self._linkers.drop_everything()
+                self._drop(lambda _: True)
+        _forget_read()
+
+
+async def removed(drop: Callable[[], None], removal: Awaitable[T]) -> T:
+    """Runs a removal that leaves nothing in this process: `drop` runs twice, to catch what was read meanwhile."""
+    drop()
+    try:
+        return await removal
+    finally:
+        drop()
+        _forget_read()
+
+
+def _forget_read() -> None:
+    """Equal texts are read once only; removed ones must not stay in memory for that."""
+    for reader in (documents, summaries, past, line, answering):
+        reader.forget_read()

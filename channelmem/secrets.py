@@ -1,13 +1,15 @@
-"""What is wrong with a secret, and text without secrets. No sentence quotes one, not even in part: parsers do, and so
-do servers and libraries in their errors."""
+"""What is wrong with a secret or with the URL of a Redis that holds one, and text without secrets. No sentence quotes
+one, not even in part: parsers do, and so do servers and libraries in their errors.
+
+A cluster has a URL of its own, and each of its nodes one with the same login and options. A few nodes are enough: they
+name the others.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from urllib.parse import SplitResult, unquote, urlsplit
-
-from channelmem.redis_urls import is_cluster, node_urls
 
 MALFORMED_URL = (
     "REDIS_URL is not a valid Redis URL; write it like redis://:password@host:6379/0 (or rediss://, unix://, "
@@ -16,6 +18,27 @@ MALFORMED_URL = (
 )
 MASK = "********"
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+_CLUSTER = re.compile(r"(rediss?)\+cluster://((?:[^/?#]*@)?)([^/?#@]*)(.*)", re.DOTALL)
+"""Scheme, login, hosts, and what follows."""
+
+
+def is_cluster(url: str) -> bool:
+    return url.startswith(("redis+cluster://", "rediss+cluster://"))
+
+
+def node_urls(url: str) -> list[str]:
+    """One URL for each node that a cluster's URL names; a URL of a single server is its own."""
+    found = _CLUSTER.fullmatch(url)
+    if found is None:
+        return [url]
+    scheme, login, hosts, rest = found.groups()
+    return [f"{scheme}://{login}{host}{rest}" for host in hosts.split(",")]
+
+
+def node_url(url: str, host: str, port: int) -> str:
+    """The same for a node that only the cluster names."""
+    shown = f"[{host}]" if ":" in host else host
+    return _CLUSTER.sub(rf"\g<1>://\g<2>{shown}:{port}\g<4>", url)
 
 
 def check_redis_url(url: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -27,8 +27,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from channelmem.commands import NAMES, PREFIXES
 from channelmem.errors import ConfigError
-from channelmem.redis_urls import is_cluster
-from channelmem.secrets import check_redis_url, check_token, masked, passwords
+from channelmem.secrets import check_redis_url, check_token, is_cluster, masked, passwords
 
 PREFIX = "CHANNELMEM_"
 
@@ -43,24 +42,26 @@ def _unset(value: object) -> object:
     return None if value == "" else value
 
 
-def _proper_url(value: SecretStr | None) -> SecretStr | None:
-    if value is not None:
-        check_redis_url(value.get_secret_value())
-    return value
+def _off(value: object) -> object:
+    """None for what means no limit."""
+    return None if isinstance(value, str) and value.strip().lower() in {"off", "none", ""} else value
 
 
-def _proper_token(value: SecretStr | None) -> SecretStr | None:
-    if value is not None:
-        check_token(value.get_secret_value())
-    return value
+def _proper(check: Callable[[str], None]) -> AfterValidator:
+    def checked(value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            check(value.get_secret_value())
+        return value
+
+    return AfterValidator(checked)
 
 
 Ids = Annotated[tuple[int, ...], NoDecode, BeforeValidator(_listed)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
 Text = Annotated[str | None, BeforeValidator(_unset)]
 Price = Annotated[float | None, BeforeValidator(_unset)]
-Url = Annotated[SecretStr | None, AfterValidator(_proper_url), BeforeValidator(_unset)]
-Token = Annotated[SecretStr | None, AfterValidator(_proper_token), BeforeValidator(_unset)]
+Url = Annotated[SecretStr | None, _proper(check_redis_url), BeforeValidator(_unset)]
+Token = Annotated[SecretStr | None, _proper(check_token), BeforeValidator(_unset)]
 
 
 def _plain(name: str) -> AliasChoices:
@@ -178,7 +179,7 @@ class Settings(BaseSettings):
     tool_max_tokens: int = Field(600, ge=50, description="Token budget of the get_channel_context tool.")
     context_messages: int = Field(20, ge=0, le=100, description="Maximum number of ambient messages in context.")
     context_threads: int = Field(5, ge=0, le=50, description="Maximum number of ambient threads in context.")
-    context_max_age_hours: float | None = Field(
+    context_max_age_hours: Annotated[float | None, BeforeValidator(_off)] = Field(
         8, gt=0, description="Hours back that ambient context reaches; 'off' removes the limit."
     )
     context_images: int = Field(
@@ -347,11 +348,6 @@ class Settings(BaseSettings):
         0, ge=0, le=65535, description="The bot's port for Prometheus metrics and /healthz; 0 disables it."
     )
 
-    @field_validator("context_max_age_hours", mode="before")
-    @classmethod
-    def _off(cls, value: object) -> object:
-        return None if isinstance(value, str) and value.strip().lower() in {"off", "none", ""} else value
-
     @field_validator("data_dir", "cache_dir", "buckets", mode="before")
     @classmethod
     def _empty_is_the_default(cls, value: object, info: ValidationInfo) -> object:
@@ -414,10 +410,6 @@ class Settings(BaseSettings):
         """What is cut into windows together; no window is longer."""
         return self.summary_window_minutes * (120.0 if self.summary_smart_windows else 60.0)
 
-    @property
-    def zone(self) -> ZoneInfo:
-        return ZoneInfo(self.timezone)
-
 
 def variable(name: str) -> str:
     """The environment variable of a field: REDIS_URL, CHANNELMEM_MAX_MESSAGES ..."""
@@ -472,28 +464,25 @@ def hide(text: str, settings: Settings) -> str:
 
 def sources(settings: Settings) -> dict[str, str]:
     """Where each field's value comes from: environment, .env or default."""
-    in_file = _names_in_file(settings)
-    return {name: _source(name, in_file) for name in Settings.model_fields}
+    places = {"environment": {key.upper() for key in os.environ}, ".env": _names_in_file(settings)}
+    return {
+        name: next((place for place, given in places.items() if _spellings(name) & given), "default")
+        for name in Settings.model_fields
+    }
 
 
 def _names_in_file(settings: Settings) -> set[str]:
     return {key.upper() for key in dotenv_values(str(settings.model_config.get("env_file")))}
 
 
-def _source(name: str, in_file: set[str]) -> str:
-    if _spellings(name) & {key.upper() for key in os.environ}:
-        return "environment"
-    return ".env" if _spellings(name) & in_file else "default"
-
-
 def unknown(settings: Settings) -> list[str]:
     """A sentence for each CHANNELMEM_* variable that matches no setting; never shows its value."""
     given = {key.upper() for key in os.environ} | _names_in_file(settings)
     ours = {name.removeprefix(PREFIX) for name in given if name.startswith(PREFIX)}
-    return [_suggestion(name) for name in sorted(ours - {field.upper() for field in Settings.model_fields})]
-
-
-def _suggestion(name: str) -> str:
-    # Compared without the prefix, which would make all names look similar.
-    near = difflib.get_close_matches(name.lower(), Settings.model_fields, n=1)
-    return f"{PREFIX}{name} is not a setting and is ignored" + (f"; did you mean {variable(near[0])}?" if near else "")
+    sentences = []
+    for name in sorted(ours - {field.upper() for field in Settings.model_fields}):
+        # Compared without the prefix, which would make all names look similar.
+        near = difflib.get_close_matches(name.lower(), Settings.model_fields, n=1)
+        meant = f"; did you mean {variable(near[0])}?" if near else ""
+        sentences.append(f"{PREFIX}{name} is not a setting and is ignored{meant}")
+    return sentences

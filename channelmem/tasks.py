@@ -1,9 +1,10 @@
-"""Cancels background tasks reliably."""
+"""Work in the background, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 AGAIN_S = 0.05
@@ -26,3 +27,13 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
         left = {task for task in left if not task.done()}
     if cancelled:
         raise asyncio.CancelledError
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Runs something in the background until the block ends."""
+    task = asyncio.create_task(work, name="channelmem keeping current")
+    try:
+        yield
+    finally:
+        await cancel_all([task])

@@ -26,7 +26,6 @@ class Attachment:
     size: int = 0
     """In bytes."""
     alt: str = ""
-    """The alt text its sender wrote."""
     duration_s: float | None = None
     """How long a voice message lasts."""
     text: str = ""

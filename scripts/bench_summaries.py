@@ -17,8 +17,7 @@ from rich.progress import Progress
 from channelmem import text as line
 from channelmem.durations import DAY_S, HOUR_S
 from channelmem.memory import Memory
-from channelmem.policy.cascade import Place
-from channelmem.policy.values import OFF
+from channelmem.policy.cascade import OFF, Place
 from channelmem.store.redis import command
 from channelmem.summaries import pyramid as documents
 from channelmem.summaries import reader as past

@@ -33,7 +33,7 @@ from redis.asyncio import Redis
 
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
-from channelmem.redis_urls import node_urls
+from channelmem.secrets import node_urls
 from channelmem.server.find import Candidate, candidates
 from channelmem.server.lease import lease
 from channelmem.server.supervisor import ask, loaded

@@ -18,8 +18,7 @@ import structlog
 from discord import app_commands
 from discord.ext import commands
 
-from channelmem.context.edit_file import EditError, decode, lines_of
-from channelmem.context.window import Command, ContextWindow, Step
+from channelmem.context_window import Command, ContextWindow, EditError, Step, decode, lines_of
 from channelmem.errors import ChannelmemError
 
 from ..commands import NO_PINGS, RefusedError, channel_id_of, holds, in_server, server_group

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 import discord
 from discord import app_commands
 
-from channelmem.context.window import suggestions
+from channelmem.context_window import suggestions
 from channelmem.display import listed, name
 
 from ..commands import RefusedError

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import discord
 
-from channelmem.policy.cascade import Change, Effective, Level, Overrides, Place, Setting, resolve
+from channelmem.policy.cascade import Change, Effective, Level, Overrides, Place, Setting, Value, resolve
 from channelmem.policy.policies import Policies
-from channelmem.policy.values import Value
 from channelmem.settings import Settings
 
 from ..messages.components import clip, shorten

@@ -13,8 +13,7 @@ from typing import TypeVar
 import discord
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.policy.cascade import UNDO, Change, Level, Loss, Place, Setting
-from channelmem.policy.values import Auto, Value
+from channelmem.policy.cascade import UNDO, Auto, Change, Level, Loss, Place, Setting, Value
 
 from ..commands import NO_PINGS, RefusedError
 from ..context import BotContext

@@ -16,9 +16,8 @@ from channelmem.access import Caller, Scope
 from channelmem.api.auth import Admin, Reader, check, check_unbound
 from channelmem.api.problems import responses
 from channelmem.api.service import Given, Service
-from channelmem.policy.cascade import Effective, Level, Place, Setting
+from channelmem.policy.cascade import AUTO, Auto, Effective, Level, Place, Setting, Value
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import AUTO, Auto, Value
 from channelmem.wire.levels import DocumentsShown, LevelShown, body_of, level_shown
 from channelmem.wire.scalars import PathId
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from channelmem.cli.chat_context import ChatContext, ChatHistory, EditorError, edited, is_edit
 from channelmem.cli.chat_input import Typed
 from channelmem.cli.show import ModelProgress, explain
-from channelmem.context.edit_file import EditError
+from channelmem.context_window import EditError
 from channelmem.display import visible
 from channelmem.errors import ChannelmemError
 from channelmem.extras import load

@@ -17,8 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from channelmem.context.edit_file import decode
-from channelmem.context.window import Command, ContextWindow, Step
+from channelmem.context_window import Command, ContextWindow, Step, decode
 from channelmem.extras import load
 from channelmem.interface import ChannelMemory
 from channelmem.settings import Settings

@@ -17,7 +17,7 @@ import typer
 
 from channelmem.display import json_text, visible
 from channelmem.errors import RedisUnsuitableError, ServerError
-from channelmem.redis_urls import is_cluster
+from channelmem.secrets import is_cluster
 from channelmem.server import lease as server
 from channelmem.server.check import master_urls
 from channelmem.server.find import redis_cli

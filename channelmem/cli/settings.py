@@ -27,9 +27,20 @@ from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
 from channelmem.ids import LARGEST_ID
 from channelmem.ops.inspect import open_policies
 from channelmem.policy import cascade as declared
-from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, current
+from channelmem.policy.cascade import (
+    UNDO,
+    Auto,
+    Change,
+    Effective,
+    Json,
+    Level,
+    Overrides,
+    Place,
+    Setting,
+    Value,
+    current,
+)
 from channelmem.policy.policies import Policies
-from channelmem.policy.values import Auto, Json, Value
 from channelmem.settings import load_settings
 
 HELP = """Show or change what people set in dashboards: for all servers, in a channel, or for a character.

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from channelmem.cli.show import ModelProgress, to_json
-from channelmem.context.window import ReachError, status_of
+from channelmem.context_window import ReachError, status_of
 from channelmem.display import counted, visible
 from channelmem.errors import ConfigError
 from channelmem.export import Export, back_from, between

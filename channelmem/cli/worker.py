@@ -20,11 +20,11 @@ from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
 from channelmem.llm.opening import summariser_of
 from channelmem.memory import Memory
-from channelmem.opening import beside
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.redis import connect
 from channelmem.store.store import Store
+from channelmem.tasks import beside
 
 app = typer.Typer()
 

@@ -17,10 +17,9 @@ from urllib.parse import quote
 
 from channelmem.client.connection import Connection, channel_path
 from channelmem.errors import ChannelmemError, RedisUnavailableError
-from channelmem.policy.cascade import Loss, Place, renamed
+from channelmem.policy.cascade import Auto, Loss, Place, Value, renamed
 from channelmem.policy.policies import Policies, name_of
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import Auto, Value
 from channelmem.settings import Settings
 from channelmem.wire.levels import DocumentsShown, LevelShown, LossShown
 

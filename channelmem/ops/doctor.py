@@ -20,7 +20,7 @@ from channelmem.durations import human_age
 from channelmem.embedding.model import find_source, ready
 from channelmem.errors import ChannelmemError, ConfigError
 from channelmem.extras import load
-from channelmem.redis_urls import is_cluster
+from channelmem.secrets import is_cluster
 from channelmem.server.check import master_urls, where_is
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, unknown, variable

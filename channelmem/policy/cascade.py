@@ -1,20 +1,164 @@
 """What people can set while the bot runs, on which levels, and how levels combine.
 
 Levels are all servers, a channel, and a character in a server. Threads follow their channel.
+
+Three things must never be confused: a setting that is absent at a level (inherit), one that is off, and the wish to
+clear an override. The first is a missing key, the second a value, the third `AUTO`, which is never stored.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Final, TypeVar
+from enum import Enum, StrEnum
+from operator import attrgetter
+from typing import Any, ClassVar, Final, TypeVar
 
+from channelmem import durations
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S, format_duration
+from channelmem.ids import LARGEST_ID
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import AUTO, OFF, Auto, Channels, Duration, Json, Number, Off, SettingKind, Switch, Value
 from channelmem.settings import Settings
+
+
+class Off(Enum):
+    """No limit at all."""
+
+    OFF = "off"
+
+
+class Auto(Enum):
+    """Clear this override."""
+
+    AUTO = "auto"
+
+
+OFF: Final = Off.OFF
+AUTO: Final = Auto.AUTO
+
+Value = bool | int | float | Off | tuple[int, ...]
+Json = bool | int | float | str | list[str]
+
+_ON = frozenset({"on", "yes", "true", "enabled"})
+_OFF = frozenset({"off", "no", "false", "disabled"})
+_NONE = frozenset({"none", "off", "nothing"})
+_CHANNEL = re.compile(r"(?:<#)?(\d{1,19})>?")
+_SEPARATORS = re.compile(r"\s*[,;\s]\s*")
+
+
+class _Kind:
+    choices: ClassVar[tuple[str, ...]] = ()
+    """What can be typed, if that is a short list."""
+
+    def capped(self, value: Value) -> Value:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(_Kind):
+    """On or off."""
+
+    choices = ("on", "off", "auto")
+    allowed = '"on" or "off"'
+
+    def parse(self, text: str) -> Value:
+        if text in _ON or text in _OFF:
+            return text in _ON
+        raise ValueError
+
+    def show(self, value: Value) -> str:
+        return "On" if value is True else "Off"
+
+    def from_json(self, value: object) -> Value:
+        if isinstance(value, bool):
+            return value
+        raise ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Number(_Kind):
+    """A whole number within bounds; the upper one also caps what lower levels or the environment say."""
+
+    low: int
+    high: int
+
+    @property
+    def allowed(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+    def parse(self, text: str) -> Value:
+        if not (text.isascii() and text.isdigit() and len(text) <= 9):
+            raise ValueError
+        return self.from_json(int(text))
+
+    def show(self, value: Value) -> str:
+        return str(value)
+
+    def from_json(self, value: object) -> Value:
+        if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
+            return value
+        raise ValueError
+
+    def capped(self, value: Value) -> Value:
+        return min(value, self.high) if isinstance(value, int) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(_Kind):
+    """A span of time in seconds, or OFF."""
+
+    low_s: float
+    high_s: float
+
+    @property
+    def allowed(self) -> str:
+        low, high = durations.format_duration(self.low_s), durations.format_duration(self.high_s)
+        return f'a duration from {low} to {high} such as "24h" or "2h 30m", or "off" for no limit'
+
+    def parse(self, text: str) -> Value:
+        return OFF if text in _OFF or text == "none" else self.from_json(durations.parse(text))
+
+    def show(self, value: Value) -> str:
+        return durations.format_duration(value) if isinstance(value, int | float) else "Off"
+
+    def from_json(self, value: object) -> Value:
+        if value == OFF.value:
+            return OFF
+        if isinstance(value, str):
+            value = durations.parse(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and self.low_s <= value <= self.high_s:
+            return float(value)
+        raise ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Channels(_Kind):
+    """A few channels by id, in the order in which they were named."""
+
+    most: int
+
+    @property
+    def allowed(self) -> str:
+        return f'up to {self.most} channel ids or mentions separated by commas, or "off"'
+
+    def parse(self, text: str) -> Value:
+        return () if text in _NONE else self.from_json(_SEPARATORS.split(text.strip(" ,")))
+
+    def show(self, value: Value) -> str:
+        return ", ".join(f"<#{one}>" for one in value) if isinstance(value, tuple) and value else "Off"
+
+    def from_json(self, value: object) -> Value:
+        found = [_CHANNEL.fullmatch(str(one)) for one in value] if isinstance(value, list | tuple) else [None]
+        ids = dict.fromkeys(int(one[1]) for one in found if one is not None)
+        if None in found or len(ids) > self.most or any(one > LARGEST_ID for one in ids):
+            raise ValueError
+        return tuple(ids)
+
+
+SettingKind = Switch | Number | Duration | Channels
+
 
 T = TypeVar("T")
 
@@ -111,22 +255,12 @@ STORED: Final = (Level.GLOBAL, Level.CHANNEL)
 """For what is stored, which does not depend on who answers."""
 
 
-class Combine(StrEnum):
-    """How levels combine (`resolve`)."""
-
-    SWITCH = "switch"
-    """A channel's Off is final. Where the channel is On, a character may opt out; else the character decides."""
-    LIMIT = "limit"
-    """A channel replaces the global value, and caps the character's."""
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     name: str
     label: str
     help: str
     kind: SettingKind
-    combine: Combine
     default: Callable[[Settings], Value]
     """From the environment, below all levels."""
     apply: Callable[[Policy, Value], Policy]
@@ -135,7 +269,6 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What can be typed, if that is a short list; else empty."""
         return self.kind.choices
 
     @property
@@ -155,7 +288,9 @@ class Setting:
         return "Auto" if value is None else self.kind.show(value)
 
     def to_json(self, value: Value) -> Json:
-        return self.kind.to_json(value)
+        if isinstance(value, tuple):
+            return [str(one) for one in value]  # ids are larger than what JSON's readers take for exact
+        return value.value if isinstance(value, Off) else value
 
     def from_json(self, value: object) -> Value:
         """Raises ValueError with the same sentence."""
@@ -170,94 +305,82 @@ def _max_age(settings: Settings) -> Value:
     return OFF if hours is None else hours * HOUR_S
 
 
-def _number(value: Value) -> int:
-    return value if isinstance(value, int) else 0
+def _field(
+    name: str, label: str, help_: str, kind: SettingKind, levels: tuple[Level, ...] = EVERY_LEVEL, *, field: str = ""
+) -> Setting:
+    """A setting that is one field, of the same name in `Settings` and `Policy`."""
+
+    def apply(policy: Policy, value: Value) -> Policy:
+        changed: dict[str, Any] = {field or name: value}
+        return replace(policy, **changed)
+
+    return Setting(name, label, help_, kind, attrgetter(field or name), apply, levels)
 
 
 SETTINGS: Final[tuple[Setting, ...]] = (
-    Setting(
+    _field(
         "enabled",
         "Memory",
         "Whether a channel is remembered at all. Off hides what was stored until it is on again.",
         Switch(),
-        Combine.SWITCH,
-        lambda settings: settings.enabled,
-        lambda policy, value: replace(policy, enabled=value is True),
     ),
-    Setting(
+    _field(
         "context_messages",
         "Context Messages",
         "How many recent messages a language model is given unasked.",
         Number(1, 100),
-        Combine.LIMIT,
-        lambda settings: settings.context_messages,
-        lambda policy, value: replace(policy, context_messages=_number(value)),
     ),
     Setting(
         "context_max_age",
         "Context Max Age",
         "How far back these messages reach. Questions about the channel still find older ones.",
         Duration(MINUTE_S, 365 * DAY_S),
-        Combine.LIMIT,
         _max_age,
         lambda policy, value: replace(policy, context_max_age_s=value if isinstance(value, float) else None),
     ),
-    Setting(
+    _field(
         "max_images",
         "Max Images",
         "How many recent pictures are described unasked; 0 describes only those somebody refers to.",
         Number(0, 10),
-        Combine.LIMIT,
-        lambda settings: settings.context_images,
-        lambda policy, value: replace(policy, context_images=_number(value)),
+        field="context_images",
     ),
-    Setting(
+    _field(
         "read_media",
         "Read Media",
         "Whether pictures and voice messages are read as they arrive, so that they are found by what they show or say.",
         Switch(),
-        Combine.SWITCH,
-        lambda settings: settings.media_on_arrival,
-        lambda policy, value: replace(policy, media_on_arrival=value is True),
         STORED,
+        field="media_on_arrival",
     ),
-    Setting(
+    _field(
         "adult_media",
         "Adult Media",
         "Whether pictures and voices are read in age-restricted channels at all.",
         Switch(),
-        Combine.SWITCH,
-        lambda settings: settings.media_age_restricted,
-        lambda policy, value: replace(policy, media_age_restricted=value is True),
         STORED,
+        field="media_age_restricted",
     ),
-    Setting(
+    _field(
         "summaries",
         "Summaries",
         "Whether older messages are summarised, so that a language model is given a longer past.",
         Switch(),
-        Combine.SWITCH,
-        lambda settings: settings.summaries,
-        lambda policy, value: replace(policy, summaries=value is True),
     ),
     Setting(
         "archive",
         "Archive",
         "Whether messages stay searchable after they leave the rolling buffer. Off removes them.",
         Switch(),
-        Combine.SWITCH,
         lambda settings: settings.archive,
         lambda policy, value: replace(policy, limits=policy.limits._replace(archive=value is True)),
         STORED,
     ),
-    Setting(
+    _field(
         "open_new",
         "Open /new",
         "Whether everybody may use /new, not only who can manage messages or owns the thread.",
         Switch(),
-        Combine.SWITCH,
-        lambda settings: settings.open_new,
-        lambda policy, value: replace(policy, open_new=value is True),
         (Level.GLOBAL, Level.CHANNEL),  # a fresh start is the channel's, whoever answers there
     ),
     Setting(
@@ -265,7 +388,6 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Related Channels",
         "Channels whose newest summaries a language model is given too, where everybody who reads here may read them.",
         Channels(5),
-        Combine.LIMIT,
         lambda _settings: (),
         lambda policy, value: replace(policy, related_channels=value if isinstance(value, tuple) else ()),
         (Level.CHANNEL,),
@@ -311,7 +433,7 @@ class Effective:
 
 def resolve(setting: Setting, default: Value, said: Mapping[Level, Value]) -> Effective:
     """`said` holds the levels that say something about this setting."""
-    rule = _switch if setting.combine is Combine.SWITCH else _limit
+    rule = _switch if isinstance(setting.kind, Switch) else _limit
     allowed = {level: value for level, value in said.items() if level in setting.levels}
     value, source, why = rule(default, allowed)
     capped = setting.kind.capped(value)
@@ -321,31 +443,26 @@ def resolve(setting: Setting, default: Value, said: Mapping[Level, Value]) -> Ef
 
 
 def _switch(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
+    """A channel's Off is final. Where the channel is On, a character may opt out; else the character decides."""
     channel, character = said.get(Level.CHANNEL), said.get(Level.CHARACTER)
     if channel is False:
         return False, Level.CHANNEL, FINAL if character is True else ""
     if channel is True:
         return (False, Level.CHARACTER, OPTED_OUT) if character is False else (True, Level.CHANNEL, "")
-    if character is not None:
-        return character, Level.CHARACTER, ""
-    return _base(default, said)
+    return _nearest(default, said)
 
 
 def _limit(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
+    """A channel replaces the global value, and caps the character's."""
     channel, character = said.get(Level.CHANNEL), said.get(Level.CHARACTER)
-    if character is not None:
-        if channel is not None and _size(channel) < _size(character):
-            return channel, Level.CHANNEL, CAPPED
-        return character, Level.CHARACTER, ""
-    if channel is not None:
-        return channel, Level.CHANNEL, ""
-    return _base(default, said)
+    if channel is not None and character is not None and _size(channel) < _size(character):
+        return channel, Level.CHANNEL, CAPPED
+    return _nearest(default, said)
 
 
-def _base(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
-    if Level.GLOBAL in said:
-        return said[Level.GLOBAL], Level.GLOBAL, ""
-    return default, Level.DEFAULT, ""
+def _nearest(default: Value, said: Mapping[Level, Value]) -> tuple[Value, Level, str]:
+    level = next((one for one in (Level.CHARACTER, Level.CHANNEL, Level.GLOBAL) if one in said), None)
+    return (default, Level.DEFAULT, "") if level is None else (said[level], level, "")
 
 
 def _size(value: Value) -> float:

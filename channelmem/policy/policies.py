@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,20 +21,22 @@ from channelmem.errors import ChannelmemError, DamagedDataError, RedisUnavailabl
 from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import (
     GRACE_S,
+    Auto,
     Boundary,
     Change,
     Effective,
+    Json,
     Level,
     Loss,
     Overrides,
     Place,
     Setting,
+    Value,
     current,
     renamed,
     resolve,
 )
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import Auto, Json, Value
 from channelmem.settings import Settings
 from channelmem.store.keys import guild_and_channel, room
 from channelmem.store.store import Store
@@ -54,7 +57,7 @@ class Policies:
         self._default = Policy.of_settings(settings)
         self._cache: LRUCache[tuple[int, int, str, int], Policy] = LRUCache(CACHED)
         self._storing: LRUCache[tuple[int, int, int], Policy] = LRUCache(CACHED)
-        self._values: LRUCache[str, Mapping[str, Value]] = LRUCache(CACHED)
+        self._values: LRUCache[Place, Mapping[str, Value]] = LRUCache(CACHED)
         self._fitting: set[asyncio.Task[bool]] = set()
         self._fitted: dict[str, float] = {}
         """Place -> the change of its archive that messages were last brought in line with."""
@@ -117,11 +120,13 @@ class Policies:
         key = (guild_id, channel_id, thread_of)
         policy = self._storing.get(key)
         if policy is None:
-            policy = self.of(guild_id, channel_id, thread_of=thread_of)
-            if not policy.enabled and self._wanted_by_a_character(*key, lambda one: one.enabled):
-                policy = replace(policy, enabled=True)
-            if not policy.summaries and self._wanted_by_a_character(*key, lambda one: one.enabled and one.summaries):
-                policy = replace(policy, summaries=True)
+            policy = self.of(guild_id, channel_id, "", thread_of)
+            if not (policy.enabled and policy.summaries):
+                start = f"character:{guild_id}:"
+                names = [name.removeprefix(start) for name in self._levels.documents if name.startswith(start)]
+                wanted = [one for name in names if (one := self.of(guild_id, channel_id, name, thread_of)).enabled]
+                summaries = policy.summaries or any(one.summaries for one in wanted)
+                policy = replace(policy, enabled=policy.enabled or bool(wanted), summaries=summaries)
             self._storing[key] = policy
         return policy
 
@@ -149,20 +154,18 @@ class Policies:
 
     def overrides(self, place: Place) -> Mapping[str, Value]:
         """What is set at a place, as this process knows it."""
-        name = name_of(place)
-        values = self._values.get(name)
+        values = self._values.get(place)
         if values is None:
-            values = self._read_values(self._levels.documents.get(name, {}))
-            self._values[name] = values
+            values = self._values[place] = self._read_values(self._levels.documents.get(name_of(place), {}))
         return values
 
-    def channel_of(self, guild_id: int, channel_id: int, thread_of: int = 0) -> int:
+    def channel_of(self, guild_id: int, channel_id: int) -> int:
         """The channel whose settings apply: a thread follows its channel, unless something is set at itself."""
         if self.overrides(Place.channel(guild_id, channel_id)):
             return channel_id
-        return self._parent(guild_id, channel_id, thread_of) or channel_id
+        return self._parent(guild_id, channel_id) or channel_id
 
-    def _parent(self, guild_id: int, channel_id: int, thread_of: int) -> int:
+    def _parent(self, guild_id: int, channel_id: int, thread_of: int = 0) -> int:
         """The channel of a thread: what is noted, else what the caller says; 0 if it is none."""
         noted = self._levels.threads.get(room(guild_id, channel_id))
         return guild_and_channel(noted.encode())[1] if noted else thread_of
@@ -179,21 +182,8 @@ class Policies:
 
     def any_closed(self, guild_id: int) -> bool:
         """Whether some channel of the guild is off: a thread of an unknown channel may belong to it."""
-        return any(
-            self.overrides(Place.channel(guild_id, guild_and_channel(name.removeprefix("channel:").encode())[1])).get(
-                "enabled"
-            )
-            is False
-            for name in self._levels.documents
-            if name.startswith(f"channel:{guild_id}c")
-        )
-
-    def _wanted_by_a_character(
-        self, guild_id: int, channel_id: int, thread_of: int, wanted: Callable[[Policy], bool]
-    ) -> bool:
-        start = f"character:{guild_id}:"
-        names = [name.removeprefix(start) for name in self._levels.documents if name.startswith(start)]
-        return any(wanted(self.of(guild_id, channel_id, name, thread_of)) for name in names)
+        names = [name for name in self._levels.documents if name.startswith(f"channel:{guild_id}c")]
+        return any(self.overrides(_place(name)).get("enabled") is False for name in names)
 
     # --- changing it ---
 
@@ -239,7 +229,8 @@ class Policies:
             self._fitting.add(task)
             task.add_done_callback(self._fitting.discard)
         known = [one for one in changed if one[0] in self._by_name]
-        return tuple(self._change(self._levels.now(), by, name, _parsed(old), _parsed(new)) for name, old, new in known)
+        now = self._levels.now()
+        return tuple(self._change(now, by, name, *(json.loads(one or "null") for one in said)) for name, *said in known)
 
     async def fitted(self) -> None:
         """Waits until lifetimes follow what was changed here."""
@@ -282,7 +273,7 @@ class Policies:
     async def _rooms(self, place: Place) -> list[tuple[int, int]]:
         """Channels and threads that hold messages and follow what is set at a place."""
         rooms = await self._channels.rooms(place.guild_id)
-        return [one for one in rooms if place.channel_id in (0, one[1], self._parent(*one, 0))]
+        return [one for one in rooms if place.channel_id in (0, one[1], self._parent(*one))]
 
     async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
         """What setting these values would take away (None: clearing everything at the place)."""
@@ -302,7 +293,7 @@ class Policies:
         kept = {
             name: {key: value for key, value in document.items() if key != "changes"}
             for name, document in self._levels.documents.items()
-            if document and ((guild_id := _guild_of(name)) is None or reaches(guild_id))
+            if document and (name == "global" or reaches(_place(name).guild_id))
         }
         threads = self._levels.threads.items()
         return kept, {one: of for one, of in threads if reaches(guild_and_channel(one.encode())[0])}
@@ -357,12 +348,9 @@ class Policies:
         return Change(float(at), int(by), setting, self._stored(setting, old), self._stored(setting, new))
 
     def _stored(self, name: str, value: object) -> Value | None:
-        if value is None:
-            return None
-        try:
+        with suppress(ValueError):  # None is auto, and no value
             return self._by_name[name].from_json(value)
-        except ValueError:
-            return None
+        return None
 
 
 class _Supposed(Policies):
@@ -388,18 +376,9 @@ def name_of(place: Place) -> str:
 
 
 def _place(name: str) -> Place:
-    """Of a document that has a say in what is stored."""
-    level, _, room_ = name.partition(":")
-    return Place.channel(*guild_and_channel(room_.encode())) if level == Level.CHANNEL else Place.everywhere()
-
-
-def _guild_of(name: str) -> int | None:
-    """Of a document's name; None if it is for all guilds."""
+    """Of a document's name; a fresh start is its channel's."""
     level, _, place = name.partition(":")
-    if not place:
-        return None
-    return int(place.partition(":")[0]) if level == Level.CHARACTER else guild_and_channel(place.encode())[0]
-
-
-def _parsed(text: str) -> object:
-    return json.loads(text) if text else None
+    if level == Level.CHARACTER:
+        guild_id, _, character = place.partition(":")
+        return Place.of_character(int(guild_id), character)
+    return Place.channel(*guild_and_channel(place.encode())) if place else Place.everywhere()

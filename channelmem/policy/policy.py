@@ -1,14 +1,13 @@
 """The limits and options of one conversation: a frozen value that travels with every message and every question.
 
-Enters: the process's `Settings`, and the guild, channel and character of a conversation. Leaves: a `Policy`. `Settings`
-keeps what belongs to the process (connections, the model, queues); no stage below `Memory` reads limits from it. What
-people change while the bot runs is applied on top (cascade/, policies.py).
+`Settings` keeps what belongs to the process (connections, the model, queues); no stage below `Memory` reads limits from
+it. What people change while the bot runs is applied on top (cascade.py, policies.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from channelmem.settings import Settings
@@ -57,12 +56,10 @@ class Policy:
     context_max_age_s: float | None
     """None: no limit."""
     context_images: int
-    """How many pictures of the ambient context are described unasked."""
     media_on_arrival: bool
     media_age_restricted: bool
     summaries: bool
     open_new: bool
-    """Whether everybody may start fresh (/new)."""
     context_references: int
     hit_chars: int
     cross_channel: bool
@@ -79,8 +76,10 @@ class Policy:
     def of_settings(cls, settings: Settings) -> Policy:
         """The default, used unless somebody decided otherwise."""
         hours = settings.context_max_age_hours
+        shared = Settings.model_fields.keys() & {one.name for one in fields(cls)}
+        same: dict[str, Any] = {name: getattr(settings, name) for name in shared}
         return cls(
-            enabled=settings.enabled,
+            **same,
             limits=Limits(
                 settings.max_messages,
                 settings.buffer_s,
@@ -88,25 +87,7 @@ class Policy:
                 settings.archive,
                 settings.summary_s,
             ),
-            max_content_chars=settings.max_content_chars,
-            tz=settings.zone,
-            recall_limit=settings.recall_limit,
-            semantic_threshold=settings.semantic_threshold,
-            history_limit=settings.history_limit,
+            tz=ZoneInfo(settings.timezone),
             history_max_age_s=settings.history_max_age_minutes * 60,
-            history_content_chars=settings.history_content_chars,
-            context_max_tokens=settings.context_max_tokens,
-            context_char_limit=settings.context_char_limit,
-            tool_max_tokens=settings.tool_max_tokens,
-            context_messages=settings.context_messages,
-            context_threads=settings.context_threads,
             context_max_age_s=None if hours is None else hours * 3600,
-            context_images=settings.context_images,
-            media_on_arrival=settings.media_on_arrival,
-            media_age_restricted=settings.media_age_restricted,
-            summaries=settings.summaries,
-            open_new=settings.open_new,
-            context_references=settings.context_references,
-            hit_chars=settings.hit_chars,
-            cross_channel=settings.cross_channel,
         )

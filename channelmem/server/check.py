@@ -16,8 +16,7 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS
 from redis.retry import Retry
 
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError
-from channelmem.redis_urls import is_cluster, node_url, node_urls
-from channelmem.secrets import MALFORMED_URL, check_redis_url, masked, passwords
+from channelmem.secrets import MALFORMED_URL, check_redis_url, is_cluster, masked, node_url, node_urls, passwords
 from channelmem.server import supervisor
 from channelmem.settings import Settings
 

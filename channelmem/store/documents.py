@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from channelmem.policy.policy import Limits
-from channelmem.redis_urls import is_cluster
+from channelmem.secrets import is_cluster
 from channelmem.settings import Settings
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.types import Attachment, Message, Origin, Person

@@ -36,8 +36,7 @@ from channelmem.errors import (
     RedisLoadingError,
     RedisUnavailableError,
 )
-from channelmem.redis_urls import is_cluster
-from channelmem.secrets import MALFORMED_URL, check_redis_url
+from channelmem.secrets import MALFORMED_URL, check_redis_url, is_cluster
 from channelmem.settings import Settings
 from channelmem.store.cluster.nodes import Cluster
 from channelmem.tasks import cancel_all

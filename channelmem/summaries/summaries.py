@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from channelmem.context.builder import ContextBuilder
+from channelmem.context import ContextBuilder
 from channelmem.ingest.normalise import normalise
 from channelmem.policy.policies import Policies
 from channelmem.store.search import Search

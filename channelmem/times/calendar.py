@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from dateutil import parser as dateutil_parser
 from dateutil.easter import easter
+from dateutil.relativedelta import TH, relativedelta
 
 from channelmem.times import spans
 from channelmem.times.spans import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR, Clue, Moment, Span
@@ -113,9 +114,9 @@ class Amount:
 
 
 def amount(match: re.Match[str]) -> Amount:
-    """What a match of `AMOUNT` means."""
     if match["short"]:
-        return _short(match)
+        count = float(match["short"]) + float(match["short_rest"] or 0) / 60
+        return Amount(count, count, UNITS[match["short_unit"][0]], loose=False, bare=False)
     said, unit_s = match["n"], UNITS[match["unit"]]
     least = _number(said) if said else 2.0 if match["many"] else 1.0
     if match["half"] or match["half_more"]:
@@ -127,14 +128,6 @@ def amount(match: re.Match[str]) -> Amount:
         most = 3.0 if match["so"].endswith("three") else 2.0
     loose = said in _LOOSE or match["so"] == " or so" or (said is None and match["many"] is not None)
     return Amount(min(least, most), max(least, most), unit_s, loose, said is None)
-
-
-def _short(match: re.Match[str]) -> Amount:
-    unit_s = UNITS[match["short_unit"][0]]
-    count = float(match["short"])
-    if match["short_rest"]:
-        count += float(match["short_rest"]) / 60
-    return Amount(count, count, unit_s, loose=False, bare=False)
 
 
 def _number(text: str) -> float:
@@ -244,7 +237,6 @@ def _hour(text: str) -> int:
 
 
 def point(match: re.Match[str], moment: Moment) -> Span:
-    """Lunch, noon, midnight."""
     name = match[1]
     ts = spans.clock(moment, _POINTS[name], either_half=False)
     return Span(ts - 0.75 * HOUR, ts + 1.5 * HOUR, nominal=ts, hours=PARTS.get(name))
@@ -367,73 +359,54 @@ def weekend(match: re.Match[str], moment: Moment) -> Span:
 
 
 def before_last(match: re.Match[str], moment: Moment) -> Span:
-    """The week before last."""
-    unit, today = match["unit"], moment.today
-    if unit == "year":
-        return spans.whole_year(moment, today.year - 2)
-    if unit == "month":
-        return spans.whole_month(moment, today.year, today.month - 2)
-    found = spans.weekend(moment, previous=True) if unit == "weekend" else spans.last_week(moment)
-    start = (found.start or 0.0) - WEEK
-    return Span(start, start + (WEEK if unit == "week" else 54 * 3_600.0))
+    if match["unit"] != "weekend":
+        return spans.whole(moment, match["unit"], 2)
+    start = (spans.weekend(moment, previous=True).start or 0.0) - WEEK
+    return Span(start, start + 54 * HOUR)
 
 
 def edge(match: re.Match[str], moment: Moment) -> Span:
     """The start, the middle or the end of a week, a month or a year."""
     unit, side = match["unit"] or match["of"], match["edge"] or match["early"]
-    begin, end = _whole(moment, unit, back=match["which"] == "last")
-    if side in _LATE and begin + (end - begin) * 0.6 > moment.now:
-        begin, end = _whole(moment, unit, back=True)
-    return _share(begin, end, side)
+    found = _share(spans.whole(moment, unit, match["which"] == "last"), side)
+    is_ahead = side in _LATE and (found.start or 0.0) > moment.now
+    return _share(spans.whole(moment, unit, 1), side) if is_ahead else found
 
 
 _LATE = frozenset({"end", "late", "later", "last week", "second half"})
 
 
-def _share(begin: float, end: float, side: str) -> Span:
+def _share(whole: Span, side: str) -> Span:
+    begin, end = whole.start or 0.0, whole.end or 0.0
     length = end - begin
     if side in {"middle", "mid"}:
         return Span(begin + length * 0.25, begin + length * 0.75)
     return Span(begin + length * 0.6, end) if side in _LATE else Span(begin, begin + length * 0.4)
 
 
-def _whole(moment: Moment, unit: str, *, back: bool) -> tuple[float, float]:
-    today = moment.today
-    if unit == "week":
-        monday = today - timedelta(days=today.weekday() + 7 * back)
-        return moment.at(monday), moment.at(monday + timedelta(days=7))
-    if unit == "month":
-        return moment.at(spans.month_start(today.year, today.month - back)), moment.at(
-            spans.month_start(today.year, today.month + 1 - back)
-        )
-    return moment.at(date(today.year - back, 1, 1)), moment.at(date(today.year + 1 - back, 1, 1))
-
-
 def month_part(match: re.Match[str], moment: Moment) -> Span:
-    found = spans.named_month(moment, MONTHS[match["name"]])
-    return _share(found.start or 0.0, found.end or 0.0, match["edge"])
+    return _share(spans.named_month(moment, MONTHS[match["name"]]), match["edge"])
 
 
 def month(match: re.Match[str], moment: Moment) -> Span:
     number = MONTHS[match["name"]]
     if match["year"]:
-        return spans.whole_month(moment, int(match["year"]), number)
+        return spans.months(moment, int(match["year"]), number)
     return spans.named_month(moment, number, previous=match["which"].startswith("last"))
 
 
 def season(match: re.Match[str], moment: Moment) -> Span:
-    if match["year"]:
-        first = date(int(match["year"]), _SEASONS[match["name"]], 1)
-        return Span(moment.at(first), moment.at(spans.month_start(first.year, first.month + 3)))
-    return spans.season(moment, _SEASONS[match["name"]], previous=match["which"] in {"last", "previous"})
+    """Of a year, or the current one unless the words are "last" or "previous"."""
+    first, today = _SEASONS[match["name"]], moment.today
+    year = int(match["year"] or today.year - (today.month < first))
+    is_previous = not match["year"] and match["which"] in {"last", "previous"}
+    return spans.months(moment, year - (is_previous and today < spans.month_start(year, first + 3)), first, 3)
 
 
 def quarter(match: re.Match[str], moment: Moment) -> Span:
     this = (moment.today.month - 1) // 3
     number = this - 1 if match["last"] else int(match["number"]) - 1
-    year = moment.today.year - (number > this)
-    first = spans.month_start(year, 3 * number + 1)
-    return Span(moment.at(first), moment.at(spans.month_start(first.year, first.month + 3)))
+    return spans.months(moment, moment.today.year - (number > this), 3 * number + 1, 3)
 
 
 def feast(match: re.Match[str], moment: Moment) -> Span:
@@ -450,9 +423,9 @@ def _feast_day(year: int, month_number: int, number: int) -> date:
     if not month_number:
         sunday: date = easter(year)
         return sunday
-    if not number:  # the fourth Thursday
-        first = date(year, month_number, 1)
-        return first + timedelta(days=(3 - first.weekday()) % 7 + 21)
+    if not number:
+        thursday: date = date(year, month_number, 1) + relativedelta(weekday=TH(4))
+        return thursday
     return date(year, month_number, number)
 
 
@@ -475,11 +448,7 @@ def day_of_month(match: re.Match[str], moment: Moment) -> Span | None:
 
 
 def this_unit(match: re.Match[str], moment: Moment) -> Span:
-    today = moment.today
-    if match["unit"] == "week":
-        return spans.this_week(moment)
-    first = today.replace(day=1) if match["unit"] == "month" else today.replace(month=1, day=1)
-    return Span(moment.at(first), moment.now)
+    return spans.whole(moment, match["unit"])._replace(end=moment.now)
 
 
 def all_of(match: re.Match[str], moment: Moment) -> Span:
@@ -491,9 +460,13 @@ def all_of(match: re.Match[str], moment: Moment) -> Span:
     return spans.part_of_day(moment, moment.day(back), hours)
 
 
+# Late in a week "last week" may also mean the past seven days, so it reaches up to three days ago.
+_LAST_UNTIL = {"week": 3 * DAY, "month": 25 * DAY, "year": 300 * DAY}
+
+
 def last_unit(match: re.Match[str], moment: Moment) -> Span:
-    by_name = {"week": spans.last_week, "month": spans.last_month, "year": spans.last_year}
-    return by_name[match["unit"]](moment)
+    found = spans.whole(moment, match["unit"], 1)
+    return found._replace(end=max(found.end or 0.0, moment.now - _LAST_UNTIL[match["unit"]]))
 
 
 def day_word(match: re.Match[str], moment: Moment) -> Span:

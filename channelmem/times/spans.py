@@ -87,13 +87,9 @@ def whole_day(moment: Moment, day: date) -> Span:
     return Span(moment.at(day), moment.at(day, 24), day=day)
 
 
-def days_back(moment: Moment, days: int) -> Span:
-    return whole_day(moment, moment.day(days))
-
-
 def weekday(moment: Moment, index: int) -> Span:
     """The most recent such day before today."""
-    return days_back(moment, (moment.today.weekday() - index) % 7 or 7)
+    return whole_day(moment, moment.day((moment.today.weekday() - index) % 7 or 7))
 
 
 def part_of_day(moment: Moment, day: date, hours: tuple[float, float]) -> Span:
@@ -103,16 +99,6 @@ def part_of_day(moment: Moment, day: date, hours: tuple[float, float]) -> Span:
 def night(moment: Moment, back: int) -> Span:
     """The evening and night that began so many days ago."""
     return part_of_day(moment, moment.day(back), (17.0, 30.0))
-
-
-def last_week(moment: Moment) -> Span:
-    monday = moment.day(moment.today.weekday())
-    # Late in a week "last week" may also mean the past seven days, so it reaches up to three days ago.
-    return Span(moment.at(monday - timedelta(days=7)), max(moment.at(monday), moment.now - 3 * DAY))
-
-
-def this_week(moment: Moment) -> Span:
-    return Span(moment.at(moment.day(moment.today.weekday())), moment.now)
 
 
 def weekend(moment: Moment, *, previous: bool) -> Span:
@@ -128,45 +114,33 @@ def month_start(year: int, month: int) -> date:
     return date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
 
 
-def whole_month(moment: Moment, year: int, month: int) -> Span:
-    first, after = month_start(year, month), month_start(year, month + 1)
-    return Span(moment.at(first), moment.at(after))
+def months(moment: Moment, year: int, first: int, count: int = 1) -> Span:
+    return Span(moment.at(month_start(year, first)), moment.at(month_start(year, first + count)))
+
+
+def whole(moment: Moment, unit: str, back: int = 0) -> Span:
+    """The week, month or year that is so many before this one."""
+    today = moment.today
+    if unit == "week":
+        monday = today - timedelta(days=today.weekday() + 7 * back)
+        return Span(moment.at(monday), moment.at(monday + timedelta(days=7)))
+    if unit == "month":
+        return months(moment, today.year, today.month - back)
+    return months(moment, today.year - back, 1, 12)
 
 
 def named_month(moment: Moment, month: int, *, previous: bool = False) -> Span:
     """The most recent such month; the current one counts unless `previous`."""
     this = moment.today.month
     year = moment.today.year - (month > this or (previous and month == this))
-    return whole_month(moment, year, month)
-
-
-def last_month(moment: Moment) -> Span:
-    span = whole_month(moment, moment.today.year, moment.today.month - 1)
-    return span._replace(end=max(span.end or 0.0, moment.now - 25 * DAY))
-
-
-def last_year(moment: Moment) -> Span:
-    year = moment.today.year
-    return Span(moment.at(date(year - 1, 1, 1)), max(moment.at(date(year, 1, 1)), moment.now - 300 * DAY))
-
-
-def season(moment: Moment, first_month: int, *, previous: bool) -> Span:
-    """Three months from the first; the current season counts unless `previous`."""
-    year = moment.today.year - (moment.today.month < first_month)
-    if previous and moment.today < month_start(year, first_month + 3):
-        year -= 1
-    return Span(moment.at(date(year, first_month, 1)), moment.at(month_start(year, first_month + 3)))
-
-
-def whole_year(moment: Moment, year: int) -> Span:
-    return Span(moment.at(date(year, 1, 1)), moment.at(date(year + 1, 1, 1)))
+    return months(moment, year, month)
 
 
 def ago(moment: Moment, count: float, unit_s: float, *, loose: bool = False) -> Span:
     """Around `count` units before now: days as whole local days, everything else with a growing margin."""
     back = count * unit_s
     if unit_s == DAY and not loose and count <= 6:
-        return days_back(moment, int(count))._replace(nominal=moment.now - back)
+        return whole_day(moment, moment.day(int(count)))._replace(nominal=moment.now - back)
     margin = max(back * (0.6 if loose else 0.3), unit_s * 0.5)
     nominal = moment.now - back
     return Span(nominal - margin, nominal + min(margin, back * 0.6), nominal=nominal)

@@ -13,8 +13,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from channelmem.memory import Memory
-from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, renamed
-from channelmem.policy.values import Auto, Value
+from channelmem.policy.cascade import UNDO, Auto, Change, Effective, Level, Overrides, Place, Setting, Value, renamed
 from channelmem.web.pages import Given, Id, Looking, PageRoute, beside
 from channelmem.web.session import PageError, Visitor, check_same_site
 from channelmem.web.templating import HEADERS, page

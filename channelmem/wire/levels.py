@@ -9,8 +9,25 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
-from channelmem.policy.cascade import FORMER, GRACE_S, Change, Effective, Level, Loss, Overrides, Place, Setting
-from channelmem.policy.values import AUTO, Auto, Channels, Json, Number, SettingKind, Switch, Value
+from channelmem.policy.cascade import (
+    AUTO,
+    FORMER,
+    GRACE_S,
+    Auto,
+    Change,
+    Channels,
+    Effective,
+    Json,
+    Level,
+    Loss,
+    Number,
+    Overrides,
+    Place,
+    Setting,
+    SettingKind,
+    Switch,
+    Value,
+)
 from channelmem.wire.scalars import Id, Shown
 
 

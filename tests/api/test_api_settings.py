@@ -13,8 +13,7 @@ from serving import EVERYTHING, Running, listening, serving
 from channelmem import Settings
 from channelmem.access import Scope
 from channelmem.api.app import create_app
-from channelmem.policy.cascade import SETTINGS, Combine, Setting
-from channelmem.policy.values import Number
+from channelmem.policy.cascade import SETTINGS, Number, Setting
 
 pytest_plugins = ["serving_fixtures"]
 
@@ -125,7 +124,7 @@ async def test_the_copy_for_clients_has_no_other_guilds_and_nobody_who_changed_s
 
 
 async def test_one_more_declared_setting_needs_no_new_code(settings: Settings, fake_embedder: FakeEmbedder) -> None:
-    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), Combine.LIMIT, lambda _: 2, lambda policy, value: policy)
+    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), lambda _: 2, lambda policy, value: policy)
     async with serving(settings, fake_embedder) as running:
         running.memory.policies.declared = (*SETTINGS, pace)
         running.memory.policies.__dict__.pop("_by_name", None)

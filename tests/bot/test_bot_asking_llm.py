@@ -24,8 +24,7 @@ from bot.redacting import REMOVED
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import CUT
 from channelmem.memory import Memory
-from channelmem.policy.cascade import Place
-from channelmem.policy.values import OFF
+from channelmem.policy.cascade import OFF, Place
 from channelmem.settings import Settings
 from channelmem.types import Message
 

@@ -14,8 +14,7 @@ from waiting import until
 
 from bot.history import DiscordHistory
 from channelmem.memory import Memory
-from channelmem.policy.cascade import Place
-from channelmem.policy.values import AUTO
+from channelmem.policy.cascade import AUTO, Place
 from channelmem.settings import Settings
 from channelmem.types import MEMORY_OFF
 

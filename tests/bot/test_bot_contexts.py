@@ -20,12 +20,11 @@ from bot.contexts.cog import FILE_BYTES, MODERATORS_ONLY, NO_HISTORY, OWNER_TOO,
 from bot.contexts.form import OUTGROWN
 from bot.errors import MEMORY_UNREACHABLE
 from bot.history import DiscordHistory
-from channelmem.context.window import BEGUN, CANCELLED, FUTURE, MAX_AGE, NO_LIMIT, NOTHING_STORED, TOO_MUCH, UNREADABLE
+from channelmem.context_window import BEGUN, CANCELLED, FUTURE, MAX_AGE, NO_LIMIT, NOTHING_STORED, TOO_MUCH, UNREADABLE
 from channelmem.errors import RedisUnavailableError
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
-from channelmem.policy.cascade import Place
-from channelmem.policy.values import OFF
+from channelmem.policy.cascade import OFF, Place
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

@@ -15,8 +15,7 @@ from llm_server import LlmServer, llm_server
 from loopback.scene import Scene
 
 from bot.dashboards import address as texts
-from channelmem.policy.cascade import SETTINGS, Place
-from channelmem.policy.values import Number
+from channelmem.policy.cascade import SETTINGS, Number, Place
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

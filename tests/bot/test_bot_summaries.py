@@ -17,7 +17,7 @@ from bot import summaries as cog
 from bot.client import Bot
 from bot.contexts.cog import MODERATORS_ONLY
 from bot.history import DiscordHistory
-from channelmem.context.window import UNREADABLE
+from channelmem.context_window import UNREADABLE
 from channelmem.interface import ChannelMemory
 from channelmem.memory import Memory
 from channelmem.settings import Settings

@@ -11,7 +11,7 @@ from llm_server import LlmServer, say
 from terminals import CTRL_C, CTRL_D, ENTER, LIMIT_S
 from test_cli_chat import Env, at_terminal, env, flat, model, piped
 
-from channelmem.context.window import BEGUN, CANCELLED, FUTURE, NOTHING_STORED, TOO_MUCH, UNREADABLE
+from channelmem.context_window import BEGUN, CANCELLED, FUTURE, NOTHING_STORED, TOO_MUCH, UNREADABLE
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LIMIT_S)]
 __all__ = ["env", "model"]  # fixtures

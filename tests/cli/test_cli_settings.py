@@ -14,8 +14,7 @@ from typer.testing import CliRunner, Result
 from channelmem.cli import app
 from channelmem.errors import ChannelmemError
 from channelmem.policy import cascade as declared
-from channelmem.policy.cascade import SETTINGS
-from channelmem.policy.values import Number
+from channelmem.policy.cascade import SETTINGS, Number
 from channelmem.settings import Settings
 from channelmem.store.store import Store
 

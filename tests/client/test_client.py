@@ -21,8 +21,7 @@ from channelmem.client.rooms import RemoteLoads, RemoteSpending, RemoteSummaries
 from channelmem.ids import ChannelId
 from channelmem.interface import ChannelMemory
 from channelmem.media.kinds import of_preview
-from channelmem.policy.cascade import Boundary, Level, Place
-from channelmem.policy.values import AUTO, OFF
+from channelmem.policy.cascade import AUTO, OFF, Boundary, Level, Place
 from channelmem.store.progress import Loads, Spending
 from channelmem.summaries.summaries import Summaries
 from channelmem.types import Attachment, Gap, Kind, Load, Origin, RelatedChannel, Source, Window

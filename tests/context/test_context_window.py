@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 
-from channelmem.context import window as module
-from channelmem.context.edit_file import EditError
-from channelmem.context.window import (
+from channelmem import context_window as module
+from channelmem.context_window import (
     ALL_GONE,
     BEGUN,
     CANCELLED,
@@ -26,11 +25,11 @@ from channelmem.context.window import (
     UNREADABLE,
     Command,
     ContextWindow,
+    EditError,
     Step,
 )
 from channelmem.memory import Memory
-from channelmem.policy.cascade import Boundary, Level, Place
-from channelmem.policy.values import AUTO, OFF
+from channelmem.policy.cascade import AUTO, OFF, Boundary, Level, Place
 from channelmem.settings import Settings
 from channelmem.types import MEMORY_OFF, Person, Question
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.context import edit_file
-from channelmem.context.edit_file import EditError, Sheet, decode, write
+from channelmem import context_window
+from channelmem.context_window import EditError, Sheet, decode, write
 from channelmem.types import Message
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -148,7 +148,7 @@ def test_messages_after_the_file_was_made_are_not_in_it() -> None:
 
 
 def test_a_long_history_is_cut_to_the_newest_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit_file, "MOST", 2)
+    monkeypatch.setattr(context_window, "MOST", 2)
     assert "There is more: these are the newest" in written()
     assert sheet().read(written()) == (12, 13)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.context.window import (
+from channelmem.context_window import (
     EXAMPLES,
     FUTURE,
     LEAST_S,

@@ -12,8 +12,7 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder
 from redis.asyncio import Redis
 
 from channelmem.memory import Memory
-from channelmem.policy.cascade import Boundary, Place
-from channelmem.policy.values import OFF
+from channelmem.policy.cascade import OFF, Boundary, Place
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Message, Question, Route
 

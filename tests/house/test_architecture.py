@@ -12,12 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # What any module may use.
 GROUND = {
     "types", "ids", "errors", "settings", "secrets", "display", "commands", "durations", "policy", "extras", "access",
-    "media.kinds", "redis_urls", "tasks", "telling.explanation",
+    "media.kinds", "tasks", "telling.explanation",
 }  # fmt: skip
 # Modules that stand elsewhere than the rest of their package.
-APART = {
-    "context.builder", "policy.policies", "media.media", "media.kinds", "summaries.summaries", "telling.explanation",
-}  # fmt: skip
+APART = {"policy.policies", "media.media", "media.kinds", "summaries.summaries", "telling.explanation"}
 # The stages, each with the stages it may build on: a question passes them from left to right.
 STAGES: dict[str, set[str]] = {
     "policy": set(),
@@ -35,7 +33,17 @@ STAGES: dict[str, set[str]] = {
     "media": {"store", "ingest"},
 }
 # What adapters may use besides the ground: the front door.
-FRONT = GROUND | {"memory", "interface", "policy.policies", "llm", "tools", "context", "export", "cli", "media.media"}
+FRONT = GROUND | {
+    "memory",
+    "interface",
+    "policy.policies",
+    "llm",
+    "tools",
+    "context_window",
+    "export",
+    "cli",
+    "media.media",
+}
 # What the rooms above memory may build on; the chat platform is not part of it.
 ADAPTERS = {
     "wire": {"summaries"},
@@ -47,8 +55,8 @@ ADAPTERS = {
 ABOVE_MEMORY = {
     "tools": {"interface", "telling"},
     "llm": {"interface", "tools", "media", "summaries"},
-    "context": {"interface", "times", "telling", "summaries"},
-    "export": {"interface", "context", "summaries"},
+    "context_window": {"interface", "times", "telling", "summaries"},
+    "export": {"interface", "context_window", "summaries"},
 }
 # Commands that show one stage on its own, and what opens the service's tokens.
 WINDOWS = {
@@ -66,7 +74,7 @@ WINDOWS = {
     "mcp/http.py": {"ops", "embedding"},
     "client/writes.py": {"store"},
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
-    "cli/worker.py": {"ingest", "store", "embedding", "server", "opening"},
+    "cli/worker.py": {"ingest", "store", "embedding", "server"},
 }
 # Classes that are asked for by this name in whatever module a setting names.
 LOADED_BY_NAME = {"Engine"}

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from conftest import CHANNEL, GUILD, NOW, message
 
-from channelmem.history import FilteredHistory
+from channelmem.browse import FilteredHistory
 from channelmem.policy.policies import Policies
 from channelmem.settings import Settings
 from channelmem.store.store import Store

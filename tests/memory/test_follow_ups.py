@@ -43,8 +43,8 @@ def test_a_question_that_looked_nowhere_is_nothing_to_lean_on() -> None:
 
 
 REMOVALS: list[Callable[[FollowUps], None]] = [
-    lambda kept: kept.drop_channel(GUILD, CHANNEL),
-    lambda kept: kept.drop_guild(GUILD),
+    lambda kept: kept.drop(lambda channel: channel == (GUILD, CHANNEL)),
+    lambda kept: kept.drop(lambda channel: channel.guild_id == GUILD),
     lambda kept: kept.drop_author(7),  # who asked
     lambda kept: kept.drop_author(5),  # who was asked about
 ]

@@ -12,7 +12,7 @@ from conftest import Clock, FakeEmbedder, OwnServer, make_settings
 from test_memory import ANN, BOB, CHANNEL, GUILD, MARK, OTHER, Shelf, Talk
 
 from channelmem import ContextRequest, Memory, Message, Outcome, Past, Person, Settings
-from channelmem.history import UNKNOWN
+from channelmem.browse import UNKNOWN
 from channelmem.policy.cascade import Place
 from channelmem.types import MEMORY_OFF
 

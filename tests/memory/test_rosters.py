@@ -34,7 +34,8 @@ async def test_people_are_known_by_what_was_stored_before(store: Store) -> None:
 async def test_whoever_speaks_is_known_without_another_look(store: Store) -> None:
     rosters = Rosters(store, None, nobody)
     assert not (await rosters.of(ask(store), POLICY)).seen
-    rosters.hear([message(3, author_id=7, author="Carol"), message(4, author_id=8, author="Memo", own=True)])
+    rosters.hear(message(3, author_id=7, author="Carol"))
+    rosters.hear(message(4, author_id=8, author="Memo", own=True))
     people = await rosters.of(ask(store), POLICY)
     assert {person.name for person in people.roster.people} == {"Carol"}
 
@@ -42,8 +43,8 @@ async def test_whoever_speaks_is_known_without_another_look(store: Store) -> Non
 async def test_speaking_to_the_bot_is_not_speaking_to_the_channel(store: Store) -> None:
     rosters = Rosters(store, None, nobody)
     await rosters.of(ask(store), POLICY)
-    rosters.hear([message(3, author_id=7, author="Carol", ts=NOW - 60)])
-    rosters.hear([message(4, author_id=7, author="Carol", ts=NOW - 5, addressed=True)])
+    rosters.hear(message(3, author_id=7, author="Carol", ts=NOW - 60))
+    rosters.hear(message(4, author_id=7, author="Carol", ts=NOW - 5, addressed=True))
     assert (await rosters.of(ask(store), POLICY)).spoke == {7: NOW - 60}
 
 
@@ -57,7 +58,7 @@ async def test_a_roster_that_races_with_a_removal_serves_one_question_only(store
 
     rosters = Racing(store, None, nobody)
     assert (await rosters.of(ask(store), POLICY)).seen
-    rosters.hear([message(2, author_id=6, author="Bob")])
+    rosters.hear(message(2, author_id=6, author="Bob"))
     assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
@@ -66,7 +67,7 @@ async def test_a_forgotten_person_is_not_in_the_next_roster(store: Store) -> Non
     rosters = Rosters(store, None, nobody)
     await rosters.of(ask(store), POLICY)
     await store.consent.opt_out(6)
-    rosters.drop_everything()
+    rosters.drop(lambda _: True)
     assert {one.name for one in (await rosters.of(ask(store), POLICY)).seen.values()} == {"Ann"}
 
 
@@ -104,8 +105,8 @@ async def test_whoever_wrote_last_is_an_example_but_neither_the_asker_nor_the_bo
     await store.add([message(1, author_id=5, author="Ann"), message(2, author_id=6, author="Bob", ts=NOW - 90)])
     await rosters.of(ask(store), POLICY)
     assert rosters.somebody(ask(store)) == "Bob"
-    rosters.hear([message(3, author_id=7, author="Carol", ts=NOW - 60)])
-    rosters.hear([message(4, author_id=8, author="Memo", ts=NOW - 50)])
+    rosters.hear(message(3, author_id=7, author="Carol", ts=NOW - 60))
+    rosters.hear(message(4, author_id=8, author="Memo", ts=NOW - 50))
     question = replace(ask(store), bot=Person(8, "Memo"))
     assert rosters.somebody(question) == "Carol"
     assert rosters.somebody(replace(question, channel_id=CHANNEL + 1)) == ""
@@ -117,6 +118,6 @@ async def test_who_opted_out_or_was_forgotten_is_no_example(store: Store) -> Non
     await store.consent.opt_out(6)
     await rosters.of(ask(store), POLICY)
     assert rosters.somebody(ask(store)) == ""
-    rosters.hear([message(2, author_id=7, author="Carol")])
-    rosters.drop_everything()
+    rosters.hear(message(2, author_id=7, author="Carol"))
+    rosters.drop(lambda _: True)
     assert rosters.somebody(ask(store)) == ""

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from channelmem.cli import app
 from channelmem.errors import ConfigError
 from channelmem.policy import cascade as declared
-from channelmem.policy.cascade import SETTINGS
-from channelmem.policy.values import Number
+from channelmem.policy.cascade import SETTINGS, Number
 from channelmem.settings import Settings, load_settings, sources, unknown, variable
 from scripts import settings_docs
 

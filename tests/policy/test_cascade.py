@@ -9,9 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelmem.policy.cascade import CAPPED, SETTINGS, Combine, Level, Setting, resolve
+from channelmem.policy.cascade import (
+    AUTO,
+    CAPPED,
+    OFF,
+    SETTINGS,
+    Channels,
+    Duration,
+    Level,
+    Number,
+    Setting,
+    Switch,
+    Value,
+    resolve,
+)
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import AUTO, OFF, Channels, Duration, Number, Switch, Value
 from channelmem.settings import Settings
 
 BY_NAME = {one.name: one for one in SETTINGS}
@@ -127,7 +139,7 @@ def test_nothing_opens_what_a_channel_closed(data: st.DataObject, setting: Setti
     channel = levels[Level.CHANNEL]
     if channel is None:
         return
-    if setting.combine is Combine.SWITCH:
+    if isinstance(setting.kind, Switch):
         assert found.value is False or channel is True
     else:
         assert size(found.value) <= size(channel)

@@ -18,9 +18,19 @@ from waiting import until_true
 from channelmem import ContextRequest, Memory, Message, Outcome, Person, Question, Settings
 from channelmem.errors import RedisUnavailableError, UnknownSettingError
 from channelmem.policy import cascade as declared
-from channelmem.policy.cascade import GRACE_S, SETTINGS, Boundary, Combine, Level, Place, Setting
+from channelmem.policy.cascade import (
+    AUTO,
+    GRACE_S,
+    OFF,
+    SETTINGS,
+    Auto,
+    Boundary,
+    Level,
+    Number,
+    Place,
+    Setting,
+)
 from channelmem.policy.policies import Policies
-from channelmem.policy.values import AUTO, OFF, Auto, Number
 from channelmem.store.buckets import Changes
 from channelmem.store.levels import Levels
 from channelmem.store.store import Store
@@ -539,7 +549,7 @@ async def test_a_reset_clears_former_names_too(talk: Talk) -> None:
 
 
 async def test_a_new_setting_is_one_entry(talk: Talk, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), Combine.LIMIT, lambda _: 2, lambda policy, value: policy)
+    pace = Setting("pace", "Pace", "How fast.", Number(1, 5), lambda _: 2, lambda policy, value: policy)
     monkeypatch.setattr(declared, "SETTINGS", (*SETTINGS, pace))
     policies = Policies(settings, talk.memory._store)
     await policies.set(HERE, "pace", 4)

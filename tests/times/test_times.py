@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from channelmem.routing.words import read
 from channelmem.times.calendar import is_date
-from channelmem.times.expressions import FIGURE, RULES, Rule
 from channelmem.times.spans import Clue, Moment
-from channelmem.times.when import find
+from channelmem.times.when import FIGURE, RULES, Rule, find
 
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+00:00").timestamp()  # a Wednesday
 HOUR, DAY = 3_600, 86_400

@@ -26,7 +26,7 @@ from redis.asyncio.client import Pipeline
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.redis_urls import node_url, node_urls
+from channelmem.secrets import node_url, node_urls
 from channelmem.tasks import cancel_all
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from channelmem.browse import archived
 from channelmem.display import plain_name
 from channelmem.errors import RedisUnavailableError
 from channelmem.media.media import Media
@@ -148,10 +150,9 @@ class ContextBuilder:
     async def _earlier(
         self, guild_id: int, channel_id: int, policy: Policy, start: float | None
     ) -> tuple[Summary, ...]:
-        try:
+        with suppress(RedisUnavailableError):
             return await self._summaries.read(guild_id, channel_id, policy, start)
-        except RedisUnavailableError:
-            return ()
+        return ()
 
     async def look(self, request: ContextRequest, scene: Scene, policy: Policy) -> Context:
         """The tool: searches by topic if given one, else shows the newest; "No relevant recent messages ..." if none;
@@ -162,9 +163,8 @@ class ContextBuilder:
         request = self._within_limits(request, policy)
         route = _route_of(request, scene)
         if route is None:
-            await self._search.newest(
-                Query(question.guild_id, (question.channel_id,), limit=1, limits=policy.limits)
-            )  # is it there at all?
+            # Is it there at all?
+            await self._search.newest(Query(question.guild_id, (question.channel_id,), limit=1, limits=policy.limits))
             return Context(f"Nobody called {request.speaker} is known in this channel.")
         recalled = await self._recall(Asked.of(question, route, policy))
         hits = recalled.hits[: min(request.limit, MOST_LOOKED)]
@@ -186,8 +186,9 @@ class ContextBuilder:
             return frozenset()
         return _origins(*await self._past(question, policy, policy.history_limit, policy.history_max_age_s))
 
-    def _reach(self, question: Question, policy: Policy) -> Reach:
-        boundary = self._policies.boundary(question.guild_id, question.channel_id)
+    def _reach(self, question: Question, policy: Policy, channel_id: int = 0) -> Reach:
+        """In the question's channel or a related one, whose fresh start then counts."""
+        boundary = self._policies.boundary(question.guild_id, channel_id or question.channel_id)
         age_s = policy.context_max_age_s
         return Reach(None if age_s is None else question.ts - age_s, boundary)
 
@@ -210,17 +211,9 @@ class ContextBuilder:
         """The newest messages of the channel, whoever wrote them, as far back as ambient context reaches."""
         if policy.context_messages == 0:
             return []
-        query = Query(
-            question.guild_id,
-            (question.channel_id,),
-            Window(reach.start, question.ts),
-            limit=policy.context_messages + 1,
-            flagged=True,
-            source=Source.ARCHIVE,
-            limits=policy.limits,
-        )
+        place, window = (question.guild_id, question.channel_id), Window(reach.start, question.ts)
         try:
-            newest = await self._search.newest(query)
+            newest = await self._search.newest(archived(*place, policy, window, policy.context_messages + 1))
         except RedisUnavailableError:
             past = await self._past(question, policy, policy.context_messages, policy.context_max_age_s)
             newest = [message for message in past if reach.has(message)]
@@ -255,23 +248,18 @@ class ContextBuilder:
         share = room // len(allowed) - len(_GAP) if allowed else 0
         if share < LEAST_RELATED_CHARS:
             return []
-        return [one for channel in allowed if (one := await self._beside(question, channel, share)).text]
+        starts = [self._reach(question, policy, one.id).start for one in allowed]
+        found = [await self._beside(question, *one, share) for one in zip(allowed, starts, strict=True)]
+        return [one for one in found if one.text]
 
-    async def _beside(self, question: Question, channel: RelatedChannel, limit: int) -> Context:
+    async def _beside(self, question: Question, channel: RelatedChannel, start: float | None, limit: int) -> Context:
         policy = self._policies.of(question.guild_id, channel.id, question.character)
-        header, start = f"[related channel: #{plain_name(channel.name)}]", self._since(question, channel.id)
+        header = f"[related channel: #{plain_name(channel.name)}]"
         read = await self._earlier(question.guild_id, channel.id, policy, start)
         room = limit - len(header) - 1
         told = past(roots(read), (), start=start, now=question.ts, tz=policy.tz, limit=room)
         given = _sources(channel.id, told.summaries, read)
         return Context(f"{header}\n{told.text}", given=given) if told.text else Context()
-
-    def _since(self, question: Question, channel_id: int) -> float | None:
-        """As far back as context reaches here, and not beyond a fresh start there."""
-        age_s = self._policies.of_question(question).context_max_age_s
-        begun = self._policies.boundary(question.guild_id, channel_id)
-        starts = [*([] if age_s is None else [question.ts - age_s]), *([begun.at] if begun else [])]
-        return max(starts, default=None)
 
     async def _past(self, question: Question, policy: Policy, limit: int, max_age_s: float | None) -> list[Message]:
         if self._history is None:
@@ -280,10 +268,9 @@ class ContextBuilder:
         return list(reversed(past.messages))
 
     async def _stored(self, guild_id: int, channel_id: int, ids: Sequence[int], policy: Policy) -> Sequence[Message]:
-        try:
+        with suppress(RedisUnavailableError):
             return await self._search.get(guild_id, channel_id, ids, limits=policy.limits)
-        except RedisUnavailableError:
-            return []
+        return []
 
 
 def _warn(question: Question, before: PastBlock) -> None:

@@ -1,28 +1,33 @@
-"""How far back a language model looks: the arithmetic of /context, and /new and /context edit, for any adapter. Amounts
-are read by `durations`, named times by the grammar that also reads questions; only dates with a year are left to
-dateutil. The window slides: "yesterday" becomes as many hours as have passed since yesterday began."""
+"""How far back a language model looks: the arithmetic of /context, and /new and /context edit, for any adapter.
+
+Amounts are read by `durations`, named times by the grammar that also reads questions; only dates with a year are left
+to dateutil. The window slides: "yesterday" becomes as many hours as have passed since yesterday began.
+
+The file of /context edit has one line per message, and what comes back are the ids of those kept. The lines are other
+people's words, so deleting them is all that an editor can do; reading yields ids and never words, so that not even a
+forged line could put words into anybody's mouth.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Final
 
 from cachetools import LRUCache
 from dateutil import parser as dates
 
 from channelmem import durations
-from channelmem.context.edit_file import MOST, EditError, Sheet, write
-from channelmem.display import counted, listed
-from channelmem.durations import HOUR_S, MINUTE_S, human_age
+from channelmem.display import counted, flatten, line, listed, plain_name
+from channelmem.durations import HOUR_S, human_age
 from channelmem.interface import ChannelMemory
-from channelmem.policy.cascade import Boundary, Effective, Level, Place
+from channelmem.policy.cascade import AUTO, Boundary, Effective, Level, Place, Value
 from channelmem.policy.policy import Policy
-from channelmem.policy.values import AUTO, Value
 from channelmem.summaries.reader import Breakdown
 from channelmem.telling.block import prior_head
 from channelmem.times.spans import Clue, Moment, zone
@@ -79,8 +84,6 @@ _SOURCES: Final = {
 
 
 class Step(StrEnum):
-    """What a command does with the window."""
-
     SET = "set"
     ADD = "add"
     SUB = "sub"
@@ -134,10 +137,7 @@ def limited(seconds: float) -> tuple[float, str]:
 
 def in_hours(seconds: float) -> str:
     """ "24h", "2h 30m", "45m": days stay hours, since that is what people set."""
-    hours, rest = divmod(round(seconds), int(HOUR_S))
-    minutes, left = divmod(rest, int(MINUTE_S))
-    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if count]
-    return " ".join(parts) or "0s"
+    return durations.format_duration(seconds, "hms")
 
 
 def suggestions(typed: str) -> list[str]:
@@ -214,22 +214,18 @@ async def status_of(memory: ChannelMemory, question: Question) -> str:
         return NO_SUMMARIES
     shown = await memory.summaries.breakdown(question)
     stored = await memory.summaries.of(question.guild_id, question.channel_id)
-    return "\n".join(_lines(shown, len(stored)))
-
-
-def _lines(shown: Breakdown, stored: int) -> list[str]:
     levels = [f"{count} of level {level}" for level, count in shown.levels.items()]
     by_level = f" ({listed(levels)})" if levels else ""
     lines = [
         f"A language model would be given {in_one_line(shown)}: {shown.chars:,} of {shown.limit:,} characters.",
-        f"Stored: {_summaries(stored)}. Shown: {_summaries(len(shown.summaries))}{by_level}.",
+        f"Stored: {_summaries(len(stored))}. Shown: {_summaries(len(shown.summaries))}{by_level}.",
     ]
     left_out = [
         *([_summaries(len(shown.dropped))] if shown.dropped else []),
         *([counted(shown.dropped_raw, "raw message")] if shown.dropped_raw else []),
     ]
     lines.append(f"Left out for lack of room: {listed(left_out)}." if left_out else "Nothing had to be left out.")
-    return lines
+    return "\n".join(lines)
 
 
 def _summaries(count: int) -> str:
@@ -250,6 +246,10 @@ class Command:
     @property
     def place(self) -> Place:
         return Place.of_character(self.guild_id, self.character)
+
+    @property
+    def conversation(self) -> tuple[int, int, str, int]:
+        return self.guild_id, self.channel_id, self.character, self.thread_of
 
 
 class ContextWindow:
@@ -282,49 +282,40 @@ class ContextWindow:
         return f"Right now: {in_one_line(await self._memory.summaries.breakdown(now))}."
 
     async def change(self, step: Step, text: str, command: Command) -> str:
+        if step is Step.SET and means_default(text):
+            return await self.reset(command)
+        now = await self._own(command)
+        if step is not Step.SET and not isinstance(now, int | float):
+            return NO_LIMIT
+        now_s = float(now) if isinstance(now, int | float) else 0.0
         try:
-            return await self._change(step, text, command)
+            by_s = reach_s(text, command.at, self._policy(command).tz.key) if step is Step.SET else amount_s(text)
         except ReachError as refused:
             return str(refused)
+        seconds, warning = limited(stepped(step, now_s, by_s))
+        await self._memory.policies.set(command.place, MAX_AGE, seconds, by=command.by)
+        capped = self._effective(command)
+        cap = f"In this channel it is {_shown(capped.value)}: {capped.why}." if capped.why else ""
+        return " ".join(filter(None, [f"Context window set to {in_hours(seconds)}.", warning, cap]))
 
     async def reset(self, command: Command) -> str:
         await self._memory.policies.set(command.place, MAX_AGE, AUTO, by=command.by)
         return f"Context window reset to default ({_shown(self._default(command).value)})."
-
-    async def _change(self, step: Step, text: str, command: Command) -> str:
-        if step is Step.SET and means_default(text):
-            return await self.reset(command)
-        now = await self._own(command)
-        if step is Step.SET:
-            wanted = reach_s(text, command.at, self._policy(command).tz.key)
-        elif not isinstance(now, int | float):
-            return NO_LIMIT
-        else:
-            wanted = stepped(step, float(now), amount_s(text))
-        seconds, warning = limited(wanted)
-        await self._memory.policies.set(command.place, MAX_AGE, seconds, by=command.by)
-        return " ".join(filter(None, [f"Context window set to {in_hours(seconds)}.", warning, self._cap(command)]))
 
     async def _own(self, command: Command) -> Value:
         """The character's window as it is stored, whatever a channel makes of it; the inherited one if it has none."""
         own = (await self._memory.policies.read(command.place)).values.get(MAX_AGE)
         return self._default(command).value if own is None else own
 
-    def _cap(self, command: Command) -> str:
-        now = self._effective(command)
-        return f"In this channel it is {_shown(now.value)}: {now.why}." if now.why else ""
-
     def _effective(self, command: Command) -> Effective:
-        where = (command.guild_id, command.channel_id, command.character, command.thread_of)
-        return self._memory.policies.effective(*where)[MAX_AGE]
+        return self._memory.policies.effective(*command.conversation)[MAX_AGE]
 
     def _default(self, command: Command) -> Effective:
         """What holds without the character's override."""
-        where = (command.guild_id, command.channel_id, "", command.thread_of)
-        return self._memory.policies.effective(*where)[MAX_AGE]
+        return self._effective(replace(command, character=""))
 
     def _policy(self, command: Command) -> Policy:
-        return self._memory.policies.of(command.guild_id, command.channel_id, command.character, command.thread_of)
+        return self._memory.policies.of(*command.conversation)
 
     # --- /new and /context edit ---
 
@@ -343,16 +334,13 @@ class ContextWindow:
     async def keep(self, text: str, command: Command) -> str:
         """Takes the edited file back: a fresh start at the moment it was made, with the messages that are left."""
         try:
-            return await self._keep(text, command)
+            # Twice as many as a file has, since more may have been said while it was edited.
+            messages = await self._messages(command, 2 * MOST)
+            sheet = self._sheets.get(_editor(command))
+            sheet = sheet or Sheet.of(messages, self._policy(command).tz, command.at)
+            wanted = sheet.read(text)
         except EditError as refused:
             return str(refused)
-
-    async def _keep(self, text: str, command: Command) -> str:
-        # Twice as many as a file has, since more may have been said while it was edited.
-        messages = await self._messages(command, 2 * MOST)
-        sheet = self._sheets.get(_editor(command))
-        sheet = sheet or Sheet.of(messages, self._policy(command).tz, command.at)
-        wanted = sheet.read(text)
         if not wanted:
             return CANCELLED
         visible = {message.id: message for message in messages}
@@ -360,7 +348,10 @@ class ContextWindow:
         if not found:
             return ALL_GONE
         kept = found[-MOST_KEPT:]
-        await self._begin(command, Boundary(self._start(sheet, command), tuple(one.id for one in kept)))
+        # Somebody may have begun anew while the file was edited: what that left out stays out.
+        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
+        start = max(sheet.at, begun.at) if begun else sheet.at
+        await self._begin(command, Boundary(start, tuple(one.id for one in kept)))
         self._sheets.pop(_editor(command), None)
         more = TOO_MANY if len(found) > len(kept) else ""
         return "\n".join(filter(None, [prior_head(kept), KEPT.format(character=command.character), more]))
@@ -374,11 +365,6 @@ class ContextWindow:
             raise EditError(NOTHING_STORED)
         return messages
 
-    def _start(self, sheet: Sheet, command: Command) -> float:
-        """Somebody may have begun anew while the file was edited: what that left out stays out."""
-        begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
-        return max(sheet.at, begun.at) if begun else sheet.at
-
     async def _begin(self, command: Command, boundary: Boundary) -> None:
         await self._memory.policies.begin(command.guild_id, command.channel_id, boundary, by=command.by)
 
@@ -389,3 +375,109 @@ def _editor(command: Command) -> tuple[int, int, int]:
 
 def _shown(value: Value) -> str:
     return in_hours(value) if isinstance(value, int | float) else "no limit"
+
+
+MOST: Final = 2_000  # messages in one file; a model is given far fewer
+WORDS: Final = 500  # characters of one message: enough to recognise it, and the file stays small
+COMMENT: Final = "#"
+RULE: Final = "---"
+CHANGED: Final = (
+    "Line {number} is not a line of my file. You can delete lines, but not change or add any, because they are other "
+    "people's words. Nothing was changed."
+)
+MOVED: Final = (
+    "Line {number} is there twice or in the wrong place. You can delete lines, but not copy or move them. "
+    "Nothing was changed."
+)
+
+_HEADER: Final = """\
+# What {character} knows of this channel
+#
+# These are the messages I have of this channel, oldest first. {close}
+#   1. {character} starts fresh at the moment this file was made.
+#   2. The messages that are still in this file stay in {character}'s context.
+#
+# Delete the lines you want to leave out. You can't change, add or move lines.
+# To cancel, delete everything.
+"""
+_CUT: Final = f"# There is more: these are the newest {MOST:,} messages.\n"
+
+
+class EditError(ValueError):
+    """The file is not a shortened copy; the sentence names the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a file was made of: ids and digests. People's words must not stay here while somebody edits."""
+
+    at: float  # when it was made: what is said later is not in it, and not left out either
+    lines: tuple[tuple[int, bytes], ...]
+
+    @classmethod
+    def of(cls, messages: Iterable[Message], tz: tzinfo, at: float) -> Sheet:
+        chosen = _chosen(messages, at)
+        digests = map(_digest, _lines(chosen, tz))
+        return cls(at, tuple(zip((one.id for one in chosen), digests, strict=True)))
+
+    def read(self, text: str) -> tuple[int, ...]:
+        """The ids of the messages whose lines are left, none if the file is empty; EditError if it is no shortened
+        copy. Equal lines are told apart by their order alone, so any of them may stand for any other."""
+        kept: list[int] = []
+        at = 0
+        for number, left in _numbered(text):
+            digest = _digest(left)
+            found = next((place for place in range(at, len(self.lines)) if self.lines[place][1] == digest), None)
+            if found is None:
+                is_ours = any(digest == known for _, known in self.lines)
+                raise EditError((MOVED if is_ours else CHANGED).format(number=number))
+            kept.append(self.lines[found][0])
+            at = found + 1
+        return tuple(kept)
+
+
+def write(messages: Sequence[Message], tz: tzinfo, at: float, *, character: str, close: str) -> str:
+    """The whole file; `close` says how to hand it back."""
+    chosen = _chosen(messages, at)
+    header = _HEADER.format(character=flatten(character), close=close)
+    more = _CUT if len(chosen) < sum(one.ts <= at for one in messages) else ""
+    return "\n".join([f"{header}{more}", RULE, "", *_lines(chosen, tz), ""])
+
+
+def lines_of(text: str) -> str:
+    """The lines of a file without its header."""
+    return text.split(f"\n{RULE}\n", 1)[1].strip("\n")
+
+
+def decode(data: bytes) -> str:
+    """The text of a file as editors save it, with or without a byte order mark."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise EditError("That file is not UTF-8 text. Save it as UTF-8 and send it again.") from error
+
+
+def _chosen(messages: Iterable[Message], at: float) -> list[Message]:
+    return sorted((one for one in messages if one.ts <= at), key=lambda one: (one.ts, one.id))[-MOST:]
+
+
+def _lines(messages: Sequence[Message], tz: tzinfo) -> list[str]:
+    people = {one.author_id: plain_name(one.author) for one in messages}
+    times = [f"{datetime.fromtimestamp(one.ts, tz):%Y-%m-%d %H:%M:%S}" for one in messages]
+    return [
+        f"[{time}] {plain_name(one.author)}: {line(one.content, WORDS, people)}"
+        for time, one in zip(times, messages, strict=True)
+    ]
+
+
+def _numbered(text: str) -> Iterable[tuple[int, str]]:
+    """The lines of messages, numbered as an editor numbers them."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    for number, one in enumerate(plain.split("\n"), 1):
+        bare = one.strip()
+        if bare and bare != RULE and not bare.startswith(COMMENT):
+            yield number, one
+
+
+def _digest(one: str) -> bytes:
+    return blake2b(one.strip().encode("utf-8", "surrogatepass"), digest_size=12).digest()
