@@ -37,10 +37,10 @@ from channelmem.recaps import Recaps
 from channelmem.routing.route import route
 from channelmem.scenes import FollowUps, Rosters, scene_of
 from channelmem.settings import Settings, load_settings
-from channelmem.store.progress import Bookmarks
+from channelmem.store.channel_state import Bookmarks
+from channelmem.store.derived import SummaryStore
 from channelmem.store.search import Newest, Search
 from channelmem.store.store import Store
-from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import Summaries
 from channelmem.summaries.update import Summariser

@@ -1,7 +1,7 @@
 """Which model to use, and where its ready-to-run files are. A name enters; verified ONNX files and a manifest leave.
 
-The first use of a model puts it into the cache directory (`write` for the packaged one, `export` with torch for others,
-`quantise` for int8):
+The first use of a model puts it into the cache directory (`write` for the packaged one and for int8, `export` with
+torch for others):
 
     <cache_dir>/models/<identity>-v<format>/       model.onnx, tokenizer.json, manifest.json
     <cache_dir>/models/<identity>-v<format>.lock   held while an entry is made
@@ -162,8 +162,14 @@ def _export(source: ModelSource, into: Path, base: Model | None, report: Progres
     """In fp32, or in int8 from `base`. None of these modules is loaded on a start with a warm cache: onnx takes 0.5 s,
     torch 10 s."""
     if base is not None:
-        from channelmem.embedding.quantise import quantise  # noqa: PLC0415
-
+        try:
+            from channelmem.embedding.write import quantise  # noqa: PLC0415
+        except ImportError as error:
+            # A slim installation runs models that are already exported, and lacks the tools to make them.
+            raise ModelError(
+                f"Making an int8 model needs packages that are not installed ({error}); run "
+                "`pip install onnx onnxruntime`, or set CHANNELMEM_EMBEDDING_PRECISION=fp32."
+            ) from error
         return quantise(source, base, into, report)
     if not source.path.is_dir():
         from channelmem.embedding.write import write  # noqa: PLC0415

@@ -1,11 +1,13 @@
-"""Writes the packaged model's ONNX graph without torch, and verifies exports. The packaged model is compared with
-stored vectors of sentence-transformers (`python -m scripts.reference_vectors`), other models with
+"""Writes the packaged model's ONNX graph and int8 models without torch, and verifies exports. The packaged model is
+compared with stored vectors of sentence-transformers (`python -m scripts.reference_vectors`), other models with
 sentence-transformers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
@@ -17,11 +19,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load
 
 from channelmem.embedding import weights
+from channelmem.embedding.embed import OnnxEncoder
 from channelmem.embedding.model import FORMAT, Manifest, Model, ModelSource, Progress
-from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.errors import ModelError
 from channelmem.extras import how_to_install
 
@@ -226,3 +229,44 @@ def bert(tensors: Tensors, config: dict[str, Any]) -> onnx.ModelProto:
     graph = helper.make_graph(model.graph.nodes, "bert", inputs, [output], model.graph.constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="channelmem")
+
+
+# --- int8 ---
+
+
+# Below this, a quantised model is broken, not merely less accurate.
+FLOOR = 0.90
+
+
+def quantise(source: ModelSource, base: Model, into: Path, report: Progress) -> Manifest:
+    """Write model.onnx with int8 weights; the manifest records its lowest cosine to fp32."""
+    report("quantising to int8", 0.85)
+    shutil.copyfile(base.tokenizer, into / "tokenizer.json")
+    # It logs advice to the root logger about a preprocessing step that changes nothing for these graphs.
+    logging.getLogger().addFilter(_drop_advice)
+    try:
+        # One scale per channel: with one per matrix, the lowest cosine falls from 0.97 to 0.86 at the same speed.
+        quantize_dynamic(
+            base.onnx,
+            into / "model.onnx",
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            # The types behind a fused operator cannot be inferred; they are all the same.
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
+        )
+    finally:
+        logging.getLogger().removeFilter(_drop_advice)
+    report("comparing with fp32", 0.95)
+    digest = sha256(into / "model.onnx")
+    manifest = replace(base.manifest, identity=source.identity("int8"), onnx_sha256=digest, versions=versions())
+    least = agreement(encode(base), encode(Model(manifest, into / "model.onnx", into / "tokenizer.json")))
+    if not least >= FLOOR:
+        raise ModelError(
+            f"{source.name} loses too much accuracy in int8 (cosine {least:.2f} to fp32); "
+            "set CHANNELMEM_EMBEDDING_PRECISION=fp32."
+        )
+    return replace(manifest, agreement=least)
+
+
+def _drop_advice(record: logging.LogRecord) -> bool:
+    return "pre-process" not in record.getMessage()

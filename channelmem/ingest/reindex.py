@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +19,10 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.errors import CommandRefusedError, ModelError
+from channelmem.errors import CommandRefusedError, ModelError, RedisUnavailableError
 from channelmem.ingest.streams import embed_alone
 from channelmem.settings import Settings
 from channelmem.store.buckets import already_there
-from channelmem.store.cluster.everywhere import Everywhere
 from channelmem.store.index import (
     LAYOUT,
     LOOK_SHARE,
@@ -36,14 +37,18 @@ from channelmem.store.index import (
 )
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.redis import command
-from channelmem.store.repair import turn
-from channelmem.store.scripts import run_script
+from channelmem.store.scripts import Everywhere, run_script
+from channelmem.tasks import cancel_all
+
+log = logging.getLogger(__name__)
 
 BATCH = 64
 MOST_FAILED = 9_000  # together with a batch within the 10,000 rows that Redis Stack's image returns at most
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
+TURN_S = 60.0
+LOOK_S = 0.1
 
 MessageRow = tuple[bytes, bytes, bytes]  # name, revision and text of a message
 
@@ -263,3 +268,44 @@ class Reindex:
 
 def _spare(keys: Keys, version: int) -> str:
     return f"{keys.index(version)}:spare"
+
+
+# --- whose turn it is ---
+
+
+@contextlib.asynccontextmanager
+async def turn(redis: Redis, keys: Keys, *, wait: bool) -> AsyncIterator[bool]:
+    """False if it is another process' turn and this one does not wait."""
+    token = secrets.token_hex(8)
+    if not await _taken(redis, keys, token, wait=wait):
+        yield False
+        return
+    holding = asyncio.create_task(_hold(redis, keys, token))
+    try:
+        yield True
+    finally:
+        await cancel_all([holding])
+        await _change(redis, keys, token, 0)
+
+
+async def _taken(redis: Redis, keys: Keys, token: str, *, wait: bool) -> bool:
+    told = False
+    while not await redis.set(keys.one("rebuilding"), token, nx=True, px=round(TURN_S * 1000)):
+        if not wait:
+            return False
+        if not told:
+            log.warning("Another process is rebuilding this index; waiting for it")
+        told = True
+        await asyncio.sleep(LOOK_S)
+    return True
+
+
+async def _hold(redis: Redis, keys: Keys, token: str) -> None:
+    while True:
+        await asyncio.sleep(TURN_S / 3)
+        await _change(redis, keys, token, TURN_S)
+
+
+async def _change(redis: Redis, keys: Keys, token: str, for_s: float) -> None:
+    with contextlib.suppress(RedisUnavailableError):  # then it expires
+        await run_script(redis, "turn", keys, [token, round(for_s * 1000)])

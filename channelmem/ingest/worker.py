@@ -20,10 +20,9 @@ import numpy as np
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import CommandRefusedError, DamagedDataError, RedisUnavailableError
 from channelmem.ingest.reindex import Reindex, silent
-from channelmem.ingest.streams import Entry, EntryId, Streams, embed_alone
+from channelmem.ingest.streams import Entry, EntryId, Streams, embed_alone, repair
 from channelmem.store.buckets import VERSION
 from channelmem.store.index import fitted, index_lost
-from channelmem.store.repair import repair
 from channelmem.store.store import GIVEN_UP, Store
 from channelmem.tasks import cancel_all
 

@@ -25,8 +25,7 @@ from channelmem.errors import (
 )
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.cluster.everywhere import Everywhere
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.store.index import (
     SCHEMA_VERSION,
     Completeness,
@@ -43,7 +42,7 @@ from channelmem.store.index import (
 from channelmem.store.keys import GROUP, Keys, keys_of
 from channelmem.store.outbox import Undelivered
 from channelmem.store.redis import command, is_full, pipelined, reads
-from channelmem.store.scripts import run_in_all, run_script
+from channelmem.store.scripts import Everywhere, run_in_all, run_script
 
 log = logging.getLogger(__name__)
 

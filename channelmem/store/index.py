@@ -16,7 +16,7 @@ from redisvl.schema import IndexSchema  # type: ignore[import-untyped]
 
 from channelmem.errors import IndexMismatchError
 from channelmem.settings import Settings
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.store.keys import MOVING, Keys
 from channelmem.store.redis import command, pipelined
 

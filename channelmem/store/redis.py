@@ -39,7 +39,7 @@ from channelmem.errors import (
 from channelmem.redis_urls import is_cluster
 from channelmem.secrets import MALFORMED_URL, check_redis_url
 from channelmem.settings import Settings
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.tasks import cancel_all
 
 T = TypeVar("T")

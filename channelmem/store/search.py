@@ -18,12 +18,21 @@ from channelmem.durations import HOUR_S, MINUTE_S
 from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
 from channelmem.store.buckets import Bucket, Buckets, newest_of
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.store.documents import to_message
 from channelmem.store.index import FIELDS
-from channelmem.store.index_search import IndexSearch, head, narrowing, rooms, shown
+from channelmem.store.index_search import (
+    IndexSearch,
+    Match,
+    Matches,
+    Query,
+    SearchResult,
+    head,
+    narrowing,
+    rooms,
+    shown,
+)
 from channelmem.store.keys import Keys, padded, room
-from channelmem.store.query import Match, Matches, Query, SearchResult
 from channelmem.store.redis import UNREADABLE, checked, damaged, pipelined, reads
 from channelmem.types import Activity, Hit, Message, Source, Stored, Window
 

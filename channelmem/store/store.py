@@ -18,17 +18,15 @@ from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.channel_state import ChannelState
-from channelmem.store.consent import Consent
+from channelmem.store.channel_state import ChannelState, Loads, Spending
+from channelmem.store.consent import Consent, Sweeper
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived, Descriptions
 from channelmem.store.documents import change_of, late, pack_limits, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
-from channelmem.store.progress import Loads, Spending
 from channelmem.store.redis import pipelined, reads
-from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
 log = logging.getLogger(__name__)

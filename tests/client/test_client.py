@@ -23,7 +23,7 @@ from channelmem.interface import ChannelMemory
 from channelmem.media.kinds import of_preview
 from channelmem.policy.cascade import Boundary, Level, Place
 from channelmem.policy.values import AUTO, OFF
-from channelmem.store.progress import Loads, Spending
+from channelmem.store.channel_state import Loads, Spending
 from channelmem.summaries.summaries import Summaries
 from channelmem.types import Attachment, Gap, Kind, Load, Origin, RelatedChannel, Source, Window
 

@@ -22,13 +22,13 @@ from channelmem.ids import ChannelId
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import bucket_of
-from channelmem.store.cluster.rebucket import NAME, RULES, MoveRule, Rebucket, _parse, guild_in, others_there
+from channelmem.store.channel_state import Bookmarks, NameStore
+from channelmem.store.derived import Committed, SummaryRow, SummaryStore
 from channelmem.store.keys import KEYS, room
-from channelmem.store.progress import Bookmarks, NameStore
+from channelmem.store.rebucket import NAME, RULES, MoveRule, Rebucket, _parse, guild_in, others_there
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
 from channelmem.tasks import cancel_all
 from channelmem.types import Gap, Load, Origin, Outcome, Source
 

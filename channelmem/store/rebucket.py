@@ -5,7 +5,7 @@ out of a graph one by one takes longer. Each key is written to its new bucket be
 is in its place is left alone, so an interrupted run can be repeated. Until it has finished, the first bucket's meta key
 says so, and no process opens this memory.
 
-Streams are not moved: a worker finds messages without a vector by itself (repair.py).
+Streams are not moved: a worker finds messages without a vector by itself (ingest/streams.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from redis.exceptions import ResponseError
 from channelmem.errors import CommandRefusedError, ConfigError, RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets, bucket_of
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.store.index import vector_field
 from channelmem.store.keys import KEYS, MOVING, Keys, keys_of
 from channelmem.store.redis import CLIENT, command, pipelined
