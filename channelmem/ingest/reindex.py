@@ -30,6 +30,7 @@ from channelmem.store.index import (
     fitted,
     indexed,
     make_schema,
+    meta_of,
     noted,
     rooms_of,
     shape,
@@ -92,10 +93,10 @@ class Reindex:
     progress: ReindexProgress
 
     async def run(self) -> Done:
-        if not await self._meta():
+        if not await meta_of(self.redis, self.keys):
             return Done()
         async with turn(self.redis, self.keys, wait=True):
-            return await self._run(await self._meta())
+            return await self._run(await meta_of(self.redis, self.keys))
 
     async def _run(self, meta: dict[str, str]) -> Done:
         done = Done()
@@ -106,7 +107,9 @@ class Reindex:
             await self._note_shape()
         else:
             if "next_model" in meta:
-                await self._abandon()
+                # Nobody wants that one any more. Its version stays taken, because its vectors may still exist.
+                await self.redis.hset(self.keys.one("meta"), "old", "1")
+                await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
             if any(meta.get(name) != value for name, value in noted(self.settings).items()):
                 await self._rebuild(int(meta["version"]))
         await self._clean()
@@ -115,10 +118,10 @@ class Reindex:
     async def fit(self) -> bool:
         """Rebuilds an index that its bucket has outgrown, from the existing vectors. Leaves everything alone that only
         a reindex may change, such as the model."""
-        if not self._is_outgrown(await self._meta()):
+        if not self._is_outgrown(await meta_of(self.redis, self.keys)):
             return False
         async with turn(self.redis, self.keys, wait=False) as ours:
-            meta = await self._meta()  # another process may just have done it
+            meta = await meta_of(self.redis, self.keys)  # another process may just have done it
             if not ours or not self._is_outgrown(meta):
                 return False
             await self._rebuild(int(meta["version"]))
@@ -133,33 +136,35 @@ class Reindex:
     def _is_of_this_model(self, meta: dict[str, str]) -> bool:
         return (meta.get("model"), meta.get("dims")) == (self.embedder.identity, str(self.embedder.dims))
 
-    async def _abandon(self) -> None:
-        """Marks a reindex to another model as 'old'. Its version stays taken, because its vectors may still exist."""
-        await self.redis.hset(self.keys.one("meta"), "old", "1")
-        await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
-
     async def _rebuild(self, version: int) -> None:
         """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
         name, spare, meta = self.keys.index(version), _spare(self.keys, version), self.keys.one("meta")
-        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         first, second = shape(self.settings), f"{shape(self.settings)}, spare serves"
         if await self.redis.hget(meta, "building") != second.encode():  # else an interrupted build goes on from there
             # If interrupted from here on, no shape is right until a later reindex has finished.
             await self.redis.hset(meta, "building", first)
             await self.redis.hdel(meta, "shape")
-            await self._make(create_command(schema, spare), spare)
+            await self._make(version, spare)
             await self._serve(spare)
             await self._drop(name)
             await self.redis.hset(meta, "building", second)
-        await self._make(create_command(schema), name)
+        await self._make(version, name)
         await self._serve(name)
         await self._drop(spare)
         await self._note_shape()
 
-    async def _make(self, create: list[Any], name: str) -> None:
+    async def _make(self, version: int, name: str) -> None:
+        """Returns when the new index has read everything."""
+        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         with already_there():
-            await command(self.redis, *create)
-        await self._await_indexed(name)
+            await command(self.redis, *create_command(schema, name))
+        started = time.monotonic()
+        while (done := await indexed(self.redis, name)) < 1:
+            self.progress("build", int(done * 100), 100)
+            # FT.INFO blocks a large Redis for long: it gets a small share of the time.
+            await asyncio.sleep(max(POLL_S, (time.monotonic() - started) * LOOK_SHARE))
+            started = time.monotonic()
+        self.progress("build", 100, 100)
 
     async def _serve(self, name: str) -> None:
         await command(self.redis, "FT.ALIASUPDATE", self.keys.one("idx"), name)
@@ -179,8 +184,7 @@ class Reindex:
             version += 1
         begin: Any = {"next": version, "next_model": self._wanted, "next_shape": shape(self.settings)}
         await self.redis.hset(self.keys.one("meta"), mapping=begin)
-        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
-        await self._make(create_command(schema), self.keys.index(version))
+        await self._make(version, self.keys.index(version))
         return version
 
     @property
@@ -223,7 +227,7 @@ class Reindex:
 
     async def _clean(self) -> None:
         """Removes what older versions left; the 'old' mark stays until that is complete."""
-        meta = await self._meta()
+        meta = await meta_of(self.redis, self.keys)
         if "old" not in meta:
             return
         version = int(meta["version"])
@@ -234,33 +238,15 @@ class Reindex:
         channels = await rooms_of(self.redis, self.keys)
         for done, channel in enumerate(channels):
             self.progress("clean", done, len(channels))
-            await self._clean_channel(version, channel, [vector_field(old) for old in stale])
+            last, fields = b"", [vector_field(old) for old in stale]
+            while last := await self._step("clean", version, channel, last, CLEAN, *fields):
+                pass
         await self.redis.hdel(self.keys.one("meta"), "old")
         self.progress("clean", len(channels), len(channels))
-
-    async def _clean_channel(self, version: int, channel: bytes, fields: Sequence[str]) -> None:
-        last = b""
-        while True:
-            last = await self._step("clean", version, channel, last, CLEAN, *fields)
-            if not last:
-                return
-
-    async def _meta(self) -> dict[str, str]:
-        meta: Any = await self.redis.hgetall(self.keys.one("meta"))
-        return {name.decode(): value.decode() for name, value in meta.items()}
 
     async def _drop(self, name: str) -> None:
         with contextlib.suppress(CommandRefusedError):  # already dropped
             await command(self.redis, "FT.DROPINDEX", name)
-
-    async def _await_indexed(self, name: str) -> None:
-        started = time.monotonic()
-        while (done := await indexed(self.redis, name)) < 1:
-            self.progress("build", int(done * 100), 100)
-            # FT.INFO blocks a large Redis for long: it gets a small share of the time.
-            await asyncio.sleep(max(POLL_S, (time.monotonic() - started) * LOOK_SHARE))
-            started = time.monotonic()
-        self.progress("build", 100, 100)
 
     async def _step(self, kind: str, version: int, *arguments: Any) -> Any:
         return await run_script(self.redis, "renew", self.keys, [kind, version, *arguments])

@@ -147,12 +147,13 @@ class Streams:
     async def _read(self, starts: dict[int, str], count: int, *, wait: bool = False) -> Pages:
         """Per bucket up to `count` rows after its start; leaves out buckets without any."""
         self._read_from.update(starts)
+        reading = ("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", count)
         if not self._is_spread:
             block = ("BLOCK", self._block_ms) if wait else ()
             streams = {self._key(bucket): bucket for bucket in starts}
-            reply = await command(self._buckets.redis, *self._reading(count, block, list(streams), starts.values()))
+            reply = await command(self._buckets.redis, *reading, *block, "STREAMS", *streams, *starts.values())
             return {streams[stream.decode()]: rows for stream, rows in reply or () if rows}
-        asked = [self._reading(count, (), [self._key(bucket)], [start]) for bucket, start in starts.items()]
+        asked = [(*reading, "STREAMS", self._key(bucket), start) for bucket, start in starts.items()]
         replies = await pipelined(self._buckets.redis, asked)
         pages: Pages = {bucket: reply[0][1] for bucket, reply in zip(starts, replies, strict=True) if reply}
         pages = {bucket: rows for bucket, rows in pages.items() if rows}
@@ -163,11 +164,6 @@ class Streams:
     async def _pause(self) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._buckets.feeding.wait(), LOOK_S)
-
-    def _reading(
-        self, count: int, block: Iterable[str | int], streams: list[str], starts: Iterable[str]
-    ) -> tuple[str | int, ...]:
-        return ("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", count, *block, "STREAMS", *streams, *starts)
 
     def _key(self, bucket: int) -> str:
         return self._buckets.keys(bucket).one("ingest")

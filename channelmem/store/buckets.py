@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -56,9 +57,6 @@ POLL_S = 0.02
 VERSION = object()
 """Among a script's arguments: stands for the version of the bucket's vector field when the script runs."""
 
-_SEARCHING = {"scope"}
-"""Scripts before a search of the index."""
-
 _FEEDING = {"apply", "enrich", "describe", "requeue"}
 """Scripts that put messages on the stream. `renew` does, too, but a reindex runs it, and tells no worker."""
 
@@ -98,10 +96,6 @@ UNKNOWN = b"?"
 The next change that a script notes replaces the stream."""
 
 
-async def _nothing(_bucket: int, _place: str) -> None:
-    pass
-
-
 class Changes:
     """What this process must follow in the copies that it keeps.
 
@@ -113,18 +107,18 @@ class Changes:
         self._redis, self._keys_of = redis, keys_of
         self.on_removal: Callable[[str, str], None] = lambda _kind, _what: None
         """Told of a person, room, guild or messages; or of everything, if it is unknown what was removed."""
-        self.on_setting: Callable[[int, str], Awaitable[None]] = _nothing
+        self.on_setting: Callable[[int, str], Awaitable[None]] | None = None
         self._followed: dict[int, bytes] = {}
         """By bucket, the last change that the copies have followed."""
         self._newest: dict[int, bytes] = {}
         """By bucket, the newest one that was seen."""
-        self._looks: dict[int, int] = {}
+        self._looks: Counter[int] = Counter()
         """By bucket, how often messages or people were read. Of others this process keeps nothing."""
 
     def saw(self, bucket: int, newest: bytes) -> None:
         """What a read came with; empty if there was never a change."""
         self._newest[bucket] = newest
-        self._looks[bucket] = self._looks.get(bucket, 0) + 1
+        self._looks[bucket] += 1
 
     def saw_all(self, newest: Iterable[bytes]) -> None:
         """The newest change of every bucket, without a read."""
@@ -140,8 +134,7 @@ class Changes:
             await self.follow(bucket)
 
     def looks(self, bucket: int) -> int:
-        """How often the bucket was looked at."""
-        return self._looks.get(bucket, 0)
+        return self._looks[bucket]
 
     async def look(self, bucket: int) -> None:
         key = self._keys_of(bucket).one("changes")
@@ -163,7 +156,10 @@ class Changes:
         try:
             newest, changes = await self._since(self._followed.get(bucket, b""), bucket)
             for kind, what in changes:
-                await self._tell(bucket, kind, what)
+                if kind in {SETTINGS, EVERYTHING} and self.on_setting is not None:
+                    await self.on_setting(bucket, what)
+                if kind != SETTINGS:
+                    self.on_removal(kind, what)
         except (ValueError, LookupError):  # an entry that none of ours wrote
             self.on_removal(EVERYTHING, "")
         except RedisUnavailableError:
@@ -172,12 +168,6 @@ class Changes:
             return True
         self._followed[bucket] = newest
         return any(kind != MESSAGES for kind, _ in changes)
-
-    async def _tell(self, bucket: int, kind: str, what: str) -> None:
-        if kind in {SETTINGS, EVERYTHING}:
-            await self.on_setting(bucket, what)
-        if kind != SETTINGS:
-            self.on_removal(kind, what)
 
     @reads
     async def _since(self, last: bytes, bucket: int) -> tuple[bytes, list[tuple[str, str]]]:
@@ -254,8 +244,7 @@ class Buckets:
         return [repr(self.clock()), repr(self.settings.longest_s)]
 
     async def of(self, guild_id: int) -> Bucket:
-        """The guild's bucket, ready."""
-        return await self.ready(bucket_of(guild_id, len(self.all)))
+        return await self.ready(self.bucket(guild_id))
 
     async def ready(self, bucket: int) -> Bucket:
         """The bucket, created before its first use; on a cluster again when another node serves it, because an index
@@ -275,9 +264,6 @@ class Buckets:
         """Buckets that were ever created: the others hold nothing."""
         return await self.where("EXISTS", "meta")
 
-    async def is_used(self, bucket: int) -> bool:
-        return bool(await self.redis.exists(self.keys(bucket).one("meta")))
-
     async def where(self, name: str, *keys: str, partly: bool = False) -> list[int]:
         """Buckets where a command about one of these keys replies something else than 0. `partly` leaves out those of
         nodes that do not answer; otherwise they are an error."""
@@ -292,6 +278,10 @@ class Buckets:
     async def run(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         """Runs a script; recreates the bucket if its index was lost."""
         return await self.healing(bucket, lambda: self._call(name, bucket, arguments))
+
+    async def run_for(self, guild_id: int, name: str, arguments: Sequence[Any] = ()) -> Any:
+        """Runs a script in the guild's bucket."""
+        return await self.run(name, self.bucket(guild_id), arguments)
 
     async def healing(self, bucket: int, attempt: Callable[[], Awaitable[T]]) -> T:
         """What an attempt returns; if it fails because the bucket's index was lost, that is recreated first."""
@@ -341,7 +331,7 @@ class Buckets:
 
     async def _call(self, name: str, bucket: int, arguments: Sequence[Any]) -> Any:
         ready = await self.ready(bucket)
-        if bucket in self._arrived and name in _SEARCHING:
+        if bucket in self._arrived and name == "scope":  # a search of the index follows
             await self._await_index(bucket)
         values = [ready.version if one is VERSION else one for one in arguments]
         reply = await run_script(self.redis, name, ready.keys, values)
@@ -408,12 +398,8 @@ class Buckets:
     async def _write_meta(self, bucket: int) -> tuple[dict[str, str], bool]:
         """What is noted about the bucket, and whether nobody has used it before."""
         key = self.keys(bucket).one("meta")
-        mine: dict[str, str | int] = {
-            "schema": SCHEMA_VERSION,
-            "buckets": self.settings.buckets,
-            "model": self.identity,
-            "dims": self.dims,
-        }
+        mine: dict[str, str | int] = {"schema": SCHEMA_VERSION, "buckets": self.settings.buckets}
+        mine |= {"model": self.identity, "dims": self.dims}
         meta: Any = await self.redis.hgetall(key)
         is_new = b"version" not in meta
         if is_new:  # a full Redis rejects even a write that would change nothing
@@ -432,7 +418,9 @@ class Buckets:
     async def _create_missing(self, bucket: int, version: int, settings: Settings) -> None:
         try:
             await self._create_index(bucket, version, settings)
-            await self._create_group(bucket)
+            with already_there():
+                # From the beginning: acknowledged entries are deleted, so whatever is on the stream still waits.
+                await self.redis.xgroup_create(self.keys(bucket).one("ingest"), GROUP, id="0", mkstream=True)
         except RedisUnavailableError as error:
             if not is_full(error):
                 raise
@@ -461,11 +449,12 @@ class Buckets:
                 "to use the embedded server."
             ) from error
 
-    async def _create_group(self, bucket: int) -> None:
-        # From the beginning: acknowledged entries are deleted, so whatever is on the stream still waits.
-        with already_there():
-            key = self.keys(bucket).one("ingest")
-            await self.redis.xgroup_create(key, GROUP, id="0", mkstream=True)
+
+class InBuckets:
+    """What reads and changes one kind of data in the buckets."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
 
 
 @contextlib.contextmanager

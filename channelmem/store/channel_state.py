@@ -15,10 +15,11 @@ from typing import Any, Final
 from channelmem.durations import DAY_S
 from channelmem.ids import ChannelId
 from channelmem.policy.policy import Limits, Policy
-from channelmem.store.buckets import Buckets, newest_of
+from channelmem.store.buckets import Buckets, InBuckets, newest_of
 from channelmem.store.consent import Sweeper
 from channelmem.store.decisions import Decisions
 from channelmem.store.documents import RosterEntry, clean, pack_limits, parse_person
+from channelmem.store.index import rooms_of
 from channelmem.store.keys import guild_and_channel, room
 from channelmem.store.redis import checked, pipelined, reads
 from channelmem.types import ChannelStatus, Gap, Load, Window
@@ -41,21 +42,20 @@ class ChannelState:
         """Brings lifetimes in line with the policy. Without an archive, what the buffer does not hold is removed once
         that can't be undone any more. Returns how many messages were removed."""
         arguments = [repr(self._buckets.clock()), pack_limits(policy.limits), room(guild_id, channel_id)]
-        removed: int = await self._buckets.run("archive", self._buckets.bucket(guild_id), arguments)
+        removed: int = await self._buckets.run_for(guild_id, "archive", arguments)
         self._sweeper.wake()
         return removed
 
     @reads
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
         """Guild and channel of everything that holds messages, in one guild or in all."""
-        found: list[tuple[int, int]] = []
-        for bucket in [self._buckets.bucket(guild_id)] if guild_id else await self._buckets.used():
-            keys = self._buckets.keys(bucket)
-            guilds: Any = [guild_id] if guild_id else await self._buckets.redis.smembers(keys.one("guilds"))
-            for guild in guilds:
-                names: Any = await self._buckets.redis.smembers(keys.of("guild", int(guild)))
-                found += map(guild_and_channel, names)
-        return found
+        redis = self._buckets.redis
+        if guild_id:
+            names: Any = await redis.smembers(self._buckets.guild_keys(guild_id).of("guild", guild_id))
+        else:
+            used = await self._buckets.used()
+            names = [name for bucket in used for name in await rooms_of(redis, self._buckets.keys(bucket))]
+        return list(map(guild_and_channel, names))
 
     async def status(self, guild_id: int, channel_id: int, policy: Policy | None = None) -> ChannelStatus:
         (status,) = await self.statuses([(guild_id, channel_id)], lambda *_: policy or self._buckets.policy)
@@ -91,7 +91,8 @@ class ChannelState:
             ChannelStatus(
                 count if limit.archive else min(count, limit.max_messages),
                 pending,
-                *_ends(first, last, count),
+                first[0][1] if count else None,
+                last[0][1] if count else None,
                 since is not None,
                 limit.archive,
             )
@@ -128,21 +129,13 @@ class ChannelState:
         await self._decisions.sync()
 
 
-def _ends(first: Any, last: Any, count: int) -> tuple[float | None, float | None]:
-    """The times of the oldest and newest message."""
-    return (first[0][1], last[0][1]) if count else (None, None)
+# --- back-fill ---
 
 
-# --- back-fill and loads ---
-
-
-class Bookmarks:
+class Bookmarks(InBuckets):
     """One gap per channel, kept in Redis so that the next process resumes an interrupted back-fill.
 
     `apply.lua` removes a channel's gap in the same step that clears or deletes the channel or leaves its guild."""
-
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
 
     async def note(self, guild_id: int, gap: Gap) -> None:
         value = f"{gap.newest_id or ''} {gap.oldest_id}"
@@ -154,34 +147,27 @@ class Bookmarks:
     @reads
     async def open(self, guild_id: int) -> list[Gap]:
         rows: Any = await self._buckets.redis.hgetall(self._key(guild_id))
-        return sorted(map(_gap, rows.items()), key=lambda gap: gap.channel_id)
+        gaps = []
+        for channel_id, ends in rows.items():
+            newest, _, oldest = ends.decode().partition(" ")
+            gaps.append(Gap(int(channel_id), int(newest) if newest else None, int(oldest)))
+        return sorted(gaps, key=lambda gap: gap.channel_id)
 
     def _key(self, guild_id: int) -> str:
         return self._buckets.guild_keys(guild_id).of("unfetched", guild_id)
 
 
-def _gap(row: tuple[bytes, bytes]) -> Gap:
-    channel_id, ends = row
-    newest, _, oldest = ends.decode().partition(" ")
-    return Gap(int(channel_id), int(newest) if newest else None, int(oldest))
-
-
 # --- loads ---
 
 
-class Loads:
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
+class Loads(InBuckets):
     async def begin(self, guild_id: int, load: Load) -> bool:
         """False if one is in progress already, which goes on."""
-        row = (self._key(guild_id), str(load.channel_id), _packed(load))
-        return bool(await self._buckets.redis.hsetnx(*row))
+        return bool(await self._buckets.redis.hsetnx(self._key(guild_id), str(load.channel_id), _packed(load)))
 
     async def advance(self, guild_id: int, load: Load) -> bool:
         """Notes progress; False if there is nothing to go on with: the channel was cleared meanwhile."""
-        arguments = (guild_id, load.channel_id, _packed(load))
-        return bool(await self._buckets.run("advance", self._buckets.bucket(guild_id), arguments))
+        return bool(await self._buckets.run_for(guild_id, "advance", (guild_id, load.channel_id, _packed(load))))
 
     async def end(self, guild_id: int, channel_id: int) -> None:
         await self._buckets.redis.hdel(self._key(guild_id), str(channel_id))
@@ -220,10 +206,7 @@ class GuildNames:
         return self.channels.get(channel_id, "")
 
 
-class NameStore:
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
+class NameStore(InBuckets):
     async def tell(self, guild_id: int, guild: str = "", channels: Mapping[int, str] | None = None) -> None:
         """Adds or replaces names; an empty one changes nothing."""
         told = {str(channel_id): name for channel_id, name in list((channels or {}).items())[:MOST]} | {_GUILD: guild}
@@ -239,7 +222,6 @@ class NameStore:
 
     @reads
     async def of(self, guild_ids: Iterable[int]) -> dict[int, GuildNames]:
-        """What is known of each of these guilds."""
         guilds = list(dict.fromkeys(guild_ids))
         keys = (self._buckets.guild_keys(guild_id).of("names", guild_id) for guild_id in guilds)
         replies = await pipelined(self._buckets.redis, [("HGETALL", key) for key in keys])
@@ -261,10 +243,7 @@ BUCKET: Final = 0
 TOTAL: Final = b"*"
 
 
-class Spending:
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
+class Spending(InBuckets):
     @reads
     async def reserve(self, day: int, channel: ChannelId, micros: int, cap_micros: int) -> bool:
         """False if that could exceed the cap. `day` counts from the epoch."""

@@ -92,7 +92,7 @@ class Consent:
 
     @reads
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
-        names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
+        names = [str(author_id), person(author_id, guild_id)]
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
         return any(await self._buckets.redis.smismember(keys.one("optout"), names))
 
@@ -101,21 +101,17 @@ class Consent:
     ) -> AsyncIterator[Message]:
         """Everything stored of an author that no policy hides, oldest first within each bucket, even after an opt-out.
         Read in small pages, so that neither Redis nor this process makes others wait."""
-        shows = self._shown_by(policy_of or (lambda *_: self._buckets.policy))
+        policy_of, now = policy_of or (lambda *_: self._buckets.policy), self._buckets.clock()
         for bucket in await self._buckets.used():
             names = await self._authored(bucket, author_id)
             for at in range(0, len(names), EXPORT_PAGE):
                 page = [name.split(b":") for _, name in names[at : at + EXPORT_PAGE]]
                 for message, newer in await self._load(bucket, page):
-                    if shows(message, newer):
+                    limits = policy_of(message.guild_id, message.channel_id).limits
+                    if limits.shows(now - message.ts, newer):
                         yield message
 
-    def _shown_by(self, policy_of: Callable[[int, int], Policy]) -> Callable[[Message, int], bool]:
-        now = self._buckets.clock()
-        return lambda one, newer: policy_of(one.guild_id, one.channel_id).limits.shows(now - one.ts, newer)
-
     def _of(self, guild_id: int | None) -> list[int]:
-        """The guild's bucket, or all of them."""
         return list(self._buckets.all) if guild_id is None else [self._buckets.bucket(guild_id)]
 
     @reads
@@ -224,8 +220,7 @@ class Sweeper:
                 await asyncio.sleep(RETRY_S)
 
     async def _jobs(self, bucket: int) -> list[bytes]:
-        key = self._buckets.keys(bucket).one("forgetting")
-        members: Any = await self._buckets.redis.smembers(key)
+        members: Any = await self._buckets.redis.smembers(self._buckets.keys(bucket).one("forgetting"))
         return list(members)
 
     async def _sweep(self, bucket: int) -> None:
@@ -235,7 +230,8 @@ class Sweeper:
             await self._forget(bucket, job)
 
     async def _forget(self, bucket: int, job: bytes) -> None:
-        if await self._buckets.is_used(bucket) and not await self._remove_all(bucket, job):
+        used = await self._buckets.redis.exists(self._buckets.keys(bucket).one("meta"))
+        if used and not await self._remove_all(bucket, job):
             return
         await self._unlist(bucket, job)
         await self._buckets.visit("forgotten", bucket, [*self._buckets.moment(), job])
@@ -257,12 +253,11 @@ class Sweeper:
             before = names
 
     async def _remove(self, bucket: int, job: bytes, names: list[bytes]) -> None:
-        at = 0
-        while at < len(names):
-            removed = await self._buckets.visit("forget", bucket, ["remove", job, STEP_MS, *names[at:]])
+        while names:
+            removed = await self._buckets.visit("forget", bucket, ["remove", job, STEP_MS, *names])
             if removed is None:
                 return
-            at += removed
+            names = names[removed:]
             await asyncio.sleep(PAUSE_S)
 
     async def _unlist(self, bucket: int, job: bytes) -> None:

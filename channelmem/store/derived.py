@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from channelmem.ids import MessageId
 from channelmem.policy.policy import Policy
-from channelmem.store.buckets import Buckets
+from channelmem.store.buckets import InBuckets
 from channelmem.store.documents import pack_limits, pack_origins, to_json
 from channelmem.store.keys import guild_and_channel, padded, room
 from channelmem.store.outbox import Withdrawn
@@ -29,10 +29,7 @@ REDACT_S = 24 * 60 * 60
 """Answers older than this stay on the platform as they are."""
 
 
-class Derived:
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
+class Derived(InBuckets):
     # --- answers that people can still read on the platform ---
 
     @reads
@@ -99,10 +96,7 @@ class Described:
     """Its message is not stored, so what is read of it must not be, either."""
 
 
-class Descriptions:
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
+class Descriptions(InBuckets):
     @reads
     async def look_up(self, wanted: Sequence[Wanted], token: str) -> list[Described]:
         """One for each, all of one guild, in one round trip."""
@@ -113,7 +107,7 @@ class Descriptions:
             message = one.message
             arguments += (room(guild_id, message.channel_id), padded(message.id), repr(message.ts), message.author_id)
             arguments += (one.attachment_id, one.key, one.reader, one.rank, int(one.pointed))
-        replies = await self._buckets.run("described", self._buckets.bucket(guild_id), arguments)
+        replies = await self._buckets.run_for(guild_id, "described", arguments)
         found = [_described(*reply) for reply in replies]
         refused = Described(State.REFUSED)
         return [refused if hidden.hides(one.message) else it for one, it in zip(wanted, found, strict=True)]
@@ -121,10 +115,8 @@ class Descriptions:
     @reads
     async def attach(self, message: Message, files: Sequence[Attachment]) -> bool:
         """Adds what the platform found later to a stored message, which is not an edit; False if there is none."""
-        guild_id = message.guild_id
-        place = (room(guild_id, message.channel_id), padded(message.id))
-        arguments = (*place, MOST_FILES, to_json(files))
-        return bool(await self._buckets.run("attach", self._buckets.bucket(guild_id), arguments))
+        arguments = (room(message.guild_id, message.channel_id), padded(message.id), MOST_FILES, to_json(files))
+        return bool(await self._buckets.run_for(message.guild_id, "attach", arguments))
 
     @reads
     async def keep(self, one: Wanted, token: str, text: str, size: int, policy: Policy) -> bool:
@@ -134,18 +126,18 @@ class Descriptions:
         place = (guild_id, room(guild_id, message.channel_id), padded(message.id), one.attachment_id, one.key)
         arguments = (repr(self._buckets.clock()), pack_limits(policy.limits), *place, token)
         content = (text, one.reader, one.rank, size, keep_ms)
-        return bool(await self._buckets.run("describe", self._buckets.bucket(guild_id), (*arguments, *content)))
+        return bool(await self._buckets.run_for(guild_id, "describe", (*arguments, *content)))
 
     @reads
     async def fail(self, one: Wanted, token: str, why: str = "", hold_s: float = 0.0) -> None:
         """Ends a claim, and holds back look-ups that nobody asked for."""
-        guild_id = one.message.guild_id
-        arguments = (room(guild_id, one.message.channel_id), one.key, token, one.reader, why, int(hold_s * 1000))
-        await self._buckets.run("unread", self._buckets.bucket(guild_id), arguments)
+        channel = room(one.message.guild_id, one.message.channel_id)
+        arguments = (channel, one.key, token, one.reader, why, int(hold_s * 1000))
+        await self._buckets.run_for(one.message.guild_id, "unread", arguments)
 
 
 def _described(state: bytes, text: bytes = b"", reader: bytes = b"") -> Described:
-    loose = state == b"claimed" and reader == b"loose"
+    loose = (state, reader) == (b"claimed", b"loose")
     return Described(State(state.decode()), text.decode(errors="replace"), "" if loose else reader.decode(), loose)
 
 
@@ -189,10 +181,7 @@ class Outline:
     """When messages were sent that no summary has, oldest first."""
 
 
-class SummaryStore:
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-
+class SummaryStore(InBuckets):
     def now(self) -> float:
         return self._buckets.clock()
 
@@ -220,7 +209,7 @@ class SummaryStore:
 
     async def _read(self, guild_id: int, channel_id: int, policy: Policy, *which: str) -> list[bytes]:
         head = (repr(self.now()), pack_limits(policy.limits), room(guild_id, channel_id))
-        found: list[bytes] = await self._buckets.run("summaries", self._buckets.bucket(guild_id), (*head, *which))
+        found: list[bytes] = await self._buckets.run_for(guild_id, "summaries", (*head, *which))
         return found
 
     @reads
@@ -236,8 +225,7 @@ class SummaryStore:
         head = (repr(self.now()), pack_limits(policy.limits), guild_id, room(guild_id, channel_id))
         ids, left, seen, looked = list[bytes](), list[float](), 0, PAGE
         while looked == PAGE:
-            reply: Any = await self._buckets.run("outline", self._buckets.bucket(guild_id), (*head, seen, PAGE))
-            looked, ids, times = reply
+            looked, ids, times = await self._buckets.run_for(guild_id, "outline", (*head, seen, PAGE))
             left += map(float, times)
             seen += looked
         return Outline(tuple(one.decode() for one in ids), tuple(left))
@@ -259,7 +247,7 @@ class SummaryStore:
         arguments = [repr(self.now()), pack_limits(policy.limits), guild_id, channel, token, len(removed), *removed]
         for one in made:
             arguments += (one.id, repr(one.start), _sources(guild_id, one), one.document)
-        reply: bytes = await self._buckets.run("summarise", self._buckets.bucket(guild_id), arguments)
+        reply: bytes = await self._buckets.run_for(guild_id, "summarise", arguments)
         return Committed(reply.decode())
 
     # --- who updates what ---
@@ -289,7 +277,7 @@ class SummaryStore:
     @reads
     async def _unlock(self, guild_id: int, channel_id: int, token: str, *how: str | int) -> bool:
         arguments = (room(guild_id, channel_id), token, *how)
-        return bool(await self._buckets.run("unlock", self._buckets.bucket(guild_id), arguments))
+        return bool(await self._buckets.run_for(guild_id, "unlock", arguments))
 
 
 def _sources(guild_id: int, row: SummaryRow) -> str:

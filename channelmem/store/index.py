@@ -146,6 +146,12 @@ async def fitted(redis: Redis, settings: Settings, keys: Keys) -> Settings:
     return chosen(settings, messages=await _stored(redis, keys), built=(built or b"").decode())
 
 
+async def meta_of(redis: Redis, keys: Keys) -> dict[str, str]:
+    """What is noted about a bucket; empty if nobody has used it."""
+    meta: Any = await redis.hgetall(keys.one("meta"))
+    return {name.decode(): value.decode() for name, value in meta.items()}
+
+
 async def rooms_of(redis: Redis, keys: Keys) -> list[bytes]:
     """All rooms of a bucket that hold messages."""
     found: list[Any] = []

@@ -262,7 +262,8 @@ class IndexSearch:
             *head(self._buckets, query.guild_id, query.source, query.limits),
             *(VERSION, *narrowing(query), int(late), len(query.author_ids), *query.author_ids, *rooms(query)),
         ]
-        total, oldest, where, hidden, rows, newest = await self._run("scope", query, arguments)
+        reply = await self._buckets.run_for(query.guild_id, "scope", arguments)
+        total, oldest, where, hidden, rows, newest = reply
         self._buckets.changes.saw(self._buckets.bucket(query.guild_id), newest)
         return SearchScope(total, float(oldest) if oldest else None, where.decode(), hidden.decode(), rows)
 
@@ -338,14 +339,12 @@ class IndexSearch:
         number = {channel: at for at, channel in enumerate(channels, start=1)}
         names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in candidates])
         visible = head(self._buckets, query.guild_id, query.source, query.limits)
-        times, near = await self._run("shown", query, [*visible, query.radius, query.beside, names, *number])
+        arguments = [*visible, query.radius, query.beside, names, *number]
+        times, near = await self._buckets.run_for(query.guild_id, "shown", arguments)
         for candidate, ts in zip(candidates, times, strict=True):
             candidate.ts = ts
         rows: list[Any] = near
         return rows
-
-    async def _run(self, script: str, query: Query, arguments: Sequence[Any]) -> Any:
-        return await self._buckets.run(script, self._buckets.bucket(query.guild_id), arguments)
 
 
 def head(buckets: Buckets, guild_id: int, source: Source, limits: Limits | None) -> tuple[Any, ...]:

@@ -23,14 +23,11 @@ from channelmem.store.cluster import Cluster
 from channelmem.store.keys import KEYS, Keys, keys_of, lua_names
 from channelmem.store.redis import command, pipelined
 
-ALONE = {"each"}
-"""Scripts of no bucket, which build on nothing."""
-
 
 @cache
 def source(name: str) -> str:
     script = _read(f"{name}.lua")
-    return script if name in ALONE else assembled(script)
+    return script if name == "each" else assembled(script)  # it is of no bucket, and builds on nothing
 
 
 def assembled(script: str) -> str:
@@ -92,7 +89,8 @@ class Everywhere:
         replies = await asyncio.gather(*asked, return_exceptions=True)
         found: dict[int, Any] = {}
         failed = [reply for reply in replies if isinstance(reply, BaseException)]
-        if failed and not (partly and len(failed) < len(nodes) and _pass_by_themselves(failed)):
+        passing = all(isinstance(error, RedisUnavailableError) for error in failed)
+        if failed and not (partly and len(failed) < len(nodes) and passing):
             raise failed[0]
         for reply in replies:
             if not isinstance(reply, BaseException):
@@ -119,7 +117,3 @@ class Everywhere:
             if isinstance(self._redis, Cluster):
                 self._redis.look_soon()
             raise
-
-
-def _pass_by_themselves(errors: list[BaseException]) -> bool:
-    return all(isinstance(error, RedisUnavailableError) for error in errors)

@@ -363,9 +363,9 @@ async def test_a_rebuild_that_was_interrupted_goes_on_where_it_stopped(
     keys, made = store.buckets.keys(0), list[str]()
     make = Reindex._make
 
-    async def noting(self: Reindex, create: list[Any], name: str) -> None:
+    async def noting(self: Reindex, version: int, name: str) -> None:
         made.append(name)
-        await make(self, create, name)
+        await make(self, version, name)
         if len(made) == 2:
             raise asyncio.CancelledError
 
