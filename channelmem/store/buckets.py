@@ -76,6 +76,8 @@ class Bucket(NamedTuple):
     optout: str
     """The keys that every view reads."""
     changes: str
+    owner: object
+    """The node of a cluster that served it then."""
 
 
 def bucket_of(guild_id: int, count: int) -> int:
@@ -222,7 +224,6 @@ class Buckets:
         self.feeding = asyncio.Event()
         self._ready: dict[int, Bucket] = {}
         self._completeness = Completeness(redis)
-        self._served_by: dict[int, object] = {}
         self._arrived: set[int] = set()
         """Buckets of a cluster whose index may not have read all documents: another node serves them now, or this
         process has just met them and cannot know when they moved."""
@@ -254,7 +255,7 @@ class Buckets:
         return self._ready[bucket]
 
     def _is_ready(self, bucket: int) -> bool:
-        return bucket in self._ready and self._served_by[bucket] == self._owner(bucket)
+        return bucket in self._ready and self._ready[bucket].owner == self._owner(bucket)
 
     def _owner(self, bucket: int) -> object:
         """The node that serves a bucket of a cluster."""
@@ -352,7 +353,6 @@ class Buckets:
         self.healed += 1
         log.warning("Bucket %d lost its index or consumer group; recreating it", bucket)
         self._ready.pop(bucket, None)
-        self._served_by.pop(bucket, None)
         await self._create(bucket)
 
     async def indexed(self, bucket: int) -> bool:
@@ -388,12 +388,11 @@ class Buckets:
             except RedisUnavailableError as error:
                 self._failures += not isinstance(error, CommandRefusedError)
                 raise
-            keys = self.keys(bucket)
-            names = vector_field(version), keys.one("optout"), keys.one("changes")
-            self._ready[bucket] = Bucket(bucket, keys, version, *names)
-            if isinstance(self.redis, Cluster) and not is_new and self._served_by.get(bucket) != owner:
+            keys, before = self.keys(bucket), self._ready.get(bucket)
+            if isinstance(self.redis, Cluster) and not is_new and (before.owner if before else None) != owner:
                 self._arrived.add(bucket)
-            self._served_by[bucket] = owner
+            names = vector_field(version), keys.one("optout"), keys.one("changes")
+            self._ready[bucket] = Bucket(bucket, keys, version, *names, owner)
 
     async def _write_meta(self, bucket: int) -> tuple[dict[str, str], bool]:
         """What is noted about the bucket, and whether nobody has used it before."""
