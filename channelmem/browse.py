@@ -23,9 +23,8 @@ from channelmem.policy.policies import Policies
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import Found, Recall
-from channelmem.store.channel_state import ChannelState
+from channelmem.store.channel_state import ChannelState, GuildNames, NameStore
 from channelmem.store.decisions import Decisions
-from channelmem.store.progress import GuildNames, NameStore
 from channelmem.store.search import Contents, Query, Search
 from channelmem.store.store import Store
 from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise

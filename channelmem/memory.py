@@ -39,11 +39,11 @@ from channelmem.scenes import FollowUps, LocalCopies, Rosters, removed, scene_of
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.buckets import Buckets
-from channelmem.store.progress import Bookmarks
+from channelmem.store.channel_state import Bookmarks
+from channelmem.store.derived import SummaryStore
 from channelmem.store.redis import connect
 from channelmem.store.search import Newest, Search
 from channelmem.store.store import Store
-from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.reader import SummaryReader
 from channelmem.summaries.summaries import Summaries
 from channelmem.summaries.update import Summariser

@@ -26,7 +26,7 @@ from rich.progress import Progress
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.cluster.nodes import slot_of
+from channelmem.store.cluster import slot_of
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

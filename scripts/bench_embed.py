@@ -28,9 +28,8 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from channelmem.embedding.embed import LaneEmbedder, Vectors, cores, open_embedder
+from channelmem.embedding.embed import LaneEmbedder, OnnxEncoder, Vectors, cores, open_embedder
 from channelmem.embedding.model import ModelSource, as_directory, find_source
-from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.settings import Settings
 
 SUBJECTS = ("the deploy", "my turtle", "pizza on friday", "that redis upgrade", "the new keyboard", "our raid group")

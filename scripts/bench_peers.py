@@ -27,9 +27,8 @@ from typing import Final
 from redis.asyncio import Redis
 from rich.progress import Progress
 
-from channelmem.embedding.embed import Embedder, LaneEmbedder, open_embedder
+from channelmem.embedding.embed import Embedder, LaneEmbedder, OnnxEncoder, open_embedder
 from channelmem.embedding.model import Model, as_directory, find_source, prepare
-from channelmem.embedding.onnx_encoder import OnnxEncoder
 from channelmem.memory import Memory
 from channelmem.routing.people import Roster
 from channelmem.routing.route import Scene, route

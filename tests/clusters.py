@@ -14,7 +14,7 @@ from redis.crc import key_slot
 
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store.cluster.nodes import Cluster as ClusterClient
+from channelmem.store.cluster import Cluster as ClusterClient
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from channelmem.errors import ConfigError
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
-from channelmem.store.cluster.rebucket import NAME, Rebucket, others_there
+from channelmem.store.rebucket import NAME, Rebucket, others_there
 from channelmem.store.redis import connect
 
 app = typer.Typer()

@@ -1,16 +1,18 @@
-"""Exports other models from sentence-transformers to verified ONNX files: transformer, pooling and L2 normalisation in
-one graph, so the runtime needs no torch. Imports torch (extra: torch), and is loaded only when the cache has no export
-yet."""
+"""All that needs torch (extra: torch): the export of other models from sentence-transformers to verified ONNX files,
+with transformer, pooling and L2 normalisation in one graph, and the back end that runs sentence-transformers itself.
+Loaded only for that back end, or when the cache has no export yet."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnxruntime.transformers.fusion_options import FusionOptions
 from onnxruntime.transformers.optimizer import optimize_model
 from sentence_transformers import SentenceTransformer
@@ -18,6 +20,7 @@ from tokenizers import Tokenizer
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from channelmem.embedding.embed import clean
 from channelmem.embedding.model import Manifest, ModelSource, Progress
 from channelmem.embedding.write import SENTENCES, verified
 from channelmem.errors import ModelError
@@ -131,3 +134,29 @@ def _write_tokenizer(reference: SentenceTransformer, file: Path) -> None:
     if not isinstance(backend, Tokenizer):
         raise ModelError(f"The model's tokenizer has no fast form; {_USE_TORCH}.")
     backend.save(str(file))
+
+
+# --- the reference back end ---
+
+
+class TorchEncoder:
+    """Rows are texts with their prompts; sentence-transformers tokenises them itself."""
+
+    def __init__(self, source: ModelSource, threads: int) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self._model = load_reference(source)
+        self._question_prefix, self._message_prefix = prefixes(self._model)
+        self.dims = int(self._model.encode([""]).shape[1])
+        # The same vectors as the fp32 export to within 1e-4, so the same identity: users can switch back ends freely.
+        self.identity = source.identity("fp32")
+
+    def tokenise_question(self, text: str) -> list[str]:
+        return [self._question_prefix + clean(text)]
+
+    def tokenise_messages(self, texts: Sequence[str]) -> list[str]:
+        return [self._message_prefix + clean(text) for text in texts]
+
+    def infer(self, rows: Sequence[str]) -> NDArray[np.float32]:
+        vectors = self._model.encode(list(rows), prompt="", normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)

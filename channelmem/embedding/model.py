@@ -1,7 +1,7 @@
 """Which model to use, and where its ready-to-run files are. A name enters; verified ONNX files and a manifest leave.
 
-The first use of a model puts it into the cache directory (`write` for the packaged one, `export` with torch for others,
-`quantise` for int8):
+The first use of a model puts it into the cache directory (`write` for the packaged one and for int8, `export` with
+torch for others):
 
     <cache_dir>/models/<identity>-v<format>/       model.onnx, tokenizer.json, manifest.json
     <cache_dir>/models/<identity>-v<format>.lock   held while an entry is made
@@ -20,6 +20,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,12 +119,7 @@ def ready(settings: Settings) -> Model | None:
 def prepare(settings: Settings, progress: Progress | None = None) -> Model:
     """The exported model; exports it now if the cache has no intact copy."""
     report = progress or (lambda _stage, _fraction: None)
-    source = find_source(settings)
-    precision = settings.embedding_precision
-    entry = _entry(settings, source.identity(precision))
-    if (model := _whole(entry, settings.cache_dir)) is not None:
-        return model
-    return _make(source, precision, settings, report)
+    return ready(settings) or _make(find_source(settings), settings.embedding_precision, settings, report)
 
 
 def _make(source: ModelSource, precision: Precision, settings: Settings, report: Progress) -> Model:
@@ -162,8 +158,14 @@ def _export(source: ModelSource, into: Path, base: Model | None, report: Progres
     """In fp32, or in int8 from `base`. None of these modules is loaded on a start with a warm cache: onnx takes 0.5 s,
     torch 10 s."""
     if base is not None:
-        from channelmem.embedding.quantise import quantise  # noqa: PLC0415
-
+        try:
+            from channelmem.embedding.write import quantise  # noqa: PLC0415
+        except ImportError as error:
+            # A slim installation runs models that are already exported, and lacks the tools to make them.
+            raise ModelError(
+                f"Making an int8 model needs packages that are not installed ({error}); run "
+                "`pip install onnx onnxruntime`, or set CHANNELMEM_EMBEDDING_PRECISION=fp32."
+            ) from error
         return quantise(source, base, into, report)
     if not source.path.is_dir():
         from channelmem.embedding.write import write  # noqa: PLC0415
@@ -192,20 +194,20 @@ def _digest(file: Path, cache_dir: Path) -> str:
     memo = cache_dir / "digests" / hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     if memo.is_file() and re.fullmatch(r"[0-9a-f]{64}", known := memo.read_text(encoding="ascii", errors="replace")):
         return known
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    _write_memo(memo, digest)
-    return digest
-
-
-def _write_memo(memo: Path, digest: str) -> None:
-    try:
+    digest = sha256(file)
+    with suppress(
+        OSError
+    ):  # a read-only cache with a finished export still works; each start just hashes the file again
         memo.parent.mkdir(parents=True, exist_ok=True)
         draft = memo.with_suffix(f".{os.getpid()}")
         draft.write_text(digest, encoding="ascii")
         draft.replace(memo)
-    except OSError:
-        return  # a read-only cache with a finished export still works; each start just hashes the file again
+    return digest
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _entry(settings: Settings, identity: str) -> Path:

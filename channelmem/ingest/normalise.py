@@ -10,7 +10,7 @@ from itertools import takewhile
 import regex  # type: ignore[import-untyped]  # (it has no types; re does not know \X)
 
 from channelmem.policy.policy import Policy
-from channelmem.store.documents import clean, cleaned
+from channelmem.store.documents import clean
 from channelmem.types import LAST_TS, Attachment, Message
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def normalise(message: Message, policy: Policy) -> Message | None:
     if not all(map(_is_id, (message.id, message.channel_id, message.guild_id, message.author_id))):
         _warn_once("Ignoring messages with an id that is negative or exceeds 64 bits (logged once)")
         return None
-    content, author, *aliases = cleaned(message.content, message.author, *message.aliases)
+    content, author, *aliases = map(clean, (message.content, message.author, *message.aliases))
     content = cut(content.strip(), policy.max_content_chars)
     if not any(not char.isspace() and char not in _INVISIBLE for char in content):
         return None
@@ -60,17 +60,15 @@ def tidy_attachments(attachments: tuple[Attachment, ...]) -> tuple[Attachment, .
 
 def _tidy_attachment(one: Attachment) -> Attachment:
     url = tidy_line(one.url, URL_CHARS + 1)
-    seconds = one.duration_s
-    return Attachment(
-        one.id,
-        url if len(url) <= URL_CHARS else "",  # the beginning of a URL leads nowhere
-        tidy_line(one.content_type, TYPE_CHARS),
-        tidy_line(one.name, NAME_CHARS),
-        min(max(0, one.size), LARGEST),
-        tidy_line(one.alt, ALT_CHARS),
-        seconds if seconds is not None and 0 < seconds < LARGEST else None,
-        tidy_line(one.text, ENRICHMENT_CHARS),
-        one.embed,
+    return replace(
+        one,
+        url=url if len(url) <= URL_CHARS else "",  # the beginning of a URL leads nowhere
+        content_type=tidy_line(one.content_type, TYPE_CHARS),
+        name=tidy_line(one.name, NAME_CHARS),
+        size=min(max(0, one.size), LARGEST),
+        alt=tidy_line(one.alt, ALT_CHARS),
+        duration_s=one.duration_s if 0 < (one.duration_s or 0) < LARGEST else None,
+        text=tidy_line(one.text, ENRICHMENT_CHARS),
     )
 
 

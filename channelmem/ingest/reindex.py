@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +19,10 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.errors import CommandRefusedError, ModelError
+from channelmem.errors import CommandRefusedError, ModelError, RedisUnavailableError
 from channelmem.ingest.streams import embed_alone
 from channelmem.settings import Settings
 from channelmem.store.buckets import already_there
-from channelmem.store.cluster.everywhere import Everywhere
 from channelmem.store.index import (
     LAYOUT,
     LOOK_SHARE,
@@ -29,6 +30,7 @@ from channelmem.store.index import (
     fitted,
     indexed,
     make_schema,
+    meta_of,
     noted,
     rooms_of,
     shape,
@@ -36,14 +38,18 @@ from channelmem.store.index import (
 )
 from channelmem.store.keys import Keys, keys_of
 from channelmem.store.redis import command
-from channelmem.store.repair import turn
-from channelmem.store.scripts import run_script
+from channelmem.store.scripts import Everywhere, run_script
+from channelmem.tasks import cancel_all
+
+log = logging.getLogger(__name__)
 
 BATCH = 64
 MOST_FAILED = 9_000  # together with a batch within the 10,000 rows that Redis Stack's image returns at most
 WRITE = 8
 CLEAN = 4
 POLL_S = 0.05
+TURN_S = 60.0
+LOOK_S = 0.1
 
 MessageRow = tuple[bytes, bytes, bytes]  # name, revision and text of a message
 
@@ -87,10 +93,10 @@ class Reindex:
     progress: ReindexProgress
 
     async def run(self) -> Done:
-        if not await self._meta():
+        if not await meta_of(self.redis, self.keys):
             return Done()
         async with turn(self.redis, self.keys, wait=True):
-            return await self._run(await self._meta())
+            return await self._run(await meta_of(self.redis, self.keys))
 
     async def _run(self, meta: dict[str, str]) -> Done:
         done = Done()
@@ -101,7 +107,9 @@ class Reindex:
             await self._note_shape()
         else:
             if "next_model" in meta:
-                await self._abandon()
+                # Nobody wants that one any more. Its version stays taken, because its vectors may still exist.
+                await self.redis.hset(self.keys.one("meta"), "old", "1")
+                await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
             if any(meta.get(name) != value for name, value in noted(self.settings).items()):
                 await self._rebuild(int(meta["version"]))
         await self._clean()
@@ -110,10 +118,10 @@ class Reindex:
     async def fit(self) -> bool:
         """Rebuilds an index that its bucket has outgrown, from the existing vectors. Leaves everything alone that only
         a reindex may change, such as the model."""
-        if not self._is_outgrown(await self._meta()):
+        if not self._is_outgrown(await meta_of(self.redis, self.keys)):
             return False
         async with turn(self.redis, self.keys, wait=False) as ours:
-            meta = await self._meta()  # another process may just have done it
+            meta = await meta_of(self.redis, self.keys)  # another process may just have done it
             if not ours or not self._is_outgrown(meta):
                 return False
             await self._rebuild(int(meta["version"]))
@@ -128,33 +136,35 @@ class Reindex:
     def _is_of_this_model(self, meta: dict[str, str]) -> bool:
         return (meta.get("model"), meta.get("dims")) == (self.embedder.identity, str(self.embedder.dims))
 
-    async def _abandon(self) -> None:
-        """Marks a reindex to another model as 'old'. Its version stays taken, because its vectors may still exist."""
-        await self.redis.hset(self.keys.one("meta"), "old", "1")
-        await self.redis.hdel(self.keys.one("meta"), "next_model", "next_shape")
-
     async def _rebuild(self, version: int) -> None:
         """Puts the same vectors into another index; a spare one serves while the regular one is replaced."""
         name, spare, meta = self.keys.index(version), _spare(self.keys, version), self.keys.one("meta")
-        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         first, second = shape(self.settings), f"{shape(self.settings)}, spare serves"
         if await self.redis.hget(meta, "building") != second.encode():  # else an interrupted build goes on from there
             # If interrupted from here on, no shape is right until a later reindex has finished.
             await self.redis.hset(meta, "building", first)
             await self.redis.hdel(meta, "shape")
-            await self._make(create_command(schema, spare), spare)
+            await self._make(version, spare)
             await self._serve(spare)
             await self._drop(name)
             await self.redis.hset(meta, "building", second)
-        await self._make(create_command(schema), name)
+        await self._make(version, name)
         await self._serve(name)
         await self._drop(spare)
         await self._note_shape()
 
-    async def _make(self, create: list[Any], name: str) -> None:
+    async def _make(self, version: int, name: str) -> None:
+        """Returns when the new index has read everything."""
+        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
         with already_there():
-            await command(self.redis, *create)
-        await self._await_indexed(name)
+            await command(self.redis, *create_command(schema, name))
+        started = time.monotonic()
+        while (done := await indexed(self.redis, name)) < 1:
+            self.progress("build", int(done * 100), 100)
+            # FT.INFO blocks a large Redis for long: it gets a small share of the time.
+            await asyncio.sleep(max(POLL_S, (time.monotonic() - started) * LOOK_SHARE))
+            started = time.monotonic()
+        self.progress("build", 100, 100)
 
     async def _serve(self, name: str) -> None:
         await command(self.redis, "FT.ALIASUPDATE", self.keys.one("idx"), name)
@@ -174,8 +184,7 @@ class Reindex:
             version += 1
         begin: Any = {"next": version, "next_model": self._wanted, "next_shape": shape(self.settings)}
         await self.redis.hset(self.keys.one("meta"), mapping=begin)
-        schema = make_schema(self.settings, self.keys, dims=self.embedder.dims, version=version)
-        await self._make(create_command(schema), self.keys.index(version))
+        await self._make(version, self.keys.index(version))
         return version
 
     @property
@@ -218,7 +227,7 @@ class Reindex:
 
     async def _clean(self) -> None:
         """Removes what older versions left; the 'old' mark stays until that is complete."""
-        meta = await self._meta()
+        meta = await meta_of(self.redis, self.keys)
         if "old" not in meta:
             return
         version = int(meta["version"])
@@ -229,33 +238,15 @@ class Reindex:
         channels = await rooms_of(self.redis, self.keys)
         for done, channel in enumerate(channels):
             self.progress("clean", done, len(channels))
-            await self._clean_channel(version, channel, [vector_field(old) for old in stale])
+            last, fields = b"", [vector_field(old) for old in stale]
+            while last := await self._step("clean", version, channel, last, CLEAN, *fields):
+                pass
         await self.redis.hdel(self.keys.one("meta"), "old")
         self.progress("clean", len(channels), len(channels))
-
-    async def _clean_channel(self, version: int, channel: bytes, fields: Sequence[str]) -> None:
-        last = b""
-        while True:
-            last = await self._step("clean", version, channel, last, CLEAN, *fields)
-            if not last:
-                return
-
-    async def _meta(self) -> dict[str, str]:
-        meta: Any = await self.redis.hgetall(self.keys.one("meta"))
-        return {name.decode(): value.decode() for name, value in meta.items()}
 
     async def _drop(self, name: str) -> None:
         with contextlib.suppress(CommandRefusedError):  # already dropped
             await command(self.redis, "FT.DROPINDEX", name)
-
-    async def _await_indexed(self, name: str) -> None:
-        started = time.monotonic()
-        while (done := await indexed(self.redis, name)) < 1:
-            self.progress("build", int(done * 100), 100)
-            # FT.INFO blocks a large Redis for long: it gets a small share of the time.
-            await asyncio.sleep(max(POLL_S, (time.monotonic() - started) * LOOK_SHARE))
-            started = time.monotonic()
-        self.progress("build", 100, 100)
 
     async def _step(self, kind: str, version: int, *arguments: Any) -> Any:
         return await run_script(self.redis, "renew", self.keys, [kind, version, *arguments])
@@ -263,3 +254,44 @@ class Reindex:
 
 def _spare(keys: Keys, version: int) -> str:
     return f"{keys.index(version)}:spare"
+
+
+# --- whose turn it is ---
+
+
+@contextlib.asynccontextmanager
+async def turn(redis: Redis, keys: Keys, *, wait: bool) -> AsyncIterator[bool]:
+    """False if it is another process' turn and this one does not wait."""
+    token = secrets.token_hex(8)
+    if not await _taken(redis, keys, token, wait=wait):
+        yield False
+        return
+    holding = asyncio.create_task(_hold(redis, keys, token))
+    try:
+        yield True
+    finally:
+        await cancel_all([holding])
+        await _change(redis, keys, token, 0)
+
+
+async def _taken(redis: Redis, keys: Keys, token: str, *, wait: bool) -> bool:
+    told = False
+    while not await redis.set(keys.one("rebuilding"), token, nx=True, px=round(TURN_S * 1000)):
+        if not wait:
+            return False
+        if not told:
+            log.warning("Another process is rebuilding this index; waiting for it")
+        told = True
+        await asyncio.sleep(LOOK_S)
+    return True
+
+
+async def _hold(redis: Redis, keys: Keys, token: str) -> None:
+    while True:
+        await asyncio.sleep(TURN_S / 3)
+        await _change(redis, keys, token, TURN_S)
+
+
+async def _change(redis: Redis, keys: Keys, token: str, for_s: float) -> None:
+    with contextlib.suppress(RedisUnavailableError):  # then it expires
+        await run_script(redis, "turn", keys, [token, round(for_s * 1000)])

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channelmem.embedding.embed import FAILURES, Embedder
-from channelmem.store.buckets import Buckets
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.errors import CommandRefusedError
+from channelmem.store.buckets import VERSION, Buckets
+from channelmem.store.cluster import Cluster
 from channelmem.store.keys import GROUP
 from channelmem.store.redis import command, pipelined
 
@@ -26,6 +27,9 @@ HANDED_OVER_MS = 3_600_000
 DISMISS_S = 3600.0
 """A consumer that holds nothing and has been idle for this long is dead: a live one reads several times a second. On a
 cluster it may just have nothing to read, but then nothing is lost: its next read takes it into the group again."""
+
+PAGE = 200
+NO_MORE = b"0"
 
 EntryId = tuple[int, str]  # bucket and id: streams may give the same id
 Pages = dict[int, list[Any]]  # rows of stream entries by bucket
@@ -143,12 +147,13 @@ class Streams:
     async def _read(self, starts: dict[int, str], count: int, *, wait: bool = False) -> Pages:
         """Per bucket up to `count` rows after its start; leaves out buckets without any."""
         self._read_from.update(starts)
+        reading = ("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", count)
         if not self._is_spread:
             block = ("BLOCK", self._block_ms) if wait else ()
             streams = {self._key(bucket): bucket for bucket in starts}
-            reply = await command(self._buckets.redis, *self._reading(count, block, list(streams), starts.values()))
+            reply = await command(self._buckets.redis, *reading, *block, "STREAMS", *streams, *starts.values())
             return {streams[stream.decode()]: rows for stream, rows in reply or () if rows}
-        asked = [self._reading(count, (), [self._key(bucket)], [start]) for bucket, start in starts.items()]
+        asked = [(*reading, "STREAMS", self._key(bucket), start) for bucket, start in starts.items()]
         replies = await pipelined(self._buckets.redis, asked)
         pages: Pages = {bucket: reply[0][1] for bucket, reply in zip(starts, replies, strict=True) if reply}
         pages = {bucket: rows for bucket, rows in pages.items() if rows}
@@ -159,11 +164,6 @@ class Streams:
     async def _pause(self) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._buckets.feeding.wait(), LOOK_S)
-
-    def _reading(
-        self, count: int, block: Iterable[str | int], streams: list[str], starts: Iterable[str]
-    ) -> tuple[str | int, ...]:
-        return ("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", count, *block, "STREAMS", *streams, *starts)
 
     def _key(self, bucket: int) -> str:
         return self._buckets.keys(bucket).one("ingest")
@@ -188,3 +188,23 @@ async def embed_alone(embedder: Embedder, name: str, text: str) -> NDArray[np.fl
         log.error("The model fails on message %s (%s); it stays searchable by text and time only", name, cause)  # noqa: TRY400
         return None
     return vector  # type: ignore[no-any-return]
+
+
+async def repair(buckets: Buckets, bucket: int) -> bool:
+    """Puts messages without a vector back on the stream. No worker would hear of them after the stream was lost; a
+    recreated index needs no help, because it reads the existing documents by itself, vectors included.
+
+    Returns False if it must be tried again: the index still reads documents or was lost meanwhile, or the stream has
+    entries to embed first."""
+    await buckets.ready(bucket)
+    if not await buckets.indexed(bucket):
+        return False
+    cursor: bytes | None = b""
+    while cursor not in (None, NO_MORE):
+        try:
+            cursor = await buckets.run("requeue", bucket, [VERSION, PAGE, cursor])
+        except CommandRefusedError as error:
+            if "cursor" not in str(error).lower():
+                raise
+            return False
+    return cursor == NO_MORE

@@ -12,7 +12,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,10 +20,9 @@ import numpy as np
 from channelmem.embedding.embed import FAILURES, Embedder
 from channelmem.errors import CommandRefusedError, DamagedDataError, RedisUnavailableError
 from channelmem.ingest.reindex import Reindex, silent
-from channelmem.ingest.streams import Entry, EntryId, Streams, embed_alone
+from channelmem.ingest.streams import Entry, EntryId, Streams, embed_alone, repair
 from channelmem.store.buckets import VERSION
 from channelmem.store.index import fitted, index_lost
-from channelmem.store.repair import repair
 from channelmem.store.store import GIVEN_UP, Store
 from channelmem.tasks import cancel_all
 
@@ -173,11 +172,8 @@ class Worker:
             written = await self._attempt(lambda done=embedded: self._write(done))  # type: ignore[misc]
             self.progress.embedded += written or 0
             self._held -= {entry.key for entry, _ in embedded}
-            if written is not None:
-                retry_s = FIRST_RETRY_S
-                continue
             # Even a full Redis lets the batch be read and embedded again; without a pause the model would do only that.
-            retry_s = await self._pause(retry_s)
+            retry_s = FIRST_RETRY_S if written is not None else await self._pause(retry_s)
 
     async def _write(self, embedded: Embedded) -> int:
         written = 0
@@ -227,10 +223,8 @@ class Worker:
     async def _load(self, bucket: int, entries: list[Entry]) -> list[Entry]:
         values = [value for entry in entries for value in (entry.name, entry.revision)]
         texts = await self._buckets.run("texts", bucket, [VERSION, *values])
-        return [
-            Entry(bucket, entry.id, entry.name, entry.revision, text.decode() if text else None)
-            for entry, text in zip(entries, texts, strict=True)
-        ]
+        loaded = zip(entries, texts, strict=True)
+        return [replace(entry, text=text.decode() if text else None) for entry, text in loaded]
 
     # --- indexes that grow ---
 

@@ -115,11 +115,6 @@ class Linker:
         self.add(message)
         return seen
 
-    def _is_next(self, message: Message) -> bool:
-        """Whether it comes after everything that is known."""
-        turns = self._past.turns
-        return not turns or _order(message) > _order(turns[-1].message)
-
     def parents(self, message: Message) -> Parents:
         """What it probably answers, most likely first; the missing mass: it starts a thread (or answers another)."""
         return guess([self.see(message)], self._networks)[0]
@@ -132,7 +127,8 @@ class Linker:
 
     def see(self, message: Message) -> LinkInput:
         """What is seen of the channel when this message comes; only what came before it."""
-        if not self._is_next(message):
+        turns = self._past.turns
+        if turns and _order(message) <= _order(turns[-1].message):
             earlier = [old for old in self._messages() if _order(old) < _order(message)]
             return Linker(earlier, self._networks).see(message)
         return self._past.see(self._read(message))
@@ -155,7 +151,7 @@ class Linker:
     def drop(self, ids: Iterable[int]) -> None:
         """Forget these messages, and answers of the bot that quote them."""
         ids = set(ids)
-        quoting = {one.id for one in self._messages() if one.derived_from and _quotes(one, ids)}
+        quoting = {one.id for one in self._messages() if any(origin.id in ids for origin in one.derived_from)}
         if gone := self._ids & ids | quoting:
             self._rebuild([old for old in self._messages() if old.id not in gone])
         else:
@@ -311,10 +307,6 @@ def _highest(chances: Floats) -> list[tuple[int, float]]:
         found.append((at, int(chances.item(at) * 10_000 + 0.5) / 10_000))
         chances[at] = -1
     return found
-
-
-def _quotes(message: Message, ids: set[int]) -> bool:
-    return any(origin.id in ids for origin in message.derived_from)
 
 
 def _order(message: Message) -> tuple[float, int]:

@@ -295,7 +295,11 @@ class TurnWindow:
 
     def append(self, turn: Turn) -> None:
         if len(self.turns) == SPAN:
-            self._forget_oldest()
+            person = self.turns.popleft().message.author_id
+            self._first += 1
+            if not self.has(person):
+                self.names = {name: owner for name, owner in self.names.items() if owner != person}
+                self._partners.pop(person, None)
         if self._first == SPAN:
             self.forget_older()
         slot = self._first + len(self.turns)
@@ -321,13 +325,6 @@ class TurnWindow:
         _add(self._words, turn.words, here)
         _add(self._addressing, turn.addressed, here)
         _add(self._naming, turn.named, here)
-
-    def _forget_oldest(self) -> None:
-        person = self.turns.popleft().message.author_id
-        self._first += 1
-        if not self.has(person):
-            self.names = {name: owner for name, owner in self.names.items() if owner != person}
-            self._partners.pop(person, None)
 
     def forget_older(self) -> None:
         """Removes every trace of what is older than the turns."""

@@ -28,8 +28,8 @@ from channelmem.media.kinds import (
 )
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
+from channelmem.store.channel_state import Spending
 from channelmem.store.derived import Described, Descriptions, State, Wanted
-from channelmem.store.progress import Spending
 from channelmem.tasks import cancel_all
 from channelmem.types import Attachment, History, Message
 

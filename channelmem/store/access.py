@@ -78,16 +78,8 @@ class AccessTokens:
 
 def _packed(token: AccessToken) -> str:
     guilds = None if token.guild_ids is None else sorted(map(str, token.guild_ids))
-    return json.dumps(
-        {
-            "name": token.name,
-            "digest": token.digest,
-            "scopes": sorted(token.scopes),
-            "guilds": guilds,
-            "created": token.created_at,
-            "expires": token.expires_at,
-        }
-    )
+    stored = {"name": token.name, "digest": token.digest, "scopes": sorted(token.scopes), "guilds": guilds}
+    return json.dumps({**stored, "created": token.created_at, "expires": token.expires_at})
 
 
 def _token(id_: str, raw: bytes) -> AccessToken | None:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,8 +26,7 @@ from channelmem.errors import (
 )
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.cluster.everywhere import Everywhere
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.store.index import (
     SCHEMA_VERSION,
     Completeness,
@@ -43,7 +43,7 @@ from channelmem.store.index import (
 from channelmem.store.keys import GROUP, Keys, keys_of
 from channelmem.store.outbox import Undelivered
 from channelmem.store.redis import command, is_full, pipelined, reads
-from channelmem.store.scripts import run_in_all, run_script
+from channelmem.store.scripts import Everywhere, run_in_all, run_script
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +56,6 @@ T = TypeVar("T")
 POLL_S = 0.02
 VERSION = object()
 """Among a script's arguments: stands for the version of the bucket's vector field when the script runs."""
-
-_SEARCHING = {"scope"}
-"""Scripts before a search of the index."""
 
 _FEEDING = {"apply", "enrich", "describe", "requeue"}
 """Scripts that put messages on the stream. `renew` does, too, but a reindex runs it, and tells no worker."""
@@ -79,6 +76,8 @@ class Bucket(NamedTuple):
     optout: str
     """The keys that every view reads."""
     changes: str
+    owner: object
+    """The node of a cluster that served it then."""
 
 
 def bucket_of(guild_id: int, count: int) -> int:
@@ -99,10 +98,6 @@ UNKNOWN = b"?"
 The next change that a script notes replaces the stream."""
 
 
-async def _nothing(_bucket: int, _place: str) -> None:
-    pass
-
-
 class Changes:
     """What this process must follow in the copies that it keeps.
 
@@ -114,18 +109,18 @@ class Changes:
         self._redis, self._keys_of = redis, keys_of
         self.on_removal: Callable[[str, str], None] = lambda _kind, _what: None
         """Told of a person, room, guild or messages; or of everything, if it is unknown what was removed."""
-        self.on_setting: Callable[[int, str], Awaitable[None]] = _nothing
+        self.on_setting: Callable[[int, str], Awaitable[None]] | None = None
         self._followed: dict[int, bytes] = {}
         """By bucket, the last change that the copies have followed."""
         self._newest: dict[int, bytes] = {}
         """By bucket, the newest one that was seen."""
-        self._looks: dict[int, int] = {}
+        self._looks: Counter[int] = Counter()
         """By bucket, how often messages or people were read. Of others this process keeps nothing."""
 
     def saw(self, bucket: int, newest: bytes) -> None:
         """What a read came with; empty if there was never a change."""
         self._newest[bucket] = newest
-        self._looks[bucket] = self._looks.get(bucket, 0) + 1
+        self._looks[bucket] += 1
 
     def saw_all(self, newest: Iterable[bytes]) -> None:
         """The newest change of every bucket, without a read."""
@@ -141,8 +136,7 @@ class Changes:
             await self.follow(bucket)
 
     def looks(self, bucket: int) -> int:
-        """How often the bucket was looked at."""
-        return self._looks.get(bucket, 0)
+        return self._looks[bucket]
 
     async def look(self, bucket: int) -> None:
         key = self._keys_of(bucket).one("changes")
@@ -164,7 +158,10 @@ class Changes:
         try:
             newest, changes = await self._since(self._followed.get(bucket, b""), bucket)
             for kind, what in changes:
-                await self._tell(bucket, kind, what)
+                if kind in {SETTINGS, EVERYTHING} and self.on_setting is not None:
+                    await self.on_setting(bucket, what)
+                if kind != SETTINGS:
+                    self.on_removal(kind, what)
         except (ValueError, LookupError):  # an entry that none of ours wrote
             self.on_removal(EVERYTHING, "")
         except RedisUnavailableError:
@@ -173,12 +170,6 @@ class Changes:
             return True
         self._followed[bucket] = newest
         return any(kind != MESSAGES for kind, _ in changes)
-
-    async def _tell(self, bucket: int, kind: str, what: str) -> None:
-        if kind in {SETTINGS, EVERYTHING}:
-            await self.on_setting(bucket, what)
-        if kind != SETTINGS:
-            self.on_removal(kind, what)
 
     @reads
     async def _since(self, last: bytes, bucket: int) -> tuple[bytes, list[tuple[str, str]]]:
@@ -233,7 +224,6 @@ class Buckets:
         self.feeding = asyncio.Event()
         self._ready: dict[int, Bucket] = {}
         self._completeness = Completeness(redis)
-        self._served_by: dict[int, object] = {}
         self._arrived: set[int] = set()
         """Buckets of a cluster whose index may not have read all documents: another node serves them now, or this
         process has just met them and cannot know when they moved."""
@@ -255,8 +245,7 @@ class Buckets:
         return [repr(self.clock()), repr(self.settings.longest_s)]
 
     async def of(self, guild_id: int) -> Bucket:
-        """The guild's bucket, ready."""
-        return await self.ready(bucket_of(guild_id, len(self.all)))
+        return await self.ready(self.bucket(guild_id))
 
     async def ready(self, bucket: int) -> Bucket:
         """The bucket, created before its first use; on a cluster again when another node serves it, because an index
@@ -266,7 +255,7 @@ class Buckets:
         return self._ready[bucket]
 
     def _is_ready(self, bucket: int) -> bool:
-        return bucket in self._ready and self._served_by[bucket] == self._owner(bucket)
+        return bucket in self._ready and self._ready[bucket].owner == self._owner(bucket)
 
     def _owner(self, bucket: int) -> object:
         """The node that serves a bucket of a cluster."""
@@ -275,9 +264,6 @@ class Buckets:
     async def used(self) -> list[int]:
         """Buckets that were ever created: the others hold nothing."""
         return await self.where("EXISTS", "meta")
-
-    async def is_used(self, bucket: int) -> bool:
-        return bool(await self.redis.exists(self.keys(bucket).one("meta")))
 
     async def where(self, name: str, *keys: str, partly: bool = False) -> list[int]:
         """Buckets where a command about one of these keys replies something else than 0. `partly` leaves out those of
@@ -293,6 +279,10 @@ class Buckets:
     async def run(self, name: str, bucket: int, arguments: Sequence[Any] = ()) -> Any:
         """Runs a script; recreates the bucket if its index was lost."""
         return await self.healing(bucket, lambda: self._call(name, bucket, arguments))
+
+    async def run_for(self, guild_id: int, name: str, arguments: Sequence[Any] = ()) -> Any:
+        """Runs a script in the guild's bucket."""
+        return await self.run(name, self.bucket(guild_id), arguments)
 
     async def healing(self, bucket: int, attempt: Callable[[], Awaitable[T]]) -> T:
         """What an attempt returns; if it fails because the bucket's index was lost, that is recreated first."""
@@ -342,7 +332,7 @@ class Buckets:
 
     async def _call(self, name: str, bucket: int, arguments: Sequence[Any]) -> Any:
         ready = await self.ready(bucket)
-        if bucket in self._arrived and name in _SEARCHING:
+        if bucket in self._arrived and name == "scope":  # a search of the index follows
             await self._await_index(bucket)
         values = [ready.version if one is VERSION else one for one in arguments]
         reply = await run_script(self.redis, name, ready.keys, values)
@@ -363,7 +353,6 @@ class Buckets:
         self.healed += 1
         log.warning("Bucket %d lost its index or consumer group; recreating it", bucket)
         self._ready.pop(bucket, None)
-        self._served_by.pop(bucket, None)
         await self._create(bucket)
 
     async def indexed(self, bucket: int) -> bool:
@@ -399,22 +388,17 @@ class Buckets:
             except RedisUnavailableError as error:
                 self._failures += not isinstance(error, CommandRefusedError)
                 raise
-            keys = self.keys(bucket)
-            names = vector_field(version), keys.one("optout"), keys.one("changes")
-            self._ready[bucket] = Bucket(bucket, keys, version, *names)
-            if isinstance(self.redis, Cluster) and not is_new and self._served_by.get(bucket) != owner:
+            keys, before = self.keys(bucket), self._ready.get(bucket)
+            if isinstance(self.redis, Cluster) and not is_new and (before.owner if before else None) != owner:
                 self._arrived.add(bucket)
-            self._served_by[bucket] = owner
+            names = vector_field(version), keys.one("optout"), keys.one("changes")
+            self._ready[bucket] = Bucket(bucket, keys, version, *names, owner)
 
     async def _write_meta(self, bucket: int) -> tuple[dict[str, str], bool]:
         """What is noted about the bucket, and whether nobody has used it before."""
         key = self.keys(bucket).one("meta")
-        mine: dict[str, str | int] = {
-            "schema": SCHEMA_VERSION,
-            "buckets": self.settings.buckets,
-            "model": self.identity,
-            "dims": self.dims,
-        }
+        mine: dict[str, str | int] = {"schema": SCHEMA_VERSION, "buckets": self.settings.buckets}
+        mine |= {"model": self.identity, "dims": self.dims}
         meta: Any = await self.redis.hgetall(key)
         is_new = b"version" not in meta
         if is_new:  # a full Redis rejects even a write that would change nothing
@@ -433,7 +417,9 @@ class Buckets:
     async def _create_missing(self, bucket: int, version: int, settings: Settings) -> None:
         try:
             await self._create_index(bucket, version, settings)
-            await self._create_group(bucket)
+            with already_there():
+                # From the beginning: acknowledged entries are deleted, so whatever is on the stream still waits.
+                await self.redis.xgroup_create(self.keys(bucket).one("ingest"), GROUP, id="0", mkstream=True)
         except RedisUnavailableError as error:
             if not is_full(error):
                 raise
@@ -462,11 +448,12 @@ class Buckets:
                 "to use the embedded server."
             ) from error
 
-    async def _create_group(self, bucket: int) -> None:
-        # From the beginning: acknowledged entries are deleted, so whatever is on the stream still waits.
-        with already_there():
-            key = self.keys(bucket).one("ingest")
-            await self.redis.xgroup_create(key, GROUP, id="0", mkstream=True)
+
+class InBuckets:
+    """What reads and changes one kind of data in the buckets."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
 
 
 @contextlib.contextmanager

@@ -1,15 +1,19 @@
-"""What people decide about their own messages, everywhere or in one guild: opt out, opt in, forget me, export.
+"""What people decide about their own messages, everywhere or in one guild: opt out, opt in, forget me, export; and the
+sweeper, which removes in the background what is already invisible.
 
 An opt-out takes effect with its acknowledgement: nothing new is stored, nothing old is shown. "Forget me" opts out
-first, then the sweeper removes everything in the background; the job is a key, so it survives the process. All of it
-goes to Redis directly and raises RedisUnavailableError when Redis cannot be reached: then nothing has changed. An
-opt-out that Redis cannot write (its disk or memory is full, which may last) waits in the outbox and holds in this
-process at once; DecisionDelayedError says so.
+first, then the sweeper removes everything. All of it goes to Redis directly and raises RedisUnavailableError when Redis
+cannot be reached: then nothing has changed. An opt-out that Redis cannot write (its disk or memory is full, which may
+last) waits in the outbox and holds in this process at once; DecisionDelayedError says so.
+
+The sweeper's work is recorded in Redis, so any process can resume it. Unlinking an indexed document blocks Redis for up
+to a millisecond; hence short steps, bounded by time, with pauses in between.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -21,7 +25,7 @@ from channelmem.store.documents import from_row
 from channelmem.store.index import FIELDS
 from channelmem.store.outbox import Result, Value, Withdrawn
 from channelmem.store.redis import is_full, is_unwritable, pipelined, reads
-from channelmem.store.sweep import Sweeper
+from channelmem.tasks import cancel_all
 from channelmem.types import Message
 
 EXPORT_PAGE = 100
@@ -88,7 +92,7 @@ class Consent:
 
     @reads
     async def opted_out(self, author_id: int, guild_id: int | None = None) -> bool:
-        names = [str(author_id)] if guild_id is None else [str(author_id), f"{guild_id}:{author_id}"]
+        names = [str(author_id), person(author_id, guild_id)]
         keys = self._buckets.keys(0) if guild_id is None else self._buckets.guild_keys(guild_id)
         return any(await self._buckets.redis.smismember(keys.one("optout"), names))
 
@@ -97,21 +101,17 @@ class Consent:
     ) -> AsyncIterator[Message]:
         """Everything stored of an author that no policy hides, oldest first within each bucket, even after an opt-out.
         Read in small pages, so that neither Redis nor this process makes others wait."""
-        shows = self._shown_by(policy_of or (lambda *_: self._buckets.policy))
+        policy_of, now = policy_of or (lambda *_: self._buckets.policy), self._buckets.clock()
         for bucket in await self._buckets.used():
             names = await self._authored(bucket, author_id)
             for at in range(0, len(names), EXPORT_PAGE):
                 page = [name.split(b":") for _, name in names[at : at + EXPORT_PAGE]]
                 for message, newer in await self._load(bucket, page):
-                    if shows(message, newer):
+                    limits = policy_of(message.guild_id, message.channel_id).limits
+                    if limits.shows(now - message.ts, newer):
                         yield message
 
-    def _shown_by(self, policy_of: Callable[[int, int], Policy]) -> Callable[[Message, int], bool]:
-        now = self._buckets.clock()
-        return lambda one, newer: policy_of(one.guild_id, one.channel_id).limits.shows(now - one.ts, newer)
-
     def _of(self, guild_id: int | None) -> list[int]:
-        """The guild's bucket, or all of them."""
         return list(self._buckets.all) if guild_id is None else [self._buckets.bucket(guild_id)]
 
     @reads
@@ -167,3 +167,105 @@ def _why_full(error: RedisUnavailableError) -> str:
     if is_unwritable(error):
         return "my storage cannot write to its disk, which is probably full"
     return "my storage is full" if is_full(error) else ""
+
+
+# --- the sweeper ---
+
+
+log = logging.getLogger(__name__)
+
+STEP_MS = 3
+PAUSE_S = 0.001
+"""Between two steps, so that whoever waits for Redis comes first."""
+PAGE = 500
+"""Messages of somebody to be forgotten that are looked up together, and rosters that are changed together."""
+RETRY_S = 1.0
+
+
+class Sweeper:
+    """Runs one background task while there is work."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._stopping = False
+
+    def wake(self) -> None:
+        self._again = True
+        if not self._stopping and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._task is not None:
+            await cancel_all([self._task])
+
+    async def done(self) -> None:
+        """Waits until nothing is left to remove."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                for bucket in await self._buckets.where("EXISTS", "drains", "forgetting"):
+                    await self._sweep(bucket)
+            except RedisUnavailableError as error:
+                if self._stopping:
+                    return
+                log.warning("Background removal paused, retrying in %g s: %s", RETRY_S, error)
+                self._again = True
+                await asyncio.sleep(RETRY_S)
+
+    async def _jobs(self, bucket: int) -> list[bytes]:
+        members: Any = await self._buckets.redis.smembers(self._buckets.keys(bucket).one("forgetting"))
+        return list(members)
+
+    async def _sweep(self, bucket: int) -> None:
+        while await self._buckets.visit("drain", bucket, [STEP_MS]):  # noqa: ASYNC110  (each step is the work itself)
+            await asyncio.sleep(PAUSE_S)
+        for job in await self._jobs(bucket):
+            await self._forget(bucket, job)
+
+    async def _forget(self, bucket: int, job: bytes) -> None:
+        used = await self._buckets.redis.exists(self._buckets.keys(bucket).one("meta"))
+        if used and not await self._remove_all(bucket, job):
+            return
+        await self._unlist(bucket, job)
+        await self._buckets.visit("forgotten", bucket, [*self._buckets.moment(), job])
+
+    async def _remove_all(self, bucket: int, job: bytes) -> bool:
+        """False if the job was finished elsewhere. An index that still reads documents cannot tell whether anything is
+        left, so it must be complete before and after it names nothing more."""
+        before: list[bytes] = []
+        while True:
+            healed, complete = self._buckets.healed, await self._buckets.indexed(bucket)
+            names = await self._buckets.visit("forget", bucket, ["find", job, PAGE])
+            if names is None:
+                return False
+            if not names or names == before:  # if the index names what no longer exists, that is nothing, too
+                if complete and healed == self._buckets.healed and await self._buckets.indexed(bucket):
+                    return True
+                await asyncio.sleep(INDEXING_S)
+            await self._remove(bucket, job, names)
+            before = names
+
+    async def _remove(self, bucket: int, job: bytes, names: list[bytes]) -> None:
+        while names:
+            removed = await self._buckets.visit("forget", bucket, ["remove", job, STEP_MS, *names])
+            if removed is None:
+                return
+            names = names[removed:]
+            await asyncio.sleep(PAUSE_S)
+
+    async def _unlist(self, bucket: int, job: bytes) -> None:
+        """Takes the author out of the rosters. Nothing of theirs is stored until the job is finished."""
+        keys, guild = self._buckets.keys(bucket), job.partition(b":")[0]
+        guilds: Any = [guild] if guild != b"*" else await self._buckets.redis.smembers(keys.one("guilds"))
+        for one in guilds:
+            rooms: Any = list(await self._buckets.redis.smembers(keys.of("guild", one.decode())))
+            for at in range(0, len(rooms), PAGE):
+                await self._buckets.visit("unlist", bucket, [job, *rooms[at : at + PAGE]])
+                await asyncio.sleep(PAUSE_S)

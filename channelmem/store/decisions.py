@@ -74,7 +74,8 @@ class DecisionsCopy:
             return False
         if len(recorded.hidden) + len(recorded.windows) > MOST:
             log.warning("Too many opt-outs for a local copy; without Redis, nothing of the platform's history is shown")
-            return self._forget()
+            self._known, self._loaded = None, True
+            return self._file().remove()
         windows = {self._key(name): windows for name, windows in recorded.windows.items()}
         return self._keep(Recorded({self._key(name) for name in recorded.hidden}, windows))
 
@@ -93,10 +94,6 @@ class DecisionsCopy:
         windows = {key: [[one.start, one.end] for one in some] for key, some in known.windows.items()}
         stored = {"version": VERSION, "check": self._key("check"), "windows": windows, "hidden": sorted(known.hidden)}
         return self._file().write(json.dumps(stored).encode())
-
-    def _forget(self) -> bool:
-        self._known, self._loaded = None, True
-        return self._file().remove()
 
     def _key(self, name: str) -> str:
         return hmac.new(self._secret, name.encode(), "sha256").hexdigest()[:32]
@@ -325,10 +322,7 @@ def _is_allowed(message: Message, recorded: Recorded) -> bool:
     moments = (message.ts, message.revision) if message.revision else (message.ts,)
     return not any(
         window.contains(moment)
-        for window in _of(recorded, (own, f"off:{own}", f"off:{channel}", *people))
+        for name in (own, f"off:{own}", f"off:{channel}", *people)
+        for window in recorded.windows.get(name, ())
         for moment in moments
     )
-
-
-def _of(recorded: Recorded, names: Iterable[str]) -> Iterable[Window]:
-    return (window for name in names for window in recorded.windows.get(name, ()))

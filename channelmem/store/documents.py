@@ -9,7 +9,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -93,6 +93,8 @@ class LocalCopy(NamedTuple):
 
 BEGIN = b"["
 """The first byte of the JSON; ids and spaces, which come before it, do not contain it."""
+ITEM = ("id", "url", "type", "name", "size", "alt", "seconds", "text", "embed")
+"""What the JSON calls the fields of an attachment, in their order."""
 MARK = "~"
 """Ends the revision of an enriched message. Behind it: length of the content in bytes, and a hash of the whole text."""
 
@@ -125,17 +127,7 @@ def split_mark(version: bytes, text: bytes) -> tuple[bytes, bytes]:
 
 
 def _to_item(one: Attachment) -> dict[str, Any]:
-    item = {
-        "id": str(one.id),
-        "url": one.url,
-        "type": one.content_type,
-        "name": one.name,
-        "size": one.size,
-        "alt": one.alt,
-        "seconds": one.duration_s,
-        "text": one.text,
-        "embed": int(one.embed),
-    }
+    item = dict(zip(ITEM, (str(one.id), *astuple(one)[1:-1], int(one.embed)), strict=True))
     return {name: value for name, value in item.items() if value not in ("", 0, None)}
 
 
@@ -176,10 +168,6 @@ def clean(text: str) -> str:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         text = text.replace("\x00", "").replace("\x1f", "")
     return text
-
-
-def cleaned(*texts: str) -> list[str]:
-    return [clean(text) for text in texts]
 
 
 def to_values(message: Message, limits: Limits) -> tuple[str | int | bytes, ...]:

@@ -16,7 +16,7 @@ from redisvl.schema import IndexSchema  # type: ignore[import-untyped]
 
 from channelmem.errors import IndexMismatchError
 from channelmem.settings import Settings
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.store.keys import MOVING, Keys
 from channelmem.store.redis import command, pipelined
 
@@ -144,6 +144,12 @@ async def fitted(redis: Redis, settings: Settings, keys: Keys) -> Settings:
         return settings
     built: Any = await redis.hget(keys.one("meta"), "shape")
     return chosen(settings, messages=await _stored(redis, keys), built=(built or b"").decode())
+
+
+async def meta_of(redis: Redis, keys: Keys) -> dict[str, str]:
+    """What is noted about a bucket; empty if nobody has used it."""
+    meta: Any = await redis.hgetall(keys.one("meta"))
+    return {name.decode(): value.decode() for name, value in meta.items()}
 
 
 async def rooms_of(redis: Redis, keys: Keys) -> list[bytes]:

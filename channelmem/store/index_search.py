@@ -17,23 +17,119 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from channelmem.durations import DAY_S, HOUR_S
 from channelmem.errors import CommandRefusedError, SearchCutShortError
 from channelmem.policy.policy import Limits
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.documents import StoredMessage, from_row, pack_limits, to_stored, whole
+from channelmem.store.documents import StoredMessage, clean, from_row, pack_limits, to_stored, whole
 from channelmem.store.keys import room
 from channelmem.store.outbox import Withdrawn
-from channelmem.store.query import Match, Matches, Query, SearchResult, tokens
-from channelmem.types import Hit, Message, Source
+from channelmem.types import Hit, Message, Source, Window
+
+_STOP_WORDS = (
+    "a is the an and are as at be but by for if in into it no not of on or such that their then there these they "
+    "this to was will with"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+# What RediSearch splits text at; the underscore is a letter to it.
+_SEPARATORS = re.compile(r"[\s,.<>{}\[\]\"':;!@#$%^&*()\-+=~|/\\?`\u0000-\u001f]+")
+
+
+def tokens(word: str) -> list[str]:
+    """A word as RediSearch indexed it: split at its separators, with everything escaped that it could read as syntax.
+
+    Leaves out stop words: no index holds them, and a clause of nothing else would match every message.
+    """
+    parts = [part for part in _SEPARATORS.split(clean(word)) if part and part.lower() not in STOP_WORDS]
+    return [re.sub(r"(\W)", r"\\\1", part, flags=re.ASCII) if part.isascii() else part for part in parts]
+
+
+# --- query ---
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for. Each field narrows the search; the defaults do not."""
+
+    guild_id: int
+    channel_ids: tuple[int, ...] = ()
+    """Empty: every channel of the guild."""
+    window: Window = Window()  # noqa: RUF009  (frozen)
+    author_ids: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    """Full text: any of these, stemmed."""
+    vector: NDArray[np.float32] | None = None
+    limit: int = 10
+    """For each of the nearest and the best by text. A buffer view of a few channels comes whole."""
+    flagged: bool = False
+    """Include the bot's own messages and those addressed to it."""
+    source: Source = Source.BUFFER
+    """BUFFER: the newest messages of each channel within the buffer's age; ARCHIVE: everything within its lifetime."""
+    counts: bool = False
+    """Count, for each word, the messages that contain it (archive and wide views)."""
+    limits: Limits | None = None
+    """Of the asker's policy, for all channels of the query; None: the default."""
+    beside: int = 0
+    """How many of the best hits of the index come with their neighbours."""
+    radius: int = 0
+    """How many positions on either side count as neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What `nearest` found."""
+
+    hits: tuple[Hit, ...] = ()
+    """Nearest first, those without a vector last. `similarity` and `text_score` say why they were found; a buffer view
+    that came whole has no text scores, because its reader has all the texts."""
+    pending: tuple[Message, ...] = ()
+    """Messages that match the query's filters and have no vector yet."""
+    total: int = 0
+    """How many messages the channels hold within the window, for an honest answer."""
+    oldest_ts: float | None = None
+    """The oldest message that could have been found."""
+    counts: tuple[int, ...] = ()
+    """Per word of the query, if `counts` was requested."""
+    neighbours: tuple[Message, ...] = ()
+    """What lies beside the best hits, if `beside` was requested."""
+    cut_short: bool = False
+    """Whether the search took too long and may have missed something: that nothing was found says nothing then."""
+
+
+class Match(NamedTuple):
+    """A message that a search of the index found, and why."""
+
+    message: StoredMessage
+    similarity: float | None
+    text_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The same for ranking, which compares hundreds of messages to show a few: none of them is a whole `Message` yet,
+    and they are in no particular order."""
+
+    found: list[Match] = field(default_factory=list)
+    pending: list[StoredMessage] = field(default_factory=list)
+    total: int = 0
+    oldest_ts: float | None = None
+    counts: tuple[int, ...] = ()
+    neighbours: list[StoredMessage] = field(default_factory=list)
+    cut_short: bool = False
+
+
+# --- the searches ---
+
 
 MAX_WORDS = 32
 MOST = 1000
@@ -166,7 +262,8 @@ class IndexSearch:
             *head(self._buckets, query.guild_id, query.source, query.limits),
             *(VERSION, *narrowing(query), int(late), len(query.author_ids), *query.author_ids, *rooms(query)),
         ]
-        total, oldest, where, hidden, rows, newest = await self._run("scope", query, arguments)
+        reply = await self._buckets.run_for(query.guild_id, "scope", arguments)
+        total, oldest, where, hidden, rows, newest = reply
         self._buckets.changes.saw(self._buckets.bucket(query.guild_id), newest)
         return SearchScope(total, float(oldest) if oldest else None, where.decode(), hidden.decode(), rows)
 
@@ -242,14 +339,12 @@ class IndexSearch:
         number = {channel: at for at, channel in enumerate(channels, start=1)}
         names = b" ".join([b"%d:%b:%b" % (number[one.channel], one.id, one.author) for one in candidates])
         visible = head(self._buckets, query.guild_id, query.source, query.limits)
-        times, near = await self._run("shown", query, [*visible, query.radius, query.beside, names, *number])
+        arguments = [*visible, query.radius, query.beside, names, *number]
+        times, near = await self._buckets.run_for(query.guild_id, "shown", arguments)
         for candidate, ts in zip(candidates, times, strict=True):
             candidate.ts = ts
         rows: list[Any] = near
         return rows
-
-    async def _run(self, script: str, query: Query, arguments: Sequence[Any]) -> Any:
-        return await self._buckets.run(script, self._buckets.bucket(query.guild_id), arguments)
 
 
 def head(buckets: Buckets, guild_id: int, source: Source, limits: Limits | None) -> tuple[Any, ...]:

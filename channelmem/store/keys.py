@@ -58,7 +58,7 @@ KEYS = {
     "drains": "drains",  # SET    drain keys with work left
     "ingest": "ingest",  # STREAM messages waiting for their vector
     "access": "access",  # HASH   token id -> JSON: name, digest, scopes, guilds, until when (bucket 0 only)
-    "rebuilding": "rebuilding",  # STRING whose turn it is to rebuild the index; expires (repair.py)
+    "rebuilding": "rebuilding",  # STRING whose turn it is to rebuild the index; expires (ingest/reindex.py)
     "meta": "meta",  # HASH   schema, buckets, model, dims, version of the vector field; progress of a reindex
     "idx": "idx",  # ALIAS  for the index idx:<version>
 }

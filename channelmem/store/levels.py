@@ -17,7 +17,6 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import LocalCopy, place_of
 from channelmem.store.keys import room
@@ -31,30 +30,6 @@ Document = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
-
-class LevelsCopy:
-    def __init__(self, settings: Settings) -> None:
-        place = hashlib.sha256(place_of(settings).encode()).hexdigest()[:12]
-        self._file = LocalCopy(settings.data_dir / f"levels-{place}.json", "settings")
-        self._written = b""
-
-    def write(self, documents: Mapping[str, Mapping[str, Any]], threads: Mapping[str, str]) -> None:
-        kept = {place: {k: v for k, v in one.items() if k != WITHOUT} for place, one in documents.items()}
-        data = json.dumps({"version": VERSION, "documents": kept, "threads": threads}).encode()
-        if data != self._written and self._file.write(data):
-            self._written = data
-
-    def read(self) -> tuple[dict[str, Document], dict[str, str]] | None:
-        return self._file.read(_copied)
-
-
-def _copied(stored: Any) -> tuple[dict[str, Document], dict[str, str]] | None:
-    return (dict(stored["documents"]), dict(stored["threads"])) if stored["version"] == VERSION else None
-
-
-# --- levels ---
-
-
 COMPARE_S = 2.0
 """How long a lost announcement may go unnoticed."""
 RETRY_S = 0.5
@@ -65,7 +40,9 @@ class Levels:
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets
         buckets.changes.on_setting = self._follow_change
-        self._copy = LevelsCopy(buckets.settings)
+        place = hashlib.sha256(place_of(buckets.settings).encode()).hexdigest()[:12]
+        self._copy = LocalCopy(buckets.settings.data_dir / f"levels-{place}.json", "settings")
+        self._copied = b""
         self.documents: dict[str, Document] = {}
         """By place: `global`, `channel:<room>`, `character:<guild>:<name>`, `boundary:<room>`."""
         self.threads: dict[str, str] = {}
@@ -96,8 +73,7 @@ class Levels:
 
     async def begin(self, guild_id: int, channel_id: int, document: Document, life_s: float) -> None:
         place = f"boundary:{room(guild_id, channel_id)}"
-        arguments = (place, json.dumps(document), int(life_s * 1000))
-        await self._buckets.run("boundary", self._buckets.bucket(guild_id), arguments)
+        await self._buckets.run_for(guild_id, "boundary", (place, json.dumps(document), int(life_s * 1000)))
         await self._reload(self._buckets.bucket(guild_id), place)
 
     async def learn_threads(self, guild_id: int, parents: Mapping[str, str]) -> None:
@@ -109,7 +85,7 @@ class Levels:
         self._know_threads(new)
         flat = [part for pair in new.items() for part in pair]
         try:
-            noted = await self._buckets.run("thread", self._buckets.bucket(guild_id), flat)
+            noted = await self._buckets.run_for(guild_id, "thread", flat)
         except RedisUnavailableError:
             for thread in new:  # to be told again with the next message
                 self.threads.pop(thread, None)
@@ -138,7 +114,7 @@ class Levels:
         try:
             await self._load()
         except RedisUnavailableError:
-            if not self.known and (copied := await asyncio.to_thread(self._copy.read)) is not None:
+            if not self.known and (copied := await asyncio.to_thread(self._copy.read, _copied)) is not None:
                 self._take(*copied)
 
     @reads
@@ -182,27 +158,27 @@ class Levels:
     @reads
     async def _reload(self, bucket: int, place: str) -> None:
         self._reloads += 1
+        keys, thread = self._buckets.keys(bucket), place.removeprefix("thread:")
         async with self._reloading:
-            await self._read_again(bucket, place)
-        self.on_change()
-
-    async def _read_again(self, bucket: int, place: str) -> None:
-        keys = self._buckets.keys(bucket)
-        thread = place.removeprefix("thread:")
-        if thread != place:
-            parent: Any = await self._buckets.redis.hget(keys.one("threads"), thread)
-            if parent:
+            if thread == place:
+                key = keys.of("settings", place)
+                self.documents[place] = _document(await command(self._buckets.redis, "JSON.GET", key))
+            elif parent := await command(self._buckets.redis, "HGET", keys.one("threads"), thread):
                 self.threads[thread] = parent.decode()
-        else:
-            key = keys.of("settings", place)
-            self.documents[place] = _document(await command(self._buckets.redis, "JSON.GET", key))
+        self.on_change()
 
     async def _count(self) -> list[int]:
         counts = await self._buckets.everywhere.ask("HGET", "levels", "*")
         return [int(counts.get(bucket, 0)) for bucket in self._buckets.all]
 
     async def _keep(self) -> None:
-        await asyncio.to_thread(self._copy.write, dict(self.documents), dict(self.threads))
+        await asyncio.to_thread(self._write_copy, dict(self.documents), dict(self.threads))
+
+    def _write_copy(self, documents: dict[str, Document], threads: dict[str, str]) -> None:
+        kept = {place: {k: v for k, v in one.items() if k != WITHOUT} for place, one in documents.items()}
+        data = json.dumps({"version": VERSION, "documents": kept, "threads": threads}).encode()
+        if data != self._copied and self._copy.write(data):
+            self._copied = data
 
     # --- following ---
 
@@ -242,6 +218,10 @@ class Levels:
         """Knows what is set now; may raise RedisUnavailableError."""
         if await self._count() != self._counts:
             await self._load()
+
+
+def _copied(stored: Any) -> tuple[dict[str, Document], dict[str, str]] | None:
+    return (dict(stored["documents"]), dict(stored["threads"])) if stored["version"] == VERSION else None
 
 
 def _document(raw: bytes | None) -> Document:

@@ -39,6 +39,8 @@ BATCH_VALUES = 320  # 32 messages: a script of 3 ms at most
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
+PERMANENT = (CommandRefusedError, DamagedDataError, RejectedError)
+"""Waiting would not help these, and hold up everything behind."""
 GIVEN_UP = "A removal was given up, so what it was for may still be stored; the log says why"
 
 Result = int | Outcome
@@ -71,6 +73,9 @@ class Lane:
     """What waits while it is offline, by what `same` says of it."""
     task: asyncio.Task[None] | None = None
 
+    def waiting(self) -> Iterator[Event]:
+        return (event for event in (*self.flight, *self.events) if event.done.done())
+
 
 Send = Callable[[int, Sequence[Event]], Awaitable[list[int]]]
 Same = Callable[[str, tuple[Value, ...]], Hashable]
@@ -98,13 +103,11 @@ class Outbox:
 
     def waiting(self) -> Iterator[Event]:
         """Events whose callers no longer wait: they were told that it is queued."""
-        for lane in self._lanes.values():
-            yield from (event for event in (*lane.flight, *lane.events) if event.done.done())
+        return (event for lane in self._lanes.values() for event in lane.waiting())
 
     def is_waiting(self, bucket: int) -> bool:
         """Whether `waiting` has one of this bucket."""
-        lane = self._lanes.get(bucket)
-        return lane is not None and any(event.done.done() for event in (*lane.flight, *lane.events))
+        return bucket in self._lanes and any(self._lanes[bucket].waiting())
 
     def put(self, bucket: int, kind: str, values: tuple[Value, ...]) -> asyncio.Future[Result]:
         event = Event(kind, values, asyncio.get_running_loop().create_future())
@@ -155,20 +158,18 @@ class Outbox:
     async def _deliver(self, lane: Lane) -> bool:
         try:
             results = await self._send(lane.bucket, lane.flight)
-        except (
-            CommandRefusedError,
-            DamagedDataError,
-        ) as error:  # waiting would not help it, and hold up everything behind
-            self._rejected(lane, error)
-            return True
-        except RedisUnavailableError as error:
-            await self._unreachable(lane, error)
-            return False
-        except ChannelmemError as error:
-            self._refused(lane, error)
-            return True
         except Exception as error:  # noqa: BLE001  (whatever it is, it must not hold up this lane for good)
-            self._rejected(lane, error)
+            if isinstance(error, RedisUnavailableError) and not isinstance(error, PERMANENT):
+                # The script is idempotent by message id: a batch whose answer was lost can safely be sent again.
+                _put_back(lane)
+                self._go_offline(lane, error)
+                if is_full(error):
+                    await self._overtake(lane)
+                return False
+            if isinstance(error, ChannelmemError) and not isinstance(error, PERMANENT):
+                self._refused(lane, error)
+            else:
+                self._rejected(lane, error)
             return True
         self._go_online(lane)
         for event, result in zip(lane.flight, results, strict=True):
@@ -176,13 +177,6 @@ class Outbox:
         lane.flight = []
         lane.most = min(lane.most * 2, BATCH_VALUES)
         return True
-
-    async def _unreachable(self, lane: Lane, error: Exception) -> None:
-        # The script is idempotent by message id: a batch whose answer was lost can safely be sent again.
-        _put_back(lane)
-        self._go_offline(lane, error)
-        if is_full(error):
-            await self._overtake(lane)
 
     async def _overtake(self, lane: Lane) -> None:
         """Sends removals out of turn. They keep their places too: what they remove may still wait ahead of them."""
@@ -196,18 +190,15 @@ class Outbox:
             lane.overtaken = batch[-1].number
 
     def _refused(self, lane: Lane, error: ChannelmemError) -> None:
-        """Waiting does not help: an index of another model, or an event that is refused. The callers get the error."""
-        if isinstance(error, RejectedError):
-            self._rejected(lane, error)
-        elif isinstance(error, ConfigError) and self._is_split(lane):
+        """Waiting does not help, such as with an index of another model. The callers get the error."""
+        if isinstance(error, ConfigError) and self._is_split(lane):
             return
-        else:
-            self._go_online(lane)
-            told = [event for event in lane.flight if not event.done.done()]
-            for event in told:
-                event.done.set_exception(error)
-            flight, lane.flight = lane.flight, []
-            self._give_up([event for event in flight if event not in told], str(error))
+        self._go_online(lane)
+        told = [event for event in lane.flight if not event.done.done()]
+        for event in told:
+            event.done.set_exception(error)
+        flight, lane.flight = lane.flight, []
+        self._give_up([event for event in flight if event not in told], str(error))
 
     def _rejected(self, lane: Lane, error: Exception) -> None:
         """It would be rejected again: halves the batch until the event at fault is alone, then drops that one."""
@@ -380,9 +371,10 @@ class Withdrawn:
 
     def _note(self, event: Event) -> None:
         if event.kind in {"delete", "empty", "add"}:
+            about = event.values[ABOUT] if event.kind == "add" else b""
+            if isinstance(about, bytes) and about.startswith(SEPARATOR.encode()):
+                return  # a message that was never edited: that replaces nothing
             ids = event.values[2:] if event.kind == "delete" else event.values[2:3]
-            if event.kind == "add" and _is_new(event):
-                return
             self._ids |= {(str(event.values[1]), str(one)) for one in ids}
         elif event.kind == "clear":
             channel, at = str(event.values[1]), float(event.values[2])
@@ -410,9 +402,3 @@ class Withdrawn:
             or message.ts <= self._floors.get(channel, -1.0)
             or not self._people.isdisjoint([(None, message.author_id), (message.guild_id, message.author_id)])
         )
-
-
-def _is_new(event: Event) -> bool:
-    """Whether it adds a message that was never edited: that replaces nothing."""
-    about = event.values[ABOUT]
-    return isinstance(about, bytes) and about.startswith(SEPARATOR.encode())

@@ -38,7 +38,7 @@ from channelmem.errors import (
 )
 from channelmem.secrets import MALFORMED_URL, check_redis_url, is_cluster
 from channelmem.settings import Settings
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.cluster import Cluster
 from channelmem.tasks import cancel_all
 
 T = TypeVar("T")

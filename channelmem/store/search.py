@@ -17,13 +17,22 @@ from numpy.typing import NDArray
 from channelmem.durations import HOUR_S, MINUTE_S
 from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
-from channelmem.store.buckets import Bucket, Buckets, newest_of
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store.buckets import Bucket, Buckets, InBuckets, newest_of
+from channelmem.store.cluster import Cluster
 from channelmem.store.documents import to_message
 from channelmem.store.index import FIELDS
-from channelmem.store.index_search import IndexSearch, head, narrowing, rooms, shown
+from channelmem.store.index_search import (
+    IndexSearch,
+    Match,
+    Matches,
+    Query,
+    SearchResult,
+    head,
+    narrowing,
+    rooms,
+    shown,
+)
 from channelmem.store.keys import Keys, padded, room
-from channelmem.store.query import Match, Matches, Query, SearchResult
 from channelmem.store.redis import UNREADABLE, checked, damaged, pipelined, reads
 from channelmem.types import Activity, Hit, Message, Source, Stored, Window
 
@@ -32,11 +41,8 @@ SAMPLED: Final = 20
 """Documents whose size is measured to estimate a channel's."""
 
 
-class Contents:
+class Contents(InBuckets):
     """Facts about messages that a search returned, so that nothing hidden is shown here."""
-
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
 
     @reads
     async def states(self, messages: Sequence[Message]) -> list[Stored]:
@@ -172,10 +178,10 @@ class Search:
             raise damaged(f"{type(error).__name__} in a view") from error
         if not any(vector for _, vector in rows):
             await self._check_version(query.guild_id)
-        rows.sort(key=_in_channel_order)
-        return BufferView(
-            [message for message, _ in rows], self._vectors([vector for _, vector in rows]), total, oldest_ts
-        )
+        rows.sort(key=lambda row: (row[0].channel_id, row[0].ts, row[0].id))
+        packed = np.frombuffer(b"".join([vector or self._no_vector for _, vector in rows]), np.float16)
+        vectors = packed.astype(np.float32).reshape(len(rows), self._buckets.dims)
+        return BufferView([message for message, _ in rows], vectors, total, oldest_ts)
 
     @reads
     async def around(
@@ -195,8 +201,7 @@ class Search:
         where = (*head(self._buckets, guild_id, Source.ARCHIVE, limits), room(guild_id, channel_id))
         arguments = [*where, radius, len(left_out), *left_out, *names]
         withdrawn = self._buckets.undelivered.withdrawn()
-        rows = await self._buckets.run("around", self._buckets.bucket(guild_id), arguments)
-        messages = shown(rows, withdrawn)
+        messages = shown(await self._buckets.run_for(guild_id, "around", arguments), withdrawn)
         messages.sort(key=lambda message: (message.ts, message.id))
         return messages
 
@@ -223,10 +228,6 @@ class Search:
         waiting = np.isnan(view.vectors[:, 0]).tolist()
         late = tuple(message for message, waits in zip(view.messages, waiting, strict=True) if waits)
         return SearchResult(tuple(hits), late, view.total, view.oldest_ts)
-
-    def _vectors(self, blobs: Sequence[bytes | None]) -> NDArray[np.float32]:
-        packed = b"".join([blob or self._no_vector for blob in blobs])
-        return np.frombuffer(packed, np.float16).astype(np.float32).reshape(len(blobs), self._buckets.dims)
 
     async def _visible_rows(self, query: Query, *, vectors: bool) -> _Visible:
         """The newest messages of each channel. SORT reads order and documents at half the cost of a script."""
@@ -329,11 +330,6 @@ def _parsed(guild_id: int, channel_id: int, flat: Sequence[Any], size: int, olde
     for id_, about, ts, known, vector in zip(ids, abouts, times, fields, vectors, strict=False):
         if about and float(ts) >= oldest:  # else it expired a moment ago
             yield to_message(guild_id, channel_id, id_, known), vector
-
-
-def _in_channel_order(row: Row) -> tuple[int, float, int]:
-    message, _ = row
-    return message.channel_id, message.ts, message.id
 
 
 # --- newest ---

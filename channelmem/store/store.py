@@ -18,17 +18,15 @@ from channelmem.errors import CommandRefusedError, RedisUnavailableError
 from channelmem.policy.policy import Limits, Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import VERSION, Buckets
-from channelmem.store.channel_state import ChannelState
-from channelmem.store.consent import Consent
+from channelmem.store.channel_state import ChannelState, Loads, Spending
+from channelmem.store.consent import Consent, Sweeper
 from channelmem.store.decisions import Decisions
 from channelmem.store.derived import Derived, Descriptions
 from channelmem.store.documents import change_of, late, pack_limits, to_values
 from channelmem.store.keys import padded, room
 from channelmem.store.levels import Levels
 from channelmem.store.outbox import Event, Outbox, Result, removed_of, results_of
-from channelmem.store.progress import Loads, Spending
 from channelmem.store.redis import pipelined, reads
-from channelmem.store.sweep import Sweeper
 from channelmem.types import Message, Outcome, Window
 
 log = logging.getLogger(__name__)
@@ -180,13 +178,12 @@ class Store:
         limits = pack_limits((policy or self.buckets.policy).limits)
         name = (guild_id, room(guild_id, channel_id), padded(message_id))
         arguments = (repr(self.buckets.clock()), limits, *name, attachment_id, text)
-        return bool(await self.buckets.run("enrich", self.buckets.bucket(guild_id), arguments))
+        return bool(await self.buckets.run_for(guild_id, "enrich", arguments))
 
     @reads
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
         """Revisions of the newest messages by id, even of people who opted out: they may opt in again."""
-        arguments = (room(guild_id, channel_id), newest)
-        flat: list[bytes] = await self.buckets.run("known", self.buckets.bucket(guild_id), arguments)
+        flat: list[bytes] = await self.buckets.run_for(guild_id, "known", (room(guild_id, channel_id), newest))
         return {int(id_): float(revision or 0) for id_, revision in zip(flat[::2], flat[1::2], strict=True)}
 
     def _clear(self, guild_id: int, channel_id: int, at: float, floor_ms: int, *flags: int) -> asyncio.Future[Result]:
@@ -212,16 +209,13 @@ class Store:
         meta_there, drains, *results = await self.buckets.run("apply", bucket, arguments)
         if drains:  # even without a removal: the cap may be lower than before
             self._sweeper.wake()
-        self._note_delivered(bucket, events)
+        for event in [event for event in events if event.kind == "optout"]:
+            # Redis hides these people from now on, and the sweeper removes what they want forgotten.
+            self.buckets.undelivered.delivered(bucket, str(event.values[0]))
+            self._sweeper.wake()
         if not meta_there:  # somebody flushed this Redis; it holds just the events of this batch
             await _created(self.buckets.heal(bucket))
         return results
-
-    def _note_delivered(self, bucket: int, events: Sequence[Event]) -> None:
-        """Redis hides these people from now on, and the sweeper removes what they want forgotten."""
-        for event in [event for event in events if event.kind == "optout"]:
-            self.buckets.undelivered.delivered(bucket, str(event.values[0]))
-            self._sweeper.wake()
 
     # --- vectors ---
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from channelmem.display import counted, plain_name
 from channelmem.policy.policy import Policy
+from channelmem.store.derived import SummaryStore
 from channelmem.store.outbox import Withdrawn
 from channelmem.store.redis import reads
-from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.extractive import of_lines
 from channelmem.summaries.pyramid import (
     READ_BEFORE,

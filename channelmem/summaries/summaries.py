@@ -11,9 +11,9 @@ from typing import Final
 from channelmem.context import ContextBuilder
 from channelmem.ingest.normalise import normalise
 from channelmem.policy.policies import Policies
+from channelmem.store.derived import SummaryStore
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown, SummaryReader
 from channelmem.summaries.update import Extractive, Held, Summariser, Updated, Updater

@@ -13,8 +13,8 @@ from channelmem.errors import SummariesBusyError
 from channelmem.ids import ChannelId
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
+from channelmem.store.derived import Committed, Outline, SummaryRow, SummaryStore
 from channelmem.store.search import Query, Search
-from channelmem.store.summaries import Committed, Outline, SummaryRow, SummaryStore
 from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise
 from channelmem.summaries.pyramid import (
     ClosedWindow,

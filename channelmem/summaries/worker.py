@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from channelmem.errors import ChannelmemError, RedisUnavailableError, SummariesBusyError
 from channelmem.policy.policy import Policy
-from channelmem.store.summaries import LOCK_MS, SummaryStore
+from channelmem.store.derived import LOCK_MS, SummaryStore
 from channelmem.summaries.update import BUSY, Held, Updated, Updater
 from channelmem.tasks import cancel_all
 

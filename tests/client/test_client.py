@@ -22,7 +22,7 @@ from channelmem.ids import ChannelId
 from channelmem.interface import ChannelMemory
 from channelmem.media.kinds import of_preview
 from channelmem.policy.cascade import AUTO, OFF, Boundary, Level, Place
-from channelmem.store.progress import Loads, Spending
+from channelmem.store.channel_state import Loads, Spending
 from channelmem.summaries.summaries import Summaries
 from channelmem.types import Attachment, Gap, Kind, Load, Origin, RelatedChannel, Source, Window
 

@@ -527,8 +527,7 @@ def test_int8_on_torch_is_refused() -> None:
 @pytest.mark.parametrize("missing", ["torch", "sentence_transformers"])
 def test_the_torch_back_end_without_its_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    for name in ("torch_encoder", "model_export"):
-        monkeypatch.delitem(sys.modules, f"channelmem.embedding.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "channelmem.embedding.export", raising=False)
     with pytest.raises(ModelError, match=rf"BACKEND=torch needs {missing}.*pip install '\.\[torch\]'"):
         open_embedder(Settings(_env_file=None, embedding_backend="torch"))
 

@@ -226,7 +226,7 @@ def test_int8_without_the_package_that_makes_it_is_one_sentence(
     own_cache: Settings, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "channelmem.embedding.quantise", raising=False)
+    monkeypatch.delitem(sys.modules, "channelmem.embedding.write", raising=False)
     with pytest.raises(ModelError, match=r"pip install onnx.*CHANNELMEM_EMBEDDING_PRECISION=fp32"):
         prepare(own_cache.model_copy(update={"embedding_precision": "int8"}))
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 NAMED = re.compile(r"`((?:channelmem|bot)/[\w/]*(?:\.py)?)`")
 # The worker runs beside the flows: it reads, embeds and commits while somebody asks. So does the copy of decisions.
-BESIDE = {"channelmem/ingest/worker.py", "channelmem/store/store.py", "channelmem/store/repair.py"}
+BESIDE = {"channelmem/ingest/worker.py", "channelmem/store/store.py", "channelmem/ingest/streams.py"}
 BESIDE |= {"channelmem/store/decisions.py"}
 
 

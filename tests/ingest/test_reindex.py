@@ -18,13 +18,12 @@ from stored import commit
 from waiting import LIMIT_S, until, until_true
 
 from channelmem.errors import IndexMismatchError
-from channelmem.ingest.reindex import Done, Reindex, reindex
+from channelmem.ingest.reindex import Done, Reindex, reindex, turn
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store import index as schema
 from channelmem.store.buckets import Buckets
 from channelmem.store.redis import command
-from channelmem.store.repair import turn
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.tasks import cancel_all
@@ -364,9 +363,9 @@ async def test_a_rebuild_that_was_interrupted_goes_on_where_it_stopped(
     keys, made = store.buckets.keys(0), list[str]()
     make = Reindex._make
 
-    async def noting(self: Reindex, create: list[Any], name: str) -> None:
+    async def noting(self: Reindex, version: int, name: str) -> None:
         made.append(name)
-        await make(self, create, name)
+        await make(self, version, name)
         if len(made) == 2:
             raise asyncio.CancelledError
 

@@ -28,7 +28,7 @@ from channelmem.settings import Settings
 from channelmem.types import Attachment
 
 if TYPE_CHECKING:
-    from channelmem.store.progress import Spending
+    from channelmem.store.channel_state import Spending
 
 CAT = Attachment(71, "https://cdn.discordapp.com/71/cat.png", "image/png", "cat.png")
 HERE = ChannelId(GUILD, CHANNEL)

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from channelmem.policy.cascade import Place
 from channelmem.settings import Settings
-from channelmem.store.progress import TOTAL
+from channelmem.store.channel_state import TOTAL
 from channelmem.types import Attachment
 
 pytestmark = pytest.mark.process  # recordings are decoded in a process of their own

@@ -20,7 +20,7 @@ from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
 from channelmem.recalling.recall import LOADING, Recall
-from channelmem.store import outbox, sweep
+from channelmem.store import consent, outbox
 from channelmem.store.buckets import Bucket
 from channelmem.store.keys import GROUP, room
 from channelmem.store.redis import command, connect
@@ -76,8 +76,8 @@ async def setup(
 ) -> AsyncIterator[Setup]:
     """Parametrized with the client's limit on waiting where a test lets it pass."""
     monkeypatch.setattr(outbox, "LAST_RETRY_S", 0.1)
-    monkeypatch.setattr(sweep, "RETRY_S", 0.05)
-    monkeypatch.setattr(sweep, "STEP_MS", 0)  # so that a removal takes a while
+    monkeypatch.setattr(consent, "RETRY_S", 0.05)
+    monkeypatch.setattr(consent, "STEP_MS", 0)  # so that a removal takes a while
     settings = make_settings(
         own_server.url, tmp_path, redis_timeout_s=getattr(request, "param", LIMIT_S), queue_size=500
     )

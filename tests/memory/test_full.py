@@ -17,7 +17,7 @@ from channelmem.ingest import worker as worker_module
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.store import outbox
-from channelmem.store.progress import Bookmarks
+from channelmem.store.channel_state import Bookmarks
 from channelmem.store.redis import connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from channelmem import Memory, Message, Settings
 from channelmem.policy.cascade import Place
-from channelmem.store.progress import NAME_CHARS
+from channelmem.store.channel_state import NAME_CHARS
 
 OTHER, THREAD, ELSEWHERE = CHANNEL + 1, CHANNEL + 2, GUILD + (1 << 22)
 

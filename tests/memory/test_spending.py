@@ -13,7 +13,7 @@ from conftest import CHANNEL, GUILD, Clock, OwnServer, make_settings, open_store
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
 from channelmem.settings import Settings
-from channelmem.store.progress import KEPT_S, Spending
+from channelmem.store.channel_state import KEPT_S, Spending
 from channelmem.store.redis import connect
 from channelmem.store.store import Store
 

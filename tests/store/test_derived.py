@@ -22,10 +22,10 @@ from waiting import until
 
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
+from channelmem.store.derived import Committed, SummaryRow, SummaryStore
 from channelmem.store.redis import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
 from channelmem.types import Message, Origin, Outcome
 
 ANSWER, SUMMARY = "answer", "summary"

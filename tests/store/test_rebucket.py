@@ -22,13 +22,14 @@ from channelmem.ids import ChannelId
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import bucket_of
-from channelmem.store.cluster.rebucket import NAME, RULES, MoveRule, Rebucket, _parse, guild_in, others_there
+from channelmem.store.channel_state import Bookmarks, NameStore
+from channelmem.store.derived import Committed, SummaryRow, SummaryStore
+from channelmem.store.index import meta_of
 from channelmem.store.keys import KEYS, room
-from channelmem.store.progress import Bookmarks, NameStore
+from channelmem.store.rebucket import NAME, RULES, MoveRule, Rebucket, _parse, guild_in, others_there
 from channelmem.store.redis import command, connect
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
-from channelmem.store.summaries import Committed, SummaryRow, SummaryStore
 from channelmem.tasks import cancel_all
 from channelmem.types import Gap, Load, Origin, Outcome, Source
 
@@ -337,7 +338,7 @@ async def test_while_it_is_unfinished_nobody_opens_the_memory(redis: Redis, sett
     store = await opened(redis, settings, 2, clock)
     await store.close()
     work = Rebucket(redis, settings, 4, silent)
-    work._meta = await work._read_meta(0)
+    work._meta = await meta_of(redis, work._keys(0))
     await work._begin()
     for count in (2, 4):
         with pytest.raises(IndexMismatchError, match="channelmem rebucket 4"):

@@ -31,8 +31,7 @@ from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.documents import clean
-from channelmem.store.index_search import Searched, SearchScope
-from channelmem.store.query import tokens
+from channelmem.store.index_search import Searched, SearchScope, tokens
 from channelmem.store.redis import command, connect
 from channelmem.store.scripts import source
 from channelmem.store.search import Matches, Query, Search

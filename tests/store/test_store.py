@@ -16,13 +16,13 @@ from stored import ARCHIVE, BUFFER, commit, contents, ids
 from waiting import LIMIT_S
 
 from channelmem.errors import RedisUnavailableError, RedisUnsuitableError
+from channelmem.ingest.streams import repair
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.derived import Wanted
 from channelmem.store.index import shape
 from channelmem.store.redis import connect
-from channelmem.store.repair import repair
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Attachment, Outcome, Source

@@ -15,11 +15,11 @@ from waiting import LIMIT_S, until, until_true
 from channelmem.errors import RedisUnavailableError
 from channelmem.ingest.worker import Worker
 from channelmem.settings import Settings
-from channelmem.store import index, sweep
-from channelmem.store.cluster.nodes import Cluster
+from channelmem.store import consent, index
+from channelmem.store.channel_state import Bookmarks
+from channelmem.store.cluster import Cluster
 from channelmem.store.keys import room
 from channelmem.store.outbox import Event
-from channelmem.store.progress import Bookmarks
 from channelmem.store.redis import command
 from channelmem.store.search import Query, Search
 from channelmem.store.store import Store
@@ -77,7 +77,7 @@ async def test_any_number_of_messages_vanish_at_once_and_are_removed_in_small_st
 ) -> None:
     await store.add([message(number, "turtles", ts=NOW - 20_000 + number) for number in range(1, count + 1)])
     await store.add([message(1, channel_id=7), message(1, guild_id=GUILD + 1, channel_id=8)])
-    monkeypatch.setattr(sweep, "STEP_MS", 0)  # whose time is over after the first few
+    monkeypatch.setattr(consent, "STEP_MS", 0)  # whose time is over after the first few
     before = await scripts_run(redis)
     if removal == "delete_guild":
         assert await store.delete_guild(GUILD) == count + 1

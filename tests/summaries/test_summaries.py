@@ -17,9 +17,9 @@ from channelmem.errors import SummariesBusyError
 from channelmem.memory import Memory
 from channelmem.policy.cascade import GRACE_S, Place
 from channelmem.settings import Settings
+from channelmem.store.derived import SummaryStore
 from channelmem.store.keys import room
 from channelmem.store.redis import command
-from channelmem.store.summaries import SummaryStore
 from channelmem.summaries import worker
 from channelmem.summaries.pyramid import ClosedWindow, Summary, pairs, roots
 from channelmem.summaries.update import Extractive

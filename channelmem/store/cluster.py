@@ -16,9 +16,9 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
@@ -28,6 +28,8 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from channelmem.errors import RedisUnavailableError
 from channelmem.secrets import node_url, node_urls
 from channelmem.tasks import cancel_all
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -95,14 +97,10 @@ class Cluster(Redis):
     async def execute_command(self, *arguments: Any, **options: Any) -> Any:
         if arguments[0] == "FT._LIST":
             return [name for node in await self.masters() for name in await node.execute_command("FT._LIST")]  # type: ignore[no-untyped-call]
-        slot = _first_slot(arguments)
-        for _ in range(REDIRECTS):
-            node = await self._serving(slot)
-            try:
-                return await node.execute_command(*arguments, **options)  # type: ignore[no-untyped-call]
-            except RedisUnavailableError as error:
-                self._follow(error)
-        raise RedisUnavailableError(_MOVING)
+        return await self._followed(
+            _first_slot(arguments),
+            lambda node: node.execute_command(*arguments, **options),  # type: ignore[no-untyped-call]
+        )
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         return _ClusterPipeline(self, transaction, shard_hint)
@@ -120,22 +118,27 @@ class Cluster(Redis):
 
     async def send(self, stack: Sequence[Command], *, transaction: bool) -> list[Any]:
         """The replies to the commands of a pipeline, errors among them; one round trip to each node concerned."""
-        if transaction:
-            return await self._send_together(stack)
         slots = [_first_slot(arguments) for arguments, _ in stack]
         known = next((slot for slot in slots if slot is not None), None)
+        if transaction:
+            return await self._followed(known, lambda node: self._send_to(node, stack, transaction=True))
         parts: dict[Redis, list[int]] = {}
         for place, slot in enumerate(slots):
             parts.setdefault(await self._serving(known if slot is None else slot), []).append(place)
         sent = [self._send_to(node, [stack[at] for at in places]) for node, places in parts.items()]
         replies: list[Any] = [None] * len(stack)
-        for places, answers in zip(parts.values(), await _all(sent), strict=True):
+        answered = _checked(await asyncio.gather(*sent, return_exceptions=True))  # after all of them have
+        for places, answers in zip(parts.values(), answered, strict=True):
             for place, answer in zip(places, answers, strict=True):
                 replies[place] = answer
         for place, reply in enumerate(replies):
             if isinstance(reply, Exception) and (moved := _moved(reply)) is not None:
                 self._note(moved)
-                replies[place] = await self._sent_again(*stack[place])
+                arguments, options = stack[place]
+                try:
+                    replies[place] = await self.execute_command(*arguments, **options)
+                except (RedisUnavailableError, redis_errors.NoScriptError) as failed:
+                    replies[place] = failed
         return replies
 
     # --- sending ---
@@ -150,22 +153,15 @@ class Cluster(Redis):
                 self.look_soon()
             raise
 
-    async def _send_together(self, stack: Sequence[Command]) -> list[Any]:
-        slots = (_first_slot(arguments) for arguments, _ in stack)
-        slot = next((one for one in slots if one is not None), None)
+    async def _followed(self, slot: int | None, send: Callable[[Redis], Awaitable[T]]) -> T:
+        """What is sent goes to the node that serves the slot, wherever that moves meanwhile."""
         for _ in range(REDIRECTS):
+            node = await self._serving(slot)
             try:
-                return await self._send_to(await self._serving(slot), stack, transaction=True)
+                return await send(node)
             except RedisUnavailableError as error:
                 self._follow(error)
         raise RedisUnavailableError(_MOVING)
-
-    async def _sent_again(self, arguments: tuple[Any, ...], options: Any) -> Any:
-        """The reply or error of a command that had been sent to the wrong node."""
-        try:
-            return await self.execute_command(*arguments, **options)
-        except (RedisUnavailableError, redis_errors.NoScriptError) as failed:
-            return failed
 
     def _follow(self, error: RedisUnavailableError) -> None:
         """Returns if the node says where the key is; raises any other error."""
@@ -195,17 +191,13 @@ class Cluster(Redis):
 
     def _note(self, error: redis_errors.MovedError) -> None:
         """One slot has moved, so others probably have."""
-        self._owners[error.slot_id] = Node(error.host or self._seed_host(), error.port)
+        self._owners[error.slot_id] = Node(error.host or _host(self._seeds[0], "localhost"), error.port)
         self.changes += 1
         self.look_soon()
 
-    def _seed_host(self) -> str:
-        return str(self._seeds[0].connection_pool.connection_kwargs.get("host", "localhost"))
-
     async def _know(self) -> None:
-        if self._known:
-            return
-        await asyncio.shield(self.look_soon())
+        if not self._known:
+            await asyncio.shield(self.look_soon())
 
     def look_soon(self) -> asyncio.Task[None]:
         """For when something is wrong. Commands go on meanwhile."""
@@ -233,7 +225,7 @@ class Cluster(Redis):
             except RedisUnavailableError as error:
                 last = error
             else:
-                await self._take(reply, str(client.connection_pool.connection_kwargs.get("host", "")))
+                await self._take(reply, _host(client, ""))
                 return
         raise last
 
@@ -264,11 +256,7 @@ class _ClusterPipeline(Pipeline):
         if not stack:
             return []
         replies = await self._cluster.send(stack, transaction=self.is_transaction)
-        if raise_on_error:
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
-        return replies
+        return _checked(replies) if raise_on_error else replies
 
 
 def slot_of(key: object) -> int | None:
@@ -287,6 +275,10 @@ def _slot(tag: str | bytes) -> int:
     return key_slot(tag.encode() if isinstance(tag, str) else tag)
 
 
+def _host(client: Redis, default: str) -> str:
+    return str(client.connection_pool.connection_kwargs.get("host", default))
+
+
 def _is_silent(client: Redis) -> bool:
     return bool(getattr(client.connection_pool, "is_open", False))
 
@@ -297,10 +289,9 @@ def _moved(error: Exception) -> redis_errors.MovedError | None:
     return cause if isinstance(cause, redis_errors.MovedError) else None
 
 
-async def _all(sent: Sequence[Any]) -> list[Any]:
-    """Waits for all of them, then raises the first error if there is one."""
-    done = await asyncio.gather(*sent, return_exceptions=True)
-    for one in done:
-        if isinstance(one, BaseException):
-            raise one
-    return list(done)
+def _checked(replies: list[Any]) -> list[Any]:
+    """As in redis.py, which imports this module."""
+    for reply in replies:
+        if isinstance(reply, BaseException):
+            raise reply
+    return replies

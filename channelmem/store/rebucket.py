@@ -5,7 +5,7 @@ out of a graph one by one takes longer. Each key is written to its new bucket be
 is in its place is left alone, so an interrupted run can be repeated. Until it has finished, the first bucket's meta key
 says so, and no process opens this memory.
 
-Streams are not moved: a worker finds messages without a vector by itself (repair.py).
+Streams are not moved: a worker finds messages without a vector by itself (ingest/streams.py).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from redis.exceptions import ResponseError
 from channelmem.errors import CommandRefusedError, ConfigError, RedisUnavailableError
 from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets, bucket_of
-from channelmem.store.cluster.nodes import Cluster
-from channelmem.store.index import vector_field
+from channelmem.store.cluster import Cluster
+from channelmem.store.index import meta_of, vector_field
 from channelmem.store.keys import KEYS, MOVING, Keys, keys_of
 from channelmem.store.redis import CLIENT, command, pipelined
 
@@ -91,8 +91,8 @@ async def others_there(redis: Redis) -> bool | None:
         if isinstance(error.__cause__, ResponseError):
             return None
         raise
-    lines = [line for reply in lists for line in _text(reply).splitlines()]
-    return any(f"({CLIENT}" in line and NAME not in line for line in lines)
+    texts = [reply.decode() if isinstance(reply, bytes) else reply for reply in lists]
+    return any(f"({CLIENT}" in line and NAME not in line for text in texts for line in text.splitlines())
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Rebucket:
 
     async def run(self) -> int:
         """Moves everything; returns how many messages changed their bucket."""
-        self._meta = await self._read_meta(0)
+        self._meta = await meta_of(self.redis, self._keys(0))
         if not self._meta:
             raise ConfigError("There is nothing to move; set CHANNELMEM_BUCKETS and start.")
         await self._begin()
@@ -129,7 +129,7 @@ class Rebucket:
         if going_to != str(self.count):
             raise ConfigError(f"An earlier run was interrupted; finish it first: channelmem rebucket {going_to}")
         for bucket in range(max(self.count, int(self._meta["buckets"]))):
-            meta = self._meta if bucket == 0 else await self._read_meta(bucket)
+            meta = self._meta if bucket == 0 else await meta_of(self.redis, self._keys(bucket))
             if "next_model" in meta:
                 raise ConfigError("A reindex was interrupted; finish it first: channelmem reindex")
             if meta:
@@ -181,7 +181,7 @@ class Rebucket:
         names: list[tuple[str, str]] = []
         for raw in page:
             key = raw.decode()
-            source = int(key[key.index("{") + 1 : key.index("}")])
+            source = _bucket_in(key)
             name, rest = _parse(key[len(self._keys(source).base) :])
             if RULES[name] is MoveRule.NAME:
                 target = bucket_of(guild_in(name, rest) or 0, self.count)
@@ -197,28 +197,24 @@ class Rebucket:
     async def _move_keys(self, names: list[tuple[str, str]]) -> None:
         """Whole keys, as they are."""
         found = await self._all([part for old, _ in names for part in (("DUMP", old), ("PTTL", old))])
-        there = [
-            (old, new, data, max(0, left_ms))
-            for (old, new), data, left_ms in zip(names, found[::2], found[1::2], strict=True)
-            if data is not None
-        ]
-        await self._all([("RESTORE", new, left_ms, data, "REPLACE") for _, new, data, left_ms in there])
-        for old, new, _, _ in there:
+        rows = zip(names, found[::2], found[1::2], strict=True)
+        there = [(names, data, max(0, left_ms)) for names, data, left_ms in rows if data is not None]
+        await self._all([("RESTORE", new, left_ms, data, "REPLACE") for (_, new), data, left_ms in there])
+        for (old, new), _, _ in there:
             if f"}}:{KEYS['msg']}" in old:
                 self.moved += 1
                 await self._rename_vector(old, new)
-        await self._all([("UNLINK", old) for old, _, _, _ in there])
+        await self._all([("UNLINK", old) for (old, _), _, _ in there])
 
     async def _rename_vector(self, old: str, new: str) -> None:
         """A bucket that was created after a reindex counts its versions from 1 again."""
-        before, after = (self._field(key) for key in (old, new))
+        before, after = (
+            vector_field(int(self._versions.get(_bucket_in(key), self._meta["version"]))) for key in (old, new)
+        )
         vector = None if before == after else await self._do("HGET", new, before)
         if vector is not None:
             await self._do("HSET", new, after, vector)
             await self._do("HDEL", new, before)
-
-    def _field(self, key: str) -> str:
-        return vector_field(int(self._versions.get(_bucket_in(key), self._meta["version"])))
 
     async def _adopt(self, source: int, target: int) -> None:
         """The meta key of a bucket that gets its first message."""
@@ -276,10 +272,6 @@ class Rebucket:
     def _keys(self, bucket: int) -> Keys:
         return keys_of(self.settings.key_prefix, bucket)
 
-    async def _read_meta(self, bucket: int) -> dict[str, str]:
-        meta: Any = await self.redis.hgetall(self._keys(bucket).one("meta"))
-        return {_text(name): _text(value) for name, value in meta.items()}
-
     async def _do(self, *arguments: Any) -> Any:
         return await command(self.redis, *arguments)
 
@@ -308,7 +300,3 @@ def _writing(name: str, kind: str, keys: Keys, rest: str, member: bytes, value: 
     if kind == "hash":
         return [("HSETNX", key, member, value)]
     return [("SADD", key, member) if kind == "set" else ("ZADD", key, value, member)]
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
