@@ -15,7 +15,7 @@ from channelmem.llm.characters import Character
 from channelmem.settings import Settings
 
 from .history import DiscordHistory
-from .messages.convert import ChannelFetcher
+from .messages import ChannelFetcher
 from .metrics import Metrics
 
 UntilStored = Callable[[int], Awaitable[None]]

@@ -17,8 +17,7 @@ from channelmem.commands import is_command
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Person, Question
 
-from .messages.convert import MESSAGE_CHANNELS, MessageChannel, to_message
-from .messages.people import MemberSearch, can_read, fetch_members
+from .messages import MESSAGE_CHANNELS, MemberSearch, MessageChannel, can_read, fetch_members, to_message
 
 
 @dataclass(slots=True)

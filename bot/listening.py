@@ -18,11 +18,10 @@ from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.types import Message, Outcome
 
-from .asking.traces import OwnAnswers
-from .backfill.pages import SessionGaps
+from .answers import OwnAnswers
+from .backfill import SessionGaps
 from .context import BotContext
-from .messages.convert import MESSAGE_CHANNELS, to_message
-from .messages.people import is_remembered
+from .messages import MESSAGE_CHANNELS, is_remembered, to_message
 
 UNTIL_STORED_S = 1.0
 """A question waits no longer than this: Redis may be unreachable."""

@@ -23,14 +23,12 @@ from channelmem.errors import ChannelmemError
 from channelmem.export import Export, between, export
 from channelmem.types import Load, Message
 
-from .backfill.pages import PAGE_SIZE, convert, fetch_after
+from .backfill import PAGE_SIZE, convert, fetch_after
 from .commands import channel_id_of, server_group
 from .context import BotContext, UntilStored
-from .contexts.cog import moderates_and_reads
-from .contexts.form import offer_durations
-from .messages.convert import MESSAGE_CHANNELS, MessageChannel, thread_of
-from .messages.people import can_read, is_remembered
-from .privacy.returns import fit
+from .contexts import moderates_and_reads, offer_durations
+from .messages import MESSAGE_CHANNELS, MessageChannel, can_read, is_remembered, thread_of
+from .privacy import fit
 
 NO_CHANNEL = "I can't see this channel."
 NOT_REMEMBERED = (

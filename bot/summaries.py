@@ -14,12 +14,10 @@ from channelmem.display import counted
 from channelmem.errors import SummariesBusyError
 from channelmem.export import back_from
 
-from .asking.questions import QuestionBuilder
-from .commands import NO_PINGS, channel_id_of, server_group
+from .asking import QuestionBuilder
+from .commands import NO_PINGS, channel_id_of, report, server_group
 from .context import BotContext, UntilStored
-from .contexts.cog import moderates, moderates_and_reads
-from .contexts.form import offer_durations
-from .errors import report
+from .contexts import moderates, moderates_and_reads, offer_durations
 
 NOTHING_SAID = "I have nothing from that time in this channel."
 ASK = (

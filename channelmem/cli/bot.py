@@ -13,4 +13,4 @@ app = typer.Typer()
 def bot() -> None:
     """Start the Discord bot. DISCORD_TOKEN comes from the environment or .env; Ctrl-C or SIGTERM stops it cleanly."""
     # Loaded here, since `channelmem --help` looks at every command, with or without discord.py.
-    raise typer.Exit(load(f"{BOT}.start", "discord", "The Discord bot").main())
+    raise typer.Exit(load(f"{BOT}.client", "discord", "The Discord bot").main())

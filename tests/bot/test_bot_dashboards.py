@@ -14,7 +14,7 @@ from dashboards import LINES, Desk, buttons, looks, make_desk
 from llm_server import LlmServer, llm_server
 from loopback.scene import Scene
 
-from bot.dashboards import address as texts
+from bot import board as texts
 from channelmem.policy.cascade import SETTINGS, Place
 from channelmem.policy.values import Number
 from channelmem.settings import Settings

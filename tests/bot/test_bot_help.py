@@ -6,7 +6,7 @@ from loopback import Channel, User
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.privacy.texts import notice
+from bot.privacy import notice
 
 pytest_plugins = ["loopback.fixtures"]
 

@@ -15,7 +15,7 @@ from loopback.scene import Scene
 from bot import loads as texts
 from bot import summaries as cog
 from bot.client import Bot
-from bot.contexts.cog import MODERATORS_ONLY
+from bot.contexts import MODERATORS_ONLY
 from bot.history import DiscordHistory
 from channelmem.context.window import UNREADABLE
 from channelmem.interface import ChannelMemory

@@ -1,7 +1,7 @@
-"""/context and /new, and who may use them.
+"""/context and /new: how far back the bot looks, where it starts fresh, and who may decide that.
 
-That is checked here and not by Discord's default permissions alone, because admins can offer a command to anybody, and
-because Discord offers or hides a whole command: `/context show` is for everyone.
+The latter is checked here and not by Discord's default permissions alone, because admins can offer a command to
+anybody, and because Discord offers or hides a whole command: `/context show` is for everyone.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 import discord
 import structlog
@@ -19,14 +21,113 @@ from discord import app_commands
 from discord.ext import commands
 
 from channelmem.context.edit_file import EditError, decode, lines_of
-from channelmem.context.window import Command, ContextWindow, Step
+from channelmem.context.window import Command, ContextWindow, Step, suggestions
+from channelmem.display import listed, name
 from channelmem.errors import ChannelmemError
 
-from ..commands import NO_PINGS, RefusedError, channel_id_of, holds, in_server, server_group
-from ..context import BotContext, UntilStored
-from ..errors import report
-from ..messages.convert import thread_of
-from .form import FORM_MAX, OUTGROWN, EditAction, button, chosen, form, offer_characters, offer_durations, read
+from .commands import (
+    NO_PINGS,
+    RefusedError,
+    channel_id_of,
+    digest,
+    given,
+    holds,
+    in_server,
+    report,
+    server_group,
+    shorten,
+)
+from .context import BotContext, UntilStored
+from .messages import thread_of
+
+log = structlog.get_logger(__name__)
+
+OFFERED, LONGEST = 25, 100
+"""How many options Discord takes, and how long one may be."""
+NO_CHARACTER = "I have no character here. My operator can check CHANNELMEM_CHARACTER."
+
+
+def chosen(typed: str | None, names: Iterable[str]) -> str:
+    """The character that is meant, by default the first."""
+    known = list(names)
+    if not known:
+        raise RefusedError(NO_CHARACTER)
+    wanted = (typed or known[0]).strip().casefold()
+    found = next((one for one in known if one.casefold() == wanted), None)
+    if found is None:
+        raise RefusedError(f"I don't know a character called {name(typed or '')}. I know {listed(known)}.")
+    return found
+
+
+async def offer_durations(_interaction: discord.Interaction, typed: str) -> list[app_commands.Choice[str]]:
+    return _choices(suggestions(typed))
+
+
+async def offer_characters(interaction: discord.Interaction, typed: str) -> list[app_commands.Choice[str]]:
+    known = (one.name for one in cast("BotContext", interaction.client).characters)
+    return _choices(one for one in known if typed.strip().casefold() in one.casefold())
+
+
+def _choices(texts: Iterable[str]) -> list[app_commands.Choice[str]]:
+    return [app_commands.Choice(name=one, value=one) for one in texts if len(one) <= LONGEST][:OFFERED]
+
+
+# --- form ---
+
+
+FORM_MAX: Final = 4000
+OUTGROWN: Final = "There is too much for a form by now. Use `/context edit` again, and its file."
+LABEL: Final = "Messages to start with"
+ABOUT: Final = "Delete the lines you want to leave out. You can't change, add or move lines."
+
+
+class EditAction(StrEnum):
+    OPEN = "open"
+    SAVE = "save"
+
+
+_CUSTOM_ID: Final = re.compile(rf"context:({'|'.join(EditAction)}):([0-9a-f]+)")
+
+
+def button(character: str) -> discord.ui.View:
+    view = discord.ui.View(timeout=None)
+    view.add_item(discord.ui.Button(label="Edit here", custom_id=_custom_id(EditAction.OPEN, character)))
+    view.stop()  # clicks are read from custom ids, so discord.py need not keep the view
+    return view
+
+
+def form(character: str, lines: str) -> discord.ui.Modal:
+    modal = discord.ui.Modal(
+        title=shorten(f"What {character} starts with", 45), custom_id=_custom_id(EditAction.SAVE, character)
+    )
+    text: discord.ui.TextInput[discord.ui.Modal] = discord.ui.TextInput(
+        custom_id="lines",
+        style=discord.TextStyle.paragraph,
+        default=lines,
+        required=False,  # an empty one cancels
+        max_length=FORM_MAX,
+    )
+    modal.add_item(discord.ui.Label(text=LABEL, description=ABOUT, component=text))
+    modal.stop()
+    return modal
+
+
+def read(interaction: discord.Interaction, characters: Iterable[str]) -> tuple[EditAction, str, str] | None:
+    """What is to be done, for which character, and what was typed; None if the click is not about this form."""
+    data = dict(interaction.data or {})
+    found = _CUSTOM_ID.fullmatch(str(data.get("custom_id", "")))
+    if found is None:
+        return None
+    names = {digest(name): name for name in characters}
+    return EditAction(found[1]), names.get(found[2], ""), given(data)
+
+
+def _custom_id(action: EditAction, character: str) -> str:
+    return f"context:{action}:{digest(character)}"
+
+
+# --- who may use them ---
+
 
 MODERATORS_ONLY = "Only people who can manage messages here can do that."
 OWNER_TOO = "Only people who can manage messages here, or the owner of this thread, can do that."
@@ -77,8 +178,6 @@ TOO_LARGE = "That file is too large to be the one I sent."
 UNREADABLE = "I can't download that file. Please send it again."
 
 Duration = app_commands.Range[str, 1, 100]
-
-log = structlog.get_logger(__name__)
 
 
 class Contexts(commands.Cog):

@@ -1,7 +1,8 @@
-"""What happens when somebody uses a dashboard: the same message is refreshed, or a refusal says why not.
+"""Settings in Discord: /admin settings, /channel settings and /character settings each open a private dashboard.
 
-Everything is acknowledged before Redis is asked, because Discord waits three seconds only. A form can't be
-acknowledged and then opened: its current value comes from the process's own copy.
+When somebody uses it, the same message is refreshed, or a refusal says why not. Everything is acknowledged before Redis
+is asked, because Discord waits three seconds only. A form can't be acknowledged and then opened: its current value
+comes from the process's own copy.
 """
 
 from __future__ import annotations
@@ -11,17 +12,35 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import discord
+import structlog
+from discord import app_commands
+from discord.ext import commands, tasks
 
-from channelmem.errors import RedisUnavailableError
+from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.policy.cascade import UNDO, Change, Level, Loss, Place, Setting
 from channelmem.policy.values import Auto, Value
 
-from ..commands import NO_PINGS, RefusedError
-from ..context import BotContext
-from . import address as texts
-from . import board as controls
-from .address import OPENS, Action, Address, Click
-from .board import Dashboard, picture, read
+from . import board
+from .board import (
+    OPENS,
+    Action,
+    Address,
+    Click,
+    Dashboard,
+    opens_channel,
+    opens_character,
+    opens_global,
+    owners_of,
+    picture,
+    read,
+    read_click,
+)
+from .commands import NO_PINGS, RefusedError, report, server_group
+from .context import BotContext
+from .contexts import chosen, offer_characters
+from .messages import UNRESOLVED
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Handler = Callable[[discord.Interaction, Click], Awaitable[None]]
@@ -45,7 +64,7 @@ class Clicks:
     async def handle(self, interaction: discord.Interaction, click: Click) -> None:
         """Raises RefusedError with what the person must be told."""
         if not click.address.is_at(interaction):
-            raise RefusedError(texts.ELSEWHERE)
+            raise RefusedError(board.ELSEWHERE)
         OPENS[click.address.level](interaction)
         await self._handlers[click.action](interaction, click)
 
@@ -56,11 +75,11 @@ class Clicks:
         try:
             dashboard = await self._read(address)
         except RedisUnavailableError as error:  # what the message shows may no longer be so; defaults would be wrong
-            raise RefusedError(f"{status}\n{texts.UNREADABLE}".strip()) from error
+            raise RefusedError(f"{status}\n{board.UNREADABLE}".strip()) from error
         await interaction.edit_original_response(
             content=status or None,
             embed=picture(dashboard, in_thread=isinstance(interaction.channel, discord.Thread)),
-            view=view or controls.home(address),
+            view=view or board.home(address),
             allowed_mentions=NO_PINGS,
         )
 
@@ -76,19 +95,19 @@ class Clicks:
     async def _configure(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
         offered = [one for one in self._policies.declared if click.address.level in one.levels]
-        await self.show(interaction, click.address, texts.PICK, controls.settings_menu(click.address, offered))
+        await self.show(interaction, click.address, board.PICK, board.settings_menu(click.address, offered))
 
     async def _choose(self, interaction: discord.Interaction, click: Click) -> None:
         setting = self._setting(click.given, click.address.level)
         if setting.choices:
             await interaction.response.defer()
         elif not self._policies.known:
-            raise RefusedError(texts.UNREADABLE)
+            raise RefusedError(board.UNREADABLE)
         own = self._policies.overrides(self._place(click.address)).get(setting.name)
         if not setting.choices:
-            await interaction.response.send_modal(controls.form(click.address, setting, setting.show(own)))
+            await interaction.response.send_modal(board.form(click.address, setting, setting.show(own)))
             return
-        view = controls.choice(click.address, setting, setting.show(own))
+        view = board.choice(click.address, setting, setting.show(own))
         await self.show(interaction, click.address, f"**{setting.label}**: {setting.help}", view)
 
     async def _close(self, interaction: discord.Interaction, click: Click) -> None:
@@ -108,8 +127,8 @@ class Clicks:
         await interaction.response.defer()
         if loss := await self._loss(click, {setting.name: value}):
             shown = _shown(setting, value)
-            asked = texts.CONFIRM_LOSS.format(label=setting.label, value=shown, loss=loss, undo=UNDO)
-            await self.show(interaction, click.address, asked, controls.confirm_loss(click.address, setting, shown))
+            asked = board.CONFIRM_LOSS.format(label=setting.label, value=shown, loss=loss, undo=UNDO)
+            await self.show(interaction, click.address, asked, board.confirm_loss(click.address, setting, shown))
         else:
             await self._set(interaction, click, setting, value)
 
@@ -126,21 +145,21 @@ class Clicks:
     async def _reset(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
         loss = await self._loss(click, None)
-        asked = texts.CONFIRM_RESET + (texts.RESET_HIDES.format(loss=loss, undo=UNDO) if loss else "")
-        await self.show(interaction, click.address, asked, controls.confirm_reset(click.address))
+        asked = board.CONFIRM_RESET + (board.RESET_HIDES.format(loss=loss, undo=UNDO) if loss else "")
+        await self.show(interaction, click.address, asked, board.confirm_reset(click.address))
 
     async def _loss(self, click: Click, values: Mapping[str, Value | Auto] | None) -> Loss:
         try:
             return await self._policies.preview(self._place(click.address), values)
         except RedisUnavailableError as error:
-            raise RefusedError(texts.UNREADABLE) from error
+            raise RefusedError(board.UNREADABLE) from error
 
     async def _confirm(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
         changes = await _saved(self._policies.reset(self._place(click.address), by=interaction.user.id))
         names = [change.setting for change in changes]
         by_name = ", ".join(one.label for one in self._policies.declared if one.name in names)
-        status = texts.RESET.format(labels=by_name) if by_name else texts.NOTHING_TO_RESET
+        status = board.RESET.format(labels=by_name) if by_name else board.NOTHING_TO_RESET
         await self.show(interaction, click.address, status)
 
     # --- what a click is about ---
@@ -149,14 +168,14 @@ class Clicks:
         for setting in self._policies.declared:
             if setting.name == name and level in setting.levels:
                 return setting
-        raise RefusedError(texts.SETTING_GONE)
+        raise RefusedError(board.SETTING_GONE)
 
     def _character(self, address: Address) -> str:
         if address.level is not Level.CHARACTER:
             return ""
         name = address.name_among(self._context.characters)
         if name is None:
-            raise RefusedError(texts.CHARACTER_GONE)
+            raise RefusedError(board.CHARACTER_GONE)
         return name
 
     def _place(self, address: Address) -> Place:
@@ -167,7 +186,7 @@ async def _saved(change: Awaitable[T]) -> T:
     try:
         return await change
     except RedisUnavailableError as error:
-        raise RefusedError(texts.UNSURE) from error
+        raise RefusedError(board.UNSURE) from error
 
 
 def _shown(setting: Setting, value: Value | Auto) -> str:
@@ -176,5 +195,78 @@ def _shown(setting: Setting, value: Value | Auto) -> str:
 
 def _said(setting: Setting, change: Change | None, value: Value | Auto) -> str:
     if change is None:
-        return texts.UNCHANGED.format(label=setting.label, value=_shown(setting, value))
-    return texts.UPDATED.format(label=setting.label, old=setting.show(change.old), new=setting.show(change.new))
+        return board.UNCHANGED.format(label=setting.label, value=_shown(setting, value))
+    return board.UPDATED.format(label=setting.label, old=setting.show(change.old), new=setting.show(change.new))
+
+
+# --- cog ---
+
+
+OWNERS_REFRESH_MIN = 5
+
+
+class Dashboards(commands.Cog):
+    # Discord offers a command to those who hold the permission; the check decides, whatever a server's admins changed.
+    admin_ = app_commands.Group(
+        name="admin",
+        description="Settings of the whole bot, for its owners",
+        default_permissions=discord.Permissions(administrator=True),
+    )
+    channel_ = server_group("channel", "Settings of this channel", manage_channels=True)
+    character_ = server_group("character", "Settings of a character in this server", manage_guild=True)
+
+    def __init__(self, context: BotContext) -> None:
+        self.context, self._clicks = context, Clicks(context)
+
+    async def cog_load(self) -> None:
+        if self.context.application is not None:
+            self.context.owner_ids = owners_of(self.context.application)
+        self.refresh_owners.start()
+
+    async def cog_unload(self) -> None:
+        self.refresh_owners.cancel()
+
+    @tasks.loop(minutes=OWNERS_REFRESH_MIN)
+    async def refresh_owners(self) -> None:
+        """People join and leave a team while the bot runs."""
+        if self.refresh_owners.current_loop > 0:  # the login just told
+            await self.learn_owners()
+
+    async def learn_owners(self) -> None:
+        try:
+            self.context.owner_ids = owners_of(await self.context.application_info())
+        except UNRESOLVED as error:
+            log.warning("could not refresh the owners of the application", problem=str(error))
+
+    @admin_.command(name="settings", description="Show and change the settings that apply everywhere")
+    @app_commands.check(opens_global)
+    async def admin_settings(self, interaction: discord.Interaction) -> None:
+        await self._open(interaction, Level.GLOBAL)
+
+    @channel_.command(name="settings", description="Show and change the settings of this channel")
+    @app_commands.check(opens_channel)
+    async def channel_settings(self, interaction: discord.Interaction) -> None:
+        await self._open(interaction, Level.CHANNEL)
+
+    @character_.command(name="settings", description="Show and change the settings of a character in this server")
+    @app_commands.describe(character="Which character; the first one if you leave it out")
+    @app_commands.autocomplete(character=offer_characters)
+    @app_commands.check(opens_character)
+    async def character_settings(self, interaction: discord.Interaction, character: str = "") -> None:
+        named = chosen(character, (one.name for one in self.context.characters))
+        await self._open(interaction, Level.CHARACTER, named)
+
+    async def _open(self, interaction: discord.Interaction, level: Level, character: str = "") -> None:
+        await interaction.response.defer(ephemeral=True, thinking=True)
+        await self._clicks.show(interaction, Address.here(interaction, level, character))
+
+    @commands.Cog.listener()
+    async def on_interaction(self, interaction: discord.Interaction) -> None:
+        """Every click and form arrives here, also those of dashboards that were opened before a restart."""
+        click = read_click(interaction)
+        if click is None:
+            return
+        try:
+            await self._clicks.handle(interaction, click)
+        except (app_commands.CheckFailure, ChannelmemError, discord.HTTPException) as error:
+            await report(interaction, error)
