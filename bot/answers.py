@@ -14,7 +14,7 @@ import contextlib
 import re
 import time
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ from typing import TypeVar
 import aiohttp
 import discord
 import structlog
+from cachetools import FIFOCache
 from discord import app_commands
 from discord.ext import commands
 
@@ -252,33 +253,29 @@ Origins = Callable[[], tuple[Origin, ...]]
 
 class OwnAnswers:
     def __init__(self) -> None:
-        self._origins: OrderedDict[int, Origins] = OrderedDict()
-        self._delivering: dict[int, int] = {}
+        self._origins: FIFOCache[int, Origins] = FIFOCache(MAX_ANSWERS)
+        self._delivering: Counter[int] = Counter()
         """Deliveries in progress, by channel."""
         self._changed = asyncio.Event()
 
     @contextmanager
     def delivering(self, channel_id: int) -> Iterator[None]:
-        self._delivering[channel_id] = self._delivering.get(channel_id, 0) + 1
+        self._delivering[channel_id] += 1
         try:
             yield
         finally:
-            self._delivering[channel_id] -= 1
-            if not self._delivering[channel_id]:
-                del self._delivering[channel_id]
+            self._delivering -= Counter((channel_id,))
             self._tell()
 
     def sent(self, message_id: int, origins: Origins) -> None:
         self._origins[message_id] = origins
-        while len(self._origins) > MAX_ANSWERS:
-            self._origins.popitem(last=False)
         self._tell()
 
     async def origins(self, channel_id: int, message_id: int) -> tuple[Origin, ...] | None:
         """Empty if the message is no answer; None if that can't be found out."""
         try:
             async with asyncio.timeout(WAIT_S):
-                while message_id not in self._origins and channel_id in self._delivering:
+                while message_id not in self._origins and self._delivering[channel_id]:
                     await self._changed.wait()
         except TimeoutError:
             return None
@@ -297,70 +294,52 @@ MOST_MEDIA = 10
 
 
 @dataclass(frozen=True, slots=True)
-class TraceHit:
-    """A recalled message without its text."""
-
-    guild_id: int
-    channel_id: int
-    id: int
-    author_id: int
-    author: str
-    score: float
-    similarity: float | None
-    described: bool = False
-    """Whether it was found with the help of what its pictures show or its recordings say."""
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
     request_id: str
     question: Question
     """Without its text and its files."""
     route: Route
-    hits: tuple[TraceHit, ...]
+    hits: tuple[str, ...]
+    """Who wrote the recalled messages, and where they are, without their texts."""
+    people: frozenset[int]
+    """Everybody whom it names."""
     ms: Timing
     tried: tuple[SourceReport, ...]
     disliked_by: set[int] = field(default_factory=set)
 
-    @property
-    def people(self) -> frozenset[int]:
-        """Everybody whom it names."""
-        told = (*self.route.speakers, *self.question.mentions)
-        hits = (hit.author_id for hit in self.hits)
-        return frozenset((self.question.asker_id, *hits, *(person.id for person in told)))
-
 
 def trace_of(request_id: str, question: Question, answer: Answer) -> Trace:
-    hits = tuple(_without_text(hit) for hit in answer.hits)
+    named = {person.id for person in (*answer.route.speakers, *question.mentions)}
+    people = frozenset({question.asker_id, *named, *(hit.message.author_id for hit in answer.hits)})
     asked = replace(question, text="", attachments=())
-    return Trace(request_id, asked, answer.route, hits, answer.ms, answer.tried)
+    hits = tuple(map(_describe, answer.hits))
+    return Trace(request_id, asked, answer.route, hits, people, answer.ms, answer.tried)
 
 
-def _without_text(hit: Hit) -> TraceHit:
+def _describe(hit: Hit) -> str:
     one = hit.message
-    described = any(file.text for file in one.attachments)
-    place = (one.guild_id, one.channel_id, one.id)
-    return TraceHit(*place, one.author_id, one.author, hit.score, hit.similarity, described)
+    similarity = "" if hit.similarity is None else f", similarity {hit.similarity:.2f}"
+    described = ", by what is attached" if any(file.text for file in one.attachments) else ""
+    score = f"score {hit.score:.2f}{similarity}{described}"
+    return f"{name(one.author)}, {score} {_link(one.guild_id, one.channel_id, one.id)}"
 
 
 class Traces:
     """The newest traces, by asker and channel, and by the id of the bot's message."""
 
     def __init__(self) -> None:
-        self._by_asker: OrderedDict[tuple[int, int], Trace] = OrderedDict()
-        self._by_message: OrderedDict[int, Trace] = OrderedDict()
+        self._by_asker: FIFOCache[tuple[int, int], Trace] = FIFOCache(MAX_TRACES)
+        self._by_message: FIFOCache[int, Trace] = FIFOCache(MAX_TRACES)
         self.drops = 0
         """How often somebody's traces were dropped. An answer in progress meanwhile may still name them."""
 
     def keep(self, trace: Trace) -> None:
         """Called before the answer is visible, so /why knows it as soon as the asker sees it."""
         self._by_asker[trace.question.asker_id, trace.question.channel_id] = trace
-        _trim(self._by_asker)
 
     def link(self, message_id: int, trace: Trace) -> None:
         """Connects one of the answer's messages to the trace, for reactions to it."""
         self._by_message[message_id] = trace
-        _trim(self._by_message)
 
     def discard(self, request_id: str) -> None:
         """Nobody saw this answer, so there is nothing to explain."""
@@ -381,11 +360,6 @@ class Traces:
         return self._by_asker.get((asker_id, channel_id))
 
 
-def _trim(table: OrderedDict[int, Trace] | OrderedDict[tuple[int, int], Trace]) -> None:
-    while len(table) > MAX_TRACES:
-        table.popitem(last=False)
-
-
 def explain(trace: Trace, tz: tzinfo, media: Sequence[Use] = (), *, verbose: bool = False) -> str:
     """What /why shows. `media`: pictures and recordings that were looked at for the answer. `verbose`: with the weights
     behind the route."""
@@ -394,7 +368,7 @@ def explain(trace: Trace, tz: tzinfo, media: Sequence[Use] = (), *, verbose: boo
         f"**Understood** {explanation(trace.question, trace.route, tz)}",
         *(_clues(trace.route) if verbose else ()),
         "**Tried** " + ("; ".join(searched(trace.question, looked, tz) for looked in trace.tried) or "nothing"),
-        *(f"{n}. {_describe(hit)}" for n, hit in enumerate(trace.hits, 1)),
+        *(f"{n}. {hit}" for n, hit in enumerate(trace.hits, 1)),
         *(f"**{use.kind.value.capitalize()}** {_looked_at(use)}" for use in media[:MOST_MEDIA]),
         f"**Time** {ms.total:.1f} ms (route {ms.route:.1f}, embed {ms.embed:.1f}, search {ms.search:.1f})",
         f"**Request** `{trace.request_id}`",
@@ -407,13 +381,6 @@ def _clues(route: Route) -> Iterator[str]:
     topic = _safe(route.topic) or "none"
     yield f"**Route** {route.kind.value}, {route.mode.value}; speaker: {speakers}; topic: {topic}"
     yield "**Clues** " + ("; ".join(map(_safe, route.why)) or "none")
-
-
-def _describe(hit: TraceHit) -> str:
-    similarity = "" if hit.similarity is None else f", similarity {hit.similarity:.2f}"
-    described = ", by what is attached" if hit.described else ""
-    score = f"score {hit.score:.2f}{similarity}{described}"
-    return f"{name(hit.author)}, {score} {_link(hit.guild_id, hit.channel_id, hit.id)}"
 
 
 def _looked_at(use: Use) -> str:
@@ -453,15 +420,9 @@ class Redacting(commands.Cog):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    # --- what makes it look ---
-
-    @commands.Cog.listener()
-    async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
-        await self._until_stored(payload.channel_id)
-        await self.look()
-
-    @commands.Cog.listener()
-    async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
+    @commands.Cog.listener("on_raw_message_delete")
+    @commands.Cog.listener("on_raw_bulk_message_delete")
+    async def on_delete(self, payload: discord.RawMessageDeleteEvent | discord.RawBulkMessageDeleteEvent) -> None:
         await self._until_stored(payload.channel_id)
         await self.look()
 
@@ -473,8 +434,6 @@ class Redacting(commands.Cog):
     ) -> None:
         await self.look()  # it may have been a "forget me"
 
-    # --- the work ---
-
     async def _look_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(REDACT_EVERY_S)
@@ -485,15 +444,12 @@ class Redacting(commands.Cog):
             return
         async with self._redacting:
             try:
-                await self._redact_all()
+                for guild_id, channel_id, message_id in await self.memory.to_redact():
+                    if await self._redact(channel_id, message_id):
+                        await self.memory.redacted(guild_id, channel_id, message_id)
+                        log.info("answer redacted", guild_id=guild_id, channel_id=channel_id)
             except ChannelmemError as error:
                 log.warning("redaction postponed", problem=type(error).__name__)
-
-    async def _redact_all(self) -> None:
-        for guild_id, channel_id, message_id in await self.memory.to_redact():
-            if await self._redact(channel_id, message_id):
-                await self.memory.redacted(guild_id, channel_id, message_id)
-                log.info("answer redacted", guild_id=guild_id, channel_id=channel_id)
 
     async def _redact(self, channel_id: int, message_id: int) -> bool:
         """Whether it is dealt with; otherwise it stays on the list."""

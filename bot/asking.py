@@ -8,11 +8,12 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 import discord
 import structlog
+from cachetools import TLRUCache
 from discord import app_commands
 from discord.ext import commands
 
@@ -20,12 +21,11 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID
 from channelmem.llm.characters import choose_character
 from channelmem.llm.responder import Location, Responder, ResponderError
-from channelmem.media.media import Use
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Origin, Person, Question, RelatedChannel
 
-from .answers import Delivery, InteractionDelivery, Origins, OwnAnswers, ReplyDelivery, Trace, Traces, explain, trace_of
-from .commands import FAILED, NO_PINGS
+from .answers import Delivery, InteractionDelivery, OwnAnswers, ReplyDelivery, Trace, Traces, explain, trace_of
+from .commands import FAILED, channel_id_of, tell
 from .context import BotContext, UntilStored
 from .messages import (
     MESSAGE_CHANNELS,
@@ -54,58 +54,56 @@ USER_MENTION = re.compile(r"<@!?(\d{1,19})>")
 """People can type anything as an id, and it is sent to the gateway: only what may fit into 63 bits is accepted."""
 MAX_MENTIONS = 5
 
+Asker = discord.User | discord.Member
+
 
 class QuestionBuilder:
     def __init__(self, context: BotContext) -> None:
         self._context = context
 
     def from_message(self, message: discord.Message) -> Question:
-        me, author = self._context.me, message.author
-        text, files = question_text(message, me), files_of(message)
-        return Question(
-            guild_id=message.guild.id if message.guild else 0,
-            channel_id=message.channel.id,
-            id=message.id,
-            asker_id=author.id,
-            asker=author.display_name,
-            text=text.replace(ISOLATE, "").strip() or (PICTURE_ALONE if files else ""),
-            ts=message.created_at.timestamp(),
+        me, author, guild = self._context.me, message.author, message.guild
+        asked = Question(
+            guild.id if guild else 0,
+            message.channel.id,
+            message.id,
+            author.id,
+            author.display_name,
+            question_text(message, me),
+            message.created_at.timestamp(),
             reply_to=replied_to(message),
             # Discord also lists whom the message replies to.
             mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id and p.id in message.raw_mentions),
-            bot=self._bot_person(message.guild),
-            is_dm=message.guild is None,
-            joined_ts=_joined_ts(author),
-            readable_channel_ids=self._readable(message.channel, author, private=False),
-            related_channels=self._related(message.channel, author, private=False),
-            kind=Kind.NONE if ISOLATE in text else None,
-            character=self._character(text),
-            thread_of=thread_of(message.channel),
-            attachments=files,
-            age_restricted=is_age_restricted(message.channel),
+            attachments=files_of(message),
         )
+        return self._completed(asked, message.channel, guild, author, private=False)
 
     async def from_interaction(self, interaction: discord.Interaction, text: str, *, private: bool) -> Question:
-        user, guild = interaction.user, interaction.guild
+        user, guild, at = interaction.user, interaction.guild, interaction.created_at.timestamp()
         mentioned = await self._mentioned(guild, text)
-        return Question(
-            guild_id=interaction.guild_id or 0,
-            channel_id=interaction.channel_id or 0,
-            id=interaction.id,
-            asker_id=user.id,
-            asker=user.display_name,
-            text=_with_names(text, mentioned).replace(ISOLATE, "").strip(),
-            ts=interaction.created_at.timestamp(),
-            mentions=mentioned,
-            bot=self._bot_person(guild),
+        asked = Question(*channel_id_of(interaction), interaction.id, user.id, user.display_name, text, at)
+        whole = self._completed(asked, interaction.channel, guild, user, private=private)
+        return replace(whole, text=_without_sign(_with_names(text, mentioned)), mentions=mentioned)
+
+    def _completed(
+        self, asked: Question, channel: object, guild: discord.Guild | None, asker: Asker, *, private: bool
+    ) -> Question:
+        """With what a message and a command say alike."""
+        known = self._context.characters
+        readable, related = self._elsewhere(channel, asker, private=private)
+        joined = asker.joined_at if isinstance(asker, discord.Member) else None
+        return replace(
+            asked,
+            text=_without_sign(asked.text) or (PICTURE_ALONE if asked.attachments else ""),
+            bot=to_person(guild.me if guild else self._context.me),  # type: ignore[arg-type]  # (a ClientUser is a user)
             is_dm=guild is None,
-            joined_ts=_joined_ts(user),
-            readable_channel_ids=self._readable(interaction.channel, user, private=private),
-            related_channels=self._related(interaction.channel, user, private=private),
-            kind=Kind.NONE if ISOLATE in text else None,
-            character=self._character(text),
-            thread_of=thread_of(interaction.channel),
-            age_restricted=is_age_restricted(interaction.channel),
+            joined_ts=joined.timestamp() if joined else None,
+            readable_channel_ids=readable,
+            related_channels=related,
+            kind=Kind.NONE if ISOLATE in asked.text else None,
+            character=choose_character(asked.text, known).name if known else "",
+            thread_of=thread_of(channel),
+            age_restricted=is_age_restricted(channel),
         )
 
     async def _mentioned(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
@@ -115,46 +113,32 @@ class QuestionBuilder:
         members = await fetch_members(guild, ids) if guild and ids else {}
         return tuple(to_person(members[id_]) for id_ in ids if id_ in members)
 
-    def _character(self, text: str) -> str:
-        known = self._context.characters
-        return choose_character(text, known).name if known else ""
-
-    def _bot_person(self, guild: discord.Guild | None) -> Person:
-        return to_person(guild.me if guild else self._context.me)  # type: ignore[arg-type]  # (a ClientUser is a user)
-
-    def _readable(self, channel: object, asker: discord.User | discord.Member, *, private: bool) -> tuple[int, ...]:
-        if isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member):
-            policy = self._context.memory.policy(channel.guild.id, channel.id)
-            if policy.cross_channel:
-                return readable_channel_ids(
-                    channel, asker, self._context.settings, self._context.memory.policies, private=private
-                )
-        return ()
-
-    def _related(
-        self, channel: object, asker: discord.User | discord.Member, *, private: bool
-    ) -> tuple[RelatedChannel, ...]:
-        """Those of the channel's policy that everybody who reads the answer may read."""
+    def _elsewhere(
+        self, channel: object, asker: Asker, *, private: bool
+    ) -> tuple[tuple[int, ...], tuple[RelatedChannel, ...]]:
+        """Other channels that the question may search, and those that the channel's policy names: of both only what
+        everybody who reads the answer may read."""
         if not (isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member)):
-            return ()
-        policies = self._context.memory.policies
-        wanted = policies.of(channel.guild.id, channel.id, thread_of=thread_of(channel)).related_channels
-        if not wanted:
-            return ()
-        allowed = readable_channel_ids(channel, asker, self._context.settings, policies, private=private)
-        named = ((one, channel.guild.get_channel_or_thread(one)) for one in wanted if one in allowed)
-        return tuple(RelatedChannel(one, found.name) for one, found in named if found is not None)
+            return (), ()
+        guild, memory = channel.guild, self._context.memory
+        crosses = memory.policy(guild.id, channel.id).cross_channel
+        wanted = memory.policies.of(guild.id, channel.id, thread_of=thread_of(channel)).related_channels
+        if not crosses and not wanted:
+            return (), ()
+        allowed = readable_channel_ids(channel, asker, self._context.settings, memory.policies, private=private)
+        named = ((one, guild.get_channel_or_thread(one)) for one in wanted if one in allowed)
+        related = tuple(RelatedChannel(one, found.name) for one, found in named if found is not None)
+        return allowed if crosses else (), related
+
+
+def _without_sign(text: str) -> str:
+    return text.replace(ISOLATE, "").strip()
 
 
 def _with_names(text: str, mentioned: Sequence[Person]) -> str:
     for person in mentioned:
         text = text.replace(f"<@{person.id}>", f"@{person.name}").replace(f"<@!{person.id}>", f"@{person.name}")
     return USER_MENTION.sub("", text)
-
-
-def _joined_ts(user: discord.User | discord.Member) -> float | None:
-    joined = user.joined_at if isinstance(user, discord.Member) else None
-    return joined.timestamp() if joined else None
 
 
 # --- asking ---
@@ -165,8 +149,6 @@ EXCLUDED_CHANNEL = "My settings exclude this channel, so I don't remember it."
 BOT_CANT_SEE = "I can't see this channel, so I can't share what was said here."
 ASKER_CANT_READ = "You're missing the Read Message History permission here, so I can't share what was said."
 DIRECT_MESSAGE = "I can't look up a channel from a direct message. Ask me in a server channel."
-
-Asker = discord.User | discord.Member
 
 
 def refusal(question: Question, channel: discord.abc.Snowflake | None, asker: Asker, settings: Settings) -> str:
@@ -195,28 +177,25 @@ MAX_ENTRIES = 10_000
 class Cooldown:
     def __init__(self, user_s: float, channel_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._user_s, self._channel_s, self._clock = user_s, channel_s, clock
-        self._users: dict[int, float] = {}
-        self._channels: dict[int, float] = {}
+        self._users = _until(clock)
+        self._channels = _until(clock)
 
     def take(self, user_id: int, channel_id: int) -> tuple[bool, float]:
         """(True, seconds to wait before answering) or (False, seconds until the person may ask again)."""
         now = self._clock()
-        user_until = self._users.get(user_id, now)
-        if user_until > now:
+        if (user_until := self._users.get(user_id, now)) > now:
             return False, user_until - now
         wait_s = max(0.0, self._channels.get(channel_id, now) - now)
         if wait_s > MAX_WAIT_S:
             return False, wait_s
-        self._start(self._users, user_id, now + self._user_s)
-        self._start(self._channels, channel_id, now + wait_s + self._channel_s)
+        self._users[user_id] = now + self._user_s
+        self._channels[channel_id] = now + wait_s + self._channel_s
         return True, wait_s
 
-    def _start(self, table: dict[int, float], key: int, until: float) -> None:
-        if len(table) >= MAX_ENTRIES:
-            now = self._clock()
-            for expired in [k for k, moment in table.items() if moment <= now]:
-                del table[expired]
-        table[key] = until
+
+def _until(clock: Callable[[], float]) -> TLRUCache[int, float]:
+    """Moments by id, dropped when they have come."""
+    return TLRUCache(MAX_ENTRIES, lambda _id, moment, _now: moment, clock)
 
 
 # --- cog ---
@@ -238,7 +217,7 @@ class Request:
     question: Question
     delivery: Delivery
     channel: discord.abc.Snowflake | None
-    asker: discord.User | discord.Member
+    asker: Asker
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     quoted: set[Origin] = field(default_factory=set)
     """What its answer quotes, and what a language model was shown for it."""
@@ -297,12 +276,12 @@ class Asking(commands.Cog):
         await interaction.response.defer(ephemeral=True)
         trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
         text = await self._explained(trace, verbose=verbose) if trace else NOT_ANSWERED
-        await interaction.followup.send(text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
+        await tell(interaction, text[:2000])
 
     async def _explained(self, trace: Trace, *, verbose: bool) -> str:
         """Not if it names somebody who opted out, maybe with another process of the bot."""
         guild_id, channel_id = trace.question.guild_id, trace.question.channel_id
-        media = self._media_of(trace)
+        media = self.context.memory.media.uses(guild_id, channel_id, trace.question.id)
         people = sorted({*trace.people, *(use.author_id for use in media)})
         asked = (self.context.memory.opted_out(one, guild_id) for one in people)
         try:
@@ -326,10 +305,6 @@ class Asking(commands.Cog):
         kind, mode = trace.route.kind.value, trace.route.mode.value
         self.context.metrics.disliked.labels(kind=kind, mode=mode).inc()
         log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
-
-    def _media_of(self, trace: Trace) -> tuple[Use, ...]:
-        asked = trace.question
-        return self.context.memory.media.uses(asked.guild_id, asked.channel_id, asked.id)
 
     # --- the one way to answer ---
 
@@ -365,12 +340,13 @@ class Asking(commands.Cog):
         if drops == self.traces.drops:
             self.traces.keep(trace)
         quoted = request.quoted  # ids only: this is kept for a while, and must not keep anybody's words
-        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops, lambda: tuple(quoted))
 
-    def _link(self, message_id: int, trace: Trace, drops: int, origins: Origins) -> None:
-        self._own_answers.sent(message_id, origins)
-        if drops == self.traces.drops:
-            self.traces.link(message_id, trace)
+        def link(message_id: int) -> None:
+            self._own_answers.sent(message_id, lambda: tuple(quoted))
+            if drops == self.traces.drops:
+                self.traces.link(message_id, trace)
+
+        request.delivery.on_sent = link
 
     async def _deliver(self, request: Request, answer: Answer) -> None:
         """In the language model's words if there is a model; if it fails, as quotes. A model can't say anything about a

@@ -26,15 +26,13 @@ import discord
 import structlog
 from discord.ext import commands
 
-from channelmem.commands import is_command
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.interface import ChannelMemory
-from channelmem.settings import Settings
 from channelmem.types import Message
 
 from .context import BotContext
-from .messages import MessageChannel, can_read, fetch_members, is_remembered, message_channels, to_message
+from .messages import MessageChannel, can_read, fetch_members, is_for_a_bot, is_remembered, message_channels, to_message
 
 log = structlog.get_logger(__name__)
 
@@ -131,12 +129,11 @@ async def convert(context: BotContext, channel: MessageChannel, messages: Sequen
     text."""
     members = await fetch_members(channel.guild, (m.author.id for m in messages if not m.author.bot))
     converted = (to_message(message, context.me, members) for message in reversed(messages))
-    return [_blank_command(message, context.settings) for message in converted if message]
-
-
-def _blank_command(message: Message, settings: Settings) -> Message:
-    command = is_command(message.content, settings.command_prefixes, settings.command_names)
-    return replace(message, content="") if command and not message.own else message
+    return [
+        replace(one, content="") if not one.own and is_for_a_bot(one.content, context.settings) else one
+        for one in converted
+        if one
+    ]
 
 
 # --- reconcile ---
@@ -147,45 +144,6 @@ MAX_COMPARED = 1_000
 
 StoredRevisions = dict[int, float]
 """Revision by message id."""
-
-
-class Reconciler:
-    def __init__(self, context: BotContext) -> None:
-        self._context = context
-
-    async def stored(self, channel: MessageChannel) -> StoredRevisions:
-        """Call this before requesting the channel's first page."""
-        return await self._context.memory.known(channel.guild.id, channel.id, MAX_COMPARED)
-
-    async def compare(self, channel: MessageChannel, stored: StoredRevisions, page: DiscordPage) -> None:
-        """Brings Memory in line with a page."""
-        if not can_read(channel, channel.guild.me):
-            return  # closed to the bot meanwhile; then Discord returns an empty page instead of an error
-        if stored and not page.messages and not await _is_deleted(channel, max(stored)):
-            log.warning("ignoring an unexpectedly empty page", guild_id=channel.guild.id, channel_id=channel.id)
-            return
-        on_page = {message.id for message in page.messages}
-        deleted = [id_ for id_ in stored if page.covers(id_) and id_ not in on_page]
-        edited = [message for message in page.messages if _is_newer(message, stored)]
-        if deleted:
-            await self._delete(channel, deleted)
-        if edited:
-            await self._edit(await convert(self._context, channel, edited))
-        if deleted or edited:
-            counts = {"deleted": len(deleted), "edited": len(edited)}
-            log.info("applied missed changes", guild_id=channel.guild.id, channel_id=channel.id, **counts)
-
-    async def _delete(self, channel: MessageChannel, ids: list[int]) -> None:
-        self._context.history.delete(channel.id, ids)
-        await self._context.memory.delete(channel.guild.id, channel.id, ids)
-
-    async def _edit(self, messages: list[Message]) -> None:
-        for message in messages:
-            if message.content:
-                self._context.history.update(message)
-            else:
-                self._context.history.delete(message.channel_id, [message.id])
-            await self._context.memory.edit(message)
 
 
 async def _is_deleted(channel: MessageChannel, message_id: int) -> bool:
@@ -261,29 +219,19 @@ class Backfill(commands.Cog):
         self.memory, self.settings = context.memory, context.settings
         self._fetches_new = self.settings.backfill and self.settings.backfill_messages > 0
         """If not, stored messages are still reconciled with edits and deletes."""
-        self._reconciler = Reconciler(context)
         self._slots = asyncio.Semaphore(PARALLEL_CHANNELS)
         self._running: dict[int, asyncio.Task[None]] = {}
 
-    @commands.Cog.listener()
-    async def on_guild_available(self, guild: discord.Guild) -> None:
-        self.start(guild)
-
-    @commands.Cog.listener()
-    async def on_guild_join(self, guild: discord.Guild) -> None:
-        self.start(guild)
-
-    def start(self, guild: discord.Guild) -> None:
+    @commands.Cog.listener("on_guild_available")
+    @commands.Cog.listener("on_guild_join")
+    async def start(self, guild: discord.Guild) -> None:
         """One run per guild: a newer session knows more than the last one, so its run takes over."""
-        self.stop(guild)
+        await self.stop(guild)
         task = self._running[guild.id] = asyncio.create_task(self.run(guild), name=f"backfill {guild.id}")
         task.add_done_callback(_log_failure)
 
-    @commands.Cog.listener()
-    async def on_guild_remove(self, guild: discord.Guild) -> None:
-        self.stop(guild)
-
-    def stop(self, guild: discord.Guild) -> None:
+    @commands.Cog.listener("on_guild_remove")
+    async def stop(self, guild: discord.Guild) -> None:
         if (running := self._running.pop(guild.id, None)) is not None:
             running.cancel()
 
@@ -359,11 +307,11 @@ class Backfill(commands.Cog):
     async def catch_up(self, plan: ChannelPlan, progress: BackfillProgress) -> None:
         """Fetches what is missing and applies missed edits and deletes on the way."""
         channel = plan.channel
-        stored = await self._reconciler.stored(channel)
+        stored = await self.memory.known(channel.guild.id, channel.id, MAX_COMPARED)  # before the first page
         if plan.missing:
             await self._fill(channel, await self._unheard(channel, plan.missing), stored)
         if stored and not plan.includes_newest:
-            await self._reconciler.compare(channel, stored, await fetch_page(channel, None))
+            await self._compare(channel, stored, await fetch_page(channel, None))
         progress.done.add(channel.id)
 
     async def _unheard(self, channel: MessageChannel, missing: list[IdRange]) -> list[IdRange]:
@@ -376,7 +324,7 @@ class Backfill(commands.Cog):
         count, budget = 0, self.settings.backfill_messages
         for ids in missing:
             async for page, found in self.pages(channel, ids, budget - count):
-                await self._reconciler.compare(channel, stored, page)
+                await self._compare(channel, stored, page)
                 if found:
                     messages = await convert(self.context, channel, found)
                     # Not the bot's own answers: they may quote what is gone, and their sources are known only live.
@@ -386,6 +334,30 @@ class Backfill(commands.Cog):
         await self.memory.close_gap(guild_id, channel.id)
         self.context.metrics.backfilled.inc(count)
         log.info("backfilled", guild_id=guild_id, channel_id=channel.id, count=count)
+
+    async def _compare(self, channel: MessageChannel, stored: StoredRevisions, page: DiscordPage) -> None:
+        """Brings Memory in line with a page."""
+        guild_id = channel.guild.id
+        if not can_read(channel, channel.guild.me):
+            return  # closed to the bot meanwhile; then Discord returns an empty page instead of an error
+        if stored and not page.messages and not await _is_deleted(channel, max(stored)):
+            log.warning("ignoring an unexpectedly empty page", guild_id=guild_id, channel_id=channel.id)
+            return
+        on_page = {message.id for message in page.messages}
+        deleted = [id_ for id_ in stored if page.covers(id_) and id_ not in on_page]
+        edited = [message for message in page.messages if _is_newer(message, stored)]
+        if deleted:
+            self.context.history.delete(channel.id, deleted)
+            await self.memory.delete(guild_id, channel.id, deleted)
+        for message in await convert(self.context, channel, edited) if edited else ():
+            if message.content:
+                self.context.history.update(message)
+            else:
+                self.context.history.delete(message.channel_id, [message.id])
+            await self.memory.edit(message)
+        if deleted or edited:
+            counts = {"deleted": len(deleted), "edited": len(edited)}
+            log.info("applied missed changes", guild_id=guild_id, channel_id=channel.id, **counts)
 
     async def pages(
         self, channel: MessageChannel, ids: IdRange, budget: int

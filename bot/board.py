@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -204,15 +204,11 @@ class Dashboard:
 
 async def read(policies: Policies, settings: Settings, address: Address, character: str) -> Dashboard:
     levels = LEVELS[: LEVELS.index(address.level) + 1]  # its own and those it inherits from
-    found = await asyncio.gather(*(policies.read(_place(level, address, character)) for level in levels))
+    found = await asyncio.gather(*(policies.read(replace(address, level=level).place(character)) for level in levels))
     said = dict(zip(levels, found, strict=True))
     shown = [one for one in policies.declared if address.level in one.levels]
     rows = tuple(_row(one, one.default(settings), said, address.level) for one in shown)
     return Dashboard(address, character, rows, said[address.level].changes)
-
-
-def _place(level: Level, address: Address, character: str) -> Place:
-    return Address(level, address.guild_id, address.channel_id).place(character)
 
 
 def _row(setting: Setting, default: Value, said: Mapping[Level, Overrides], level: Level) -> SettingLine:

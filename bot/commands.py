@@ -86,6 +86,11 @@ class ErrorReportingTree(app_commands.CommandTree[discord.Client]):
         await report(interaction, error)
 
 
+async def tell(interaction: discord.Interaction, text: str) -> None:
+    """Answers an acknowledged command, for the one who gave it alone."""
+    await interaction.followup.send(text, ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
+
+
 async def report(interaction: discord.Interaction, error: Exception) -> None:
     """Tells the person whose command or click failed."""
     request_id = f"{interaction.id:x}"

@@ -26,7 +26,6 @@ from channelmem.display import listed, name
 from channelmem.errors import ChannelmemError
 
 from .commands import (
-    NO_PINGS,
     RefusedError,
     channel_id_of,
     digest,
@@ -36,6 +35,7 @@ from .commands import (
     report,
     server_group,
     shorten,
+    tell,
 )
 from .context import BotContext, UntilStored
 from .messages import thread_of
@@ -44,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 OFFERED, LONGEST = 25, 100
 """How many options Discord takes, and how long one may be."""
+WHOSE = "Whose context; by default the first character"
 NO_CHARACTER = "I have no character here. My operator can check CHANNELMEM_CHARACTER."
 
 
@@ -187,54 +188,40 @@ class Contexts(commands.Cog):
         self.context, self._until_stored = context, until_stored
         self._window = ContextWindow(context.memory)
 
-    # --- how far back ---
-
     @context_.command(name="show", description="Show how far back I look here unasked")
-    @app_commands.describe(character="Whose context; by default the first character")
+    @app_commands.describe(character=WHOSE)
     @app_commands.autocomplete(character=offer_characters)
     @app_commands.check(in_server)
     async def show(self, interaction: discord.Interaction, character: str | None = None) -> None:
         await self._answer(interaction, self._whose(character), self._window.show)
 
     @context_.command(name="set", description="Set how far back I look")
-    @app_commands.describe(
-        duration="For example 24h, 2 days or yesterday", character="Whose context; by default the first character"
-    )
+    @app_commands.describe(duration="For example 24h, 2 days or yesterday", character=WHOSE)
     @app_commands.autocomplete(duration=offer_durations, character=offer_characters)
     @app_commands.check(moderates)
     async def set_(self, interaction: discord.Interaction, duration: Duration, character: str | None = None) -> None:
-        await self._change(interaction, Step.SET, duration, character)
+        await self._answer(interaction, self._whose(character), partial(self._window.change, Step.SET, duration))
 
     @context_.command(name="add", description="Look further back than now")
-    @app_commands.describe(
-        duration="For example 8h or 1 day", character="Whose context; by default the first character"
-    )
+    @app_commands.describe(duration="For example 8h or 1 day", character=WHOSE)
     @app_commands.autocomplete(duration=offer_durations, character=offer_characters)
     @app_commands.check(moderates)
     async def add(self, interaction: discord.Interaction, duration: Duration, character: str | None = None) -> None:
-        await self._change(interaction, Step.ADD, duration, character)
+        await self._answer(interaction, self._whose(character), partial(self._window.change, Step.ADD, duration))
 
     @context_.command(name="sub", description="Look less far back than now")
-    @app_commands.describe(
-        duration="For example 4h or 1 day", character="Whose context; by default the first character"
-    )
+    @app_commands.describe(duration="For example 4h or 1 day", character=WHOSE)
     @app_commands.autocomplete(duration=offer_durations, character=offer_characters)
     @app_commands.check(moderates)
     async def sub(self, interaction: discord.Interaction, duration: Duration, character: str | None = None) -> None:
-        await self._change(interaction, Step.SUB, duration, character)
+        await self._answer(interaction, self._whose(character), partial(self._window.change, Step.SUB, duration))
 
     @context_.command(name="reset", description="Look as far back as by default")
-    @app_commands.describe(character="Whose context; by default the first character")
+    @app_commands.describe(character=WHOSE)
     @app_commands.autocomplete(character=offer_characters)
     @app_commands.check(moderates)
     async def reset(self, interaction: discord.Interaction, character: str | None = None) -> None:
         await self._answer(interaction, self._whose(character), self._window.reset)
-
-    async def _change(self, interaction: discord.Interaction, step: Step, text: str, character: str | None) -> None:
-        change = partial(self._window.change, step, text)
-        await self._answer(interaction, self._whose(character), change)
-
-    # --- fresh starts ---
 
     @app_commands.command(name="new", description="Start fresh: I stop using what was said here before, unless asked")
     @app_commands.guild_only()
@@ -245,9 +232,7 @@ class Contexts(commands.Cog):
         log.info("fresh start", guild_id=interaction.guild_id, channel_id=interaction.channel_id)
 
     @context_.command(name="edit", description="Choose which messages of this channel I start with")
-    @app_commands.describe(
-        file="The edited file; without it, I send you one", character="Whose context; by default the first character"
-    )
+    @app_commands.describe(file="The edited file; without it, I send you one", character=WHOSE)
     @app_commands.autocomplete(character=offer_characters)
     @app_commands.check(moderates_and_reads)
     async def edit(
@@ -265,7 +250,7 @@ class Contexts(commands.Cog):
         try:
             text = await self._window.edit_file(command, HAND_BACK)
         except EditError as refused:
-            await interaction.followup.send(str(refused), ephemeral=True)
+            await tell(interaction, str(refused))
             return
         file = discord.File(io.BytesIO(text.encode()), filename=FILE_NAME)
         fits = len(lines_of(text)) <= FORM_MAX
@@ -316,14 +301,12 @@ class Contexts(commands.Cog):
             return UNREADABLE
         return await self._window.keep(text, command)
 
-    # --- in common ---
-
     async def _answer(
         self, interaction: discord.Interaction, character: str, act: Callable[[Command], Awaitable[str]]
     ) -> None:
         await interaction.response.defer(ephemeral=True, thinking=True)
         text = await act(self._command(interaction, character))
-        await interaction.followup.send(text, ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
+        await tell(interaction, text)
 
     def _whose(self, character: str | None) -> str:
         return chosen(character, (one.name for one in self.context.characters))

@@ -26,7 +26,6 @@ from .board import (
     Action,
     Address,
     Click,
-    Dashboard,
     opens_channel,
     opens_character,
     opens_global,
@@ -73,7 +72,7 @@ class Clicks:
     ) -> None:
         """Reads everything anew and puts it into the message; the interaction is acknowledged already."""
         try:
-            dashboard = await self._read(address)
+            dashboard = await read(self._policies, self._context.settings, address, self._character(address))
         except RedisUnavailableError as error:  # what the message shows may no longer be so; defaults would be wrong
             raise RefusedError(f"{status}\n{board.UNREADABLE}".strip()) from error
         await interaction.edit_original_response(
@@ -82,11 +81,6 @@ class Clicks:
             view=view or board.home(address),
             allowed_mentions=NO_PINGS,
         )
-
-    async def _read(self, address: Address) -> Dashboard:
-        return await read(self._policies, self._context.settings, address, self._character(address))
-
-    # --- looking ---
 
     async def _home(self, interaction: discord.Interaction, click: Click) -> None:
         await interaction.response.defer()
@@ -114,8 +108,6 @@ class Clicks:
         await interaction.response.defer()
         with contextlib.suppress(discord.NotFound):  # clicked twice
             await interaction.delete_original_response()
-
-    # --- changing ---
 
     async def _save(self, interaction: discord.Interaction, click: Click) -> None:
         setting = self._setting(click.setting, click.address.level)
@@ -161,8 +153,6 @@ class Clicks:
         by_name = ", ".join(one.label for one in self._policies.declared if one.name in names)
         status = board.RESET.format(labels=by_name) if by_name else board.NOTHING_TO_RESET
         await self.show(interaction, click.address, status)
-
-    # --- what a click is about ---
 
     def _setting(self, name: str, level: Level) -> Setting:
         for setting in self._policies.declared:

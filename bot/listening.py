@@ -13,7 +13,6 @@ import structlog
 from cachetools import TTLCache
 from discord.ext import commands
 
-from channelmem.commands import is_command
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.types import Message, Outcome
@@ -21,7 +20,7 @@ from channelmem.types import Message, Outcome
 from .answers import OwnAnswers
 from .backfill import SessionGaps
 from .context import BotContext
-from .messages import MESSAGE_CHANNELS, is_remembered, to_message
+from .messages import MESSAGE_CHANNELS, is_for_a_bot, is_remembered, to_message
 
 UNTIL_STORED_S = 1.0
 """A question waits no longer than this: Redis may be unreachable."""
@@ -41,12 +40,9 @@ class Listening(commands.Cog):
         if not is_remembered(message.channel, self.settings, self.memory.policies):
             return None
         converted = to_message(message, self.context.me)
-        if converted is None or (not converted.own and self._is_command(converted.content)):
+        if converted is None or (not converted.own and is_for_a_bot(converted.content, self.settings)):
             return None
         return converted if converted.content else None
-
-    def _is_command(self, content: str) -> bool:
-        return is_command(content, self.settings.command_prefixes, self.settings.command_names)
 
     @commands.Cog.listener()
     async def on_shard_connect(self, shard_id: int) -> None:

@@ -20,11 +20,11 @@ from channelmem.context.window import ReachError
 from channelmem.display import counted
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError
-from channelmem.export import Export, between, export
+from channelmem.export import between, export
 from channelmem.types import Load, Message
 
 from .backfill import PAGE_SIZE, convert, fetch_after
-from .commands import channel_id_of, server_group
+from .commands import channel_id_of, server_group, tell
 from .context import BotContext, UntilStored
 from .contexts import moderates_and_reads, offer_durations
 from .messages import MESSAGE_CHANNELS, MessageChannel, can_read, is_remembered, thread_of
@@ -59,11 +59,6 @@ def less(days: float, reach_s: float) -> str:
     if days * DAY_S <= reach_s:
         return ""
     return f"I keep nothing of this channel for longer than {reach_s / DAY_S:g} days, so I go back no further.\n"
-
-
-def exported(export: Export) -> str:
-    summaries = counted(export.summaries, "summary", "summaries")
-    return f"Here is this channel's past: {counted(export.messages, 'message')} and {summaries}."
 
 
 def _counts(load: Load) -> str:
@@ -170,7 +165,8 @@ class Loader:
             load = replace(load, done_id=held[0].id - 1 if held else fetched)
             if not await self._memory.loads.advance(guild_id, load):
                 return
-            await self._tell(load)
+            if (listener := self._listeners.get(channel.id)) is not None:
+                await listener(load)
         await self._memory.loads.end(guild_id, channel.id)
         log.info("loaded", guild_id=guild_id, channel_id=channel.id, stored=load.stored, summarised=load.summarised)
 
@@ -199,10 +195,6 @@ class Loader:
     def _may_go_on(self, channel: MessageChannel) -> bool:
         included = is_remembered(channel, self._context.settings, self._memory.policies)
         return included and can_read(channel, channel.guild.me)
-
-    async def _tell(self, load: Load) -> None:
-        if (listener := self._listeners.get(load.channel_id)) is not None:
-            await listener(load)
 
 
 def _id_at(ts: float) -> int:
@@ -249,7 +241,7 @@ class HistoryCommands(commands.Cog, name="History"):
         channel = interaction.channel
         refusal = await self._refusal(channel)
         if refusal or not isinstance(channel, MESSAGE_CHANNELS):
-            await interaction.followup.send(refusal or NO_CHANNEL, ephemeral=True)
+            await tell(interaction, refusal or NO_CHANNEL)
             return
         lead = less(days, self.loader.reaches_s(channel))
         begun = await self.loader.begin(channel, days, _Progress(interaction, lead))
@@ -274,15 +266,16 @@ class HistoryCommands(commands.Cog, name="History"):
         try:
             window = between(interaction.created_at.timestamp(), first or "", last or "", tz)
         except ReachError as refused:
-            await interaction.followup.send(str(refused), ephemeral=True)
+            await tell(interaction, str(refused))
             return
         made = await export(self.memory, guild_id, channel_id, window, _title(interaction))
         if not made.found:
-            await interaction.followup.send(NOTHING_THERE, ephemeral=True)
+            await tell(interaction, NOTHING_THERE)
             return
         name, data, remark = await asyncio.to_thread(fit, made.lines, interaction.filesize_limit, FILE_NAME)
         file = discord.File(io.BytesIO(data), filename=name)
-        await interaction.followup.send(exported(made) + remark, file=file, ephemeral=True)
+        found = f"{counted(made.messages, 'message')} and {counted(made.summaries, 'summary', 'summaries')}"
+        await interaction.followup.send(f"Here is this channel's past: {found}.{remark}", file=file, ephemeral=True)
 
     async def _refusal(self, channel: object) -> str:
         """Why nothing can be loaded; empty if it can."""
@@ -292,10 +285,7 @@ class HistoryCommands(commands.Cog, name="History"):
             return NOT_REMEMBERED
         if not can_read(channel, channel.guild.me):
             return UNREADABLE
-        return PAUSED if await self._is_paused(channel) else ""
-
-    async def _is_paused(self, channel: MessageChannel) -> bool:
-        return (await self.memory.status(channel.guild.id, channel.id)).paused
+        return PAUSED if (await self.memory.status(channel.guild.id, channel.id)).paused else ""
 
 
 def _title(interaction: discord.Interaction) -> str:

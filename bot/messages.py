@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import discord
 
+from channelmem.commands import is_command
 from channelmem.media.kinds import of_preview
 from channelmem.policy.policies import Policies
 from channelmem.settings import Settings
@@ -160,6 +161,11 @@ def replied_to(message: discord.Message) -> int | None:
     """The id of the message this one replies to; a forward references a message too, but is not a reply."""
     reference = message.reference
     return reference.message_id if reference and message.type is discord.MessageType.reply else None
+
+
+def is_for_a_bot(content: str, settings: Settings) -> bool:
+    """Whether it is a command for some bot."""
+    return is_command(content, settings.command_prefixes, settings.command_names)
 
 
 def is_addressed(message: discord.Message, me: discord.ClientUser) -> bool:

@@ -25,12 +25,11 @@ from channelmem.display import counted
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S
 from channelmem.errors import RedisUnavailableError
 from channelmem.interface import ChannelMemory
-from channelmem.settings import Settings
 from channelmem.types import ChannelStatus, Message
 
 from .answers import Traces
 from .asking import Cooldown
-from .commands import NO_PINGS, RefusedError, channel_id_of, holds, server_group
+from .commands import NO_PINGS, RefusedError, channel_id_of, holds, server_group, tell
 from .context import BotContext
 from .messages import is_remembered
 
@@ -77,15 +76,7 @@ def notice(lifetime_s: float, kept_s: float = 0.0, *, sent: bool = False) -> str
 
 
 def returning(left: int) -> str:
-    return RETURNING.format(left=_messages(left))
-
-
-def exported(count: int) -> str:
-    return f"Here {'is' if count == 1 else 'are'} {_messages(count)} you wrote."
-
-
-def cleared(count: int) -> str:
-    return f"I forgot this channel ({_messages(count)})."
+    return RETURNING.format(left=counted(left, "message"))
 
 
 def describe(status: ChannelStatus, *, included: bool) -> str:
@@ -97,17 +88,13 @@ def describe(status: ChannelStatus, *, included: bool) -> str:
     if status.oldest_ts and status.newest_ts:
         span = f", from {_time(status.oldest_ts)} to {_time(status.newest_ts)}"
     waiting = f" Still waiting for an embedding: {status.pending}." if status.pending else ""
-    return f"{state} ({archive}): {_messages(status.messages)}{span}.{waiting}"
+    return f"{state} ({archive}): {counted(status.messages, 'message')}{span}.{waiting}"
 
 
 def _span(seconds: float) -> str:
     if seconds < HOUR_S:
         return counted(round(seconds / MINUTE_S), "minute")
     return f"{seconds / DAY_S:g} day{'' if seconds == DAY_S else 's'}"
-
-
-def _messages(count: int) -> str:
-    return f"{count} message{'' if count == 1 else 's'}"
 
 
 def _time(ts: float) -> str:
@@ -210,38 +197,32 @@ class Returns:
 EXPORT = "memory export me"
 
 
-class CommandCooldowns:
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._by_command: dict[str, Cooldown] = {}
+class CooledCog(commands.Cog):
+    def __init__(self, context: BotContext) -> None:
+        self.context, self.memory = context, context.memory
+        self._cooldowns: dict[str, Cooldown] = {}
+        """By command."""
 
-    def check(self, interaction: discord.Interaction) -> None:
+    async def interaction_check(self, interaction: discord.Interaction) -> bool:
         """Raises RefusedError, or starts the cooldown."""
+        settings = self.context.settings
         name = interaction.command.qualified_name if interaction.command else ""
-        cooldown = self._by_command.setdefault(name, Cooldown(self._seconds(name), channel_s=0))
+        user_s = settings.cooldown_export_s if name == EXPORT else settings.cooldown_user_s
+        cooldown = self._cooldowns.setdefault(name, Cooldown(user_s, channel_s=0))
         allowed, wait_s = cooldown.take(interaction.user.id, interaction.channel_id or 0)
         if not allowed:
             raise RefusedError(COOLING_DOWN.format(seconds=max(1, round(wait_s))))
-
-    def _seconds(self, name: str) -> float:
-        return self._settings.cooldown_export_s if name == EXPORT else self._settings.cooldown_user_s
+        return True
 
 
-# --- cog ---
-
-
-class Privacy(commands.Cog):
+class Privacy(CooledCog):
     memory_ = app_commands.Group(name="memory", description="Control what I remember")
     forget_ = app_commands.Group(name="forget", description="Delete what I remember", parent=memory_)
     export_ = app_commands.Group(name="export", description="Get a copy of what I remember", parent=memory_)
 
     def __init__(self, context: BotContext, traces: Traces) -> None:
-        self.context, self.traces, self.memory = context, traces, context.memory
-        self._cooldowns, self._returns = CommandCooldowns(context.settings), Returns(context.memory)
-
-    async def interaction_check(self, interaction: discord.Interaction) -> bool:
-        self._cooldowns.check(interaction)
-        return True
+        super().__init__(context)
+        self.traces, self._returns = traces, Returns(context.memory)
 
     async def cog_unload(self) -> None:
         await self._returns.stop_all()
@@ -252,14 +233,14 @@ class Privacy(commands.Cog):
         self._forget_cached(interaction.user.id)
         await self.memory.forget(interaction.user.id)
         log.info("user forgotten")
-        await interaction.followup.send(FORGOTTEN, ephemeral=True)
+        await tell(interaction, FORGOTTEN)
 
     @memory_.command(name="opt-out", description="Stop me from remembering what you write")
     async def opt_out(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         self._forget_cached(interaction.user.id)
         await self.memory.opt_out(interaction.user.id)
-        await interaction.followup.send(OPTED_OUT, ephemeral=True)
+        await tell(interaction, OPTED_OUT)
 
     def _forget_cached(self, user_id: int) -> None:
         self.context.history.delete_author(user_id)
@@ -280,11 +261,12 @@ class Privacy(commands.Cog):
         await interaction.response.defer(ephemeral=True)
         lines = [to_line(message) async for message in self.memory.export(interaction.user.id)]
         if not lines:
-            await interaction.followup.send(NOTHING_STORED, ephemeral=True)
+            await tell(interaction, NOTHING_STORED)
             return
         name, data, remark = await asyncio.to_thread(fit, lines, interaction.filesize_limit)
         file = discord.File(io.BytesIO(data), filename=name)
-        await interaction.followup.send(exported(len(lines)) + remark, file=file, ephemeral=True)
+        text = f"Here {'is' if len(lines) == 1 else 'are'} {counted(len(lines), 'message')} you wrote."
+        await interaction.followup.send(text + remark, file=file, ephemeral=True)
 
     # --- the notice ---
 
@@ -325,30 +307,22 @@ def manages_channel(interaction: discord.Interaction) -> bool:
     raise RefusedError(MANAGERS_ONLY)
 
 
-class ChannelPrivacy(commands.Cog):
+class ChannelPrivacy(CooledCog):
     channel_ = server_group("memory-channel", "Control what I remember of this channel", manage_channels=True)
-
-    def __init__(self, context: BotContext) -> None:
-        self.context, self.memory = context, context.memory
-        self._cooldowns = CommandCooldowns(context.settings)
-
-    async def interaction_check(self, interaction: discord.Interaction) -> bool:
-        self._cooldowns.check(interaction)
-        return True
 
     @channel_.command(name="pause", description="Stop remembering new messages in this channel")
     @app_commands.check(manages_channel)
     async def pause(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         await self.memory.pause(*channel_id_of(interaction))
-        await interaction.followup.send(PAUSED, ephemeral=True)
+        await tell(interaction, PAUSED)
 
     @channel_.command(name="resume", description="Remember this channel again")
     @app_commands.check(manages_channel)
     async def resume(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         await self.memory.resume(*channel_id_of(interaction))
-        await interaction.followup.send(RESUMED, ephemeral=True)
+        await tell(interaction, RESUMED)
 
     @channel_.command(name="clear", description="Forget everything said in this channel")
     @app_commands.check(manages_channel)
@@ -359,7 +333,7 @@ class ChannelPrivacy(commands.Cog):
         # By Discord's clock, like the messages: this machine's may be wrong.
         await self.memory.clear(guild_id, channel_id, interaction.created_at.timestamp())
         log.info("channel cleared", guild_id=guild_id, channel_id=channel_id)
-        await interaction.followup.send(cleared(status.messages), ephemeral=True)
+        await tell(interaction, f"I forgot this channel ({counted(status.messages, 'message')}).")
 
     @channel_.command(name="status", description="Show what I remember of this channel")
     @app_commands.check(manages_channel)
@@ -368,4 +342,4 @@ class ChannelPrivacy(commands.Cog):
         status = await self.memory.status(*channel_id_of(interaction))
         channel = interaction.channel or discord.Object(0)
         included = is_remembered(channel, self.context.settings, self.memory.policies)
-        await interaction.followup.send(describe(status, included=included), ephemeral=True)
+        await tell(interaction, describe(status, included=included))

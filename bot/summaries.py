@@ -15,7 +15,7 @@ from channelmem.errors import SummariesBusyError
 from channelmem.export import back_from
 
 from .asking import QuestionBuilder
-from .commands import NO_PINGS, channel_id_of, report, server_group
+from .commands import channel_id_of, report, server_group, tell
 from .context import BotContext, UntilStored
 from .contexts import moderates, moderates_and_reads, offer_durations
 
@@ -52,10 +52,10 @@ class SummaryCommands(commands.Cog, name="Summaries"):
         try:
             window = back_from(question.ts, span, policy.tz.key)
         except ReachError as refused:
-            await _tell(interaction, str(refused))
+            await tell(interaction, str(refused))
             return
         told = await self.memory.recaps.of_span(question, window, policy) if policy.enabled else None
-        await _tell(interaction, told.text if told else NOTHING_SAID)
+        await tell(interaction, told.text if told else NOTHING_SAID)
 
     @summary_.command(name="status", description="Show what a language model is given of this channel's past")
     @app_commands.check(moderates)
@@ -63,7 +63,7 @@ class SummaryCommands(commands.Cog, name="Summaries"):
         await interaction.response.defer(ephemeral=True)
         await self._until_stored(interaction.channel_id or 0)
         question = await self._questions.from_interaction(interaction, "", private=True)
-        await _tell(interaction, await status_of(self.memory, question))
+        await tell(interaction, await status_of(self.memory, question))
 
     @summary_.command(name="rebuild", description="Rebuild this channel's summaries")
     @app_commands.check(moderates)
@@ -111,7 +111,3 @@ class Confirmation(discord.ui.View):
         self, interaction: discord.Interaction, error: Exception, _item: discord.ui.Item[Confirmation]
     ) -> None:
         await report(interaction, error)
-
-
-async def _tell(interaction: discord.Interaction, text: str) -> None:
-    await interaction.followup.send(text, ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
