@@ -8,30 +8,26 @@ import re
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_context import ChatContext, ChatHistory, EditorError, edited, is_edit
-from channelmem.cli.chat_input import Typed
+from channelmem.cli.chat_input import ChatContext, ChatHistory, EditorError, Typed, edited, is_edit
 from channelmem.cli.show import ModelProgress, explain
 from channelmem.context.edit_file import EditError
 from channelmem.display import visible
 from channelmem.errors import ChannelmemError
-from channelmem.extras import load
+from channelmem.llm.opening import open_responder, summariser_of
+from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
 from channelmem.types import Answer, Message, Origin, Outcome, Person, Question
 
-if TYPE_CHECKING:
-    from channelmem.cli.chat_model import Speak
-
-app = typer.Typer()
 T = TypeVar("T")
 
 GUILD, BOT = 2 << 22, Person(99, "bot")
@@ -48,7 +44,6 @@ Ctrl-D leaves.
 EDITING = "Up and Down recall what you typed. Ctrl-C drops a line or stops an answer."
 
 
-@app.command()
 def chat(
     channel: Annotated[str, typer.Option(help="Conversation to continue; each has its own memory.")] = "chat",
     name: Annotated[str, typer.Option(help="Speaker of lines that do not start with a name.")] = "me",
@@ -81,23 +76,48 @@ def chat(
             run(opening.__aexit__(None, None, None))
 
 
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    text: str
+    problem: str = ""
+    """Why there is no text: spend cap, timeout, refusal ..."""
+    shown: frozenset[Origin] = frozenset()
+    """What the model was shown of the channel."""
+
+
+Speak = Callable[[Question, Answer], Awaitable[Spoken]]
+
+
 @asynccontextmanager
 async def _opened(
     settings: Settings, channel: str, progress: ModelProgress
 ) -> AsyncIterator[tuple[Memory, Speak | None]]:
-    model = load("channelmem.cli.chat_model", "llm", "CHANNELMEM_LLM_MODEL") if settings.llm_model else None
-    written = load("channelmem.llm.opening", "llm", "CHANNELMEM_SUMMARY_MODEL") if settings.summary_model else None
+    """Raises ConfigError, with the fix, if a configured model can't be used."""
     async with (
-        written.summariser_of(settings) if written else nullcontext() as summariser,
+        summariser_of(settings) as summariser,
         Memory.open(settings, summariser=summariser, progress=progress) as memory,
     ):
         if summariser is not None:
             summariser.attach(memory.spending)
-        if model is None:
-            yield memory, None
-            return
-        async with model.open_model(settings, memory, channel) as speak:
-            yield memory, speak
+        responder = open_responder(settings, memory)
+        try:
+            yield memory, _speaker(responder, Location(channel=channel)) if responder else None
+        finally:
+            if responder is not None:
+                await responder.close()
+
+
+def _speaker(responder: Responder, location: Location) -> Speak:
+    async def speak(question: Question, answer: Answer) -> Spoken:
+        text, shown = "", set[Origin]()
+        try:
+            async for grown in responder.respond(question, answer, location, shown):
+                text = grown
+        except ResponderError as error:
+            return Spoken("", str(error), frozenset(shown))
+        return Spoken(text, shown=frozenset(shown))
+
+    return speak
 
 
 def _greet(console: Console, typed: Typed, settings: Settings, remembered: int) -> None:

@@ -15,10 +15,7 @@ from channelmem.display import visible
 from channelmem.secrets import MASK
 from channelmem.settings import hide, load_settings, sources, unknown, variable
 
-app = typer.Typer()
 
-
-@app.command()
 def config(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object per setting.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Show only settings that are set explicitly.")] = False,

@@ -16,18 +16,15 @@ from channelmem.cli.show import to_json
 from channelmem.display import visible
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
-from channelmem.ops.inspect import open_inspector
+from channelmem.ops import open_inspector
 from channelmem.settings import load_settings
 from channelmem.telling.references import told
 from channelmem.types import Hit, Source, Stored
-
-app = typer.Typer()
 
 IDS = {"guild", "channel", "id"}
 FOLDED = {"author", "text", "lives", "messages", "pending"}
 
 
-@app.command()
 def inspect(
     channel: Annotated[int | None, typer.Argument(help="Channel id. Omit it to list all channels.")] = None,
     near: Annotated[int | None, typer.Option(help="Message id: list the messages nearest to it by vector.")] = None,

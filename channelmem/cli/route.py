@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypedDict
 from zoneinfo import ZoneInfoNotFoundError
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from channelmem.cli.show import to_json
+from channelmem.cli.show import print_rows, to_json
 from channelmem.display import visible
 from channelmem.errors import ChannelmemError
 from channelmem.routing.people import Roster
@@ -25,8 +24,6 @@ from channelmem.settings import Settings, load_settings
 from channelmem.telling.explanation import explanation
 from channelmem.times.spans import zone
 from channelmem.types import Person, Question, Route
-
-app = typer.Typer()
 
 BOT = Person(1, "bot")
 NO_ROW = 'Expected a JSON object with a string "q", such as {"q": "what did Ann say?"}.'
@@ -55,7 +52,6 @@ class ExplainedRow(RoutedRow):
     words: str
 
 
-@app.command()
 def route(  # noqa: PLR0913, PLR0917  (one per option)
     question: Annotated[str, typer.Argument(help="The question, as asked in a channel.")] = "",
     asker: Annotated[str, typer.Option(help="Name of the person asking.")] = "me",
@@ -84,7 +80,8 @@ def route(  # noqa: PLR0913, PLR0917  (one per option)
     if jsonl:
         if question:
             raise typer.BadParameter("--jsonl reads questions from stdin; remove the QUESTION argument.")
-        _rows(given)
+        settings = load_settings()
+        print_rows(None, lambda line: _routed(line, given, settings))
         return
     if not question.strip():
         raise ChannelmemError('Pass a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
@@ -168,25 +165,6 @@ def _zone(name: str) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ChannelmemError(f"{name!r} is not a time zone name such as Europe/Berlin.") from error
     return name
-
-
-def _rows(given: Mapping[str, str]) -> None:
-    settings = load_settings()
-    for number, line in enumerate(_lines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = _routed(line, given, settings)
-        except ChannelmemError as error:
-            raise ChannelmemError(f"Line {number}: {error}") from error
-        print(to_json(row))
-
-
-def _lines() -> Iterator[str]:
-    try:
-        yield from sys.stdin
-    except UnicodeDecodeError as error:
-        raise ChannelmemError("Standard input is not valid UTF-8; convert it first, for example with iconv.") from error
 
 
 def _routed(line: str, given: Mapping[str, str], settings: Settings) -> ExplainedRow:

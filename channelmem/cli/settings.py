@@ -25,7 +25,7 @@ from channelmem.display import visible
 from channelmem.durations import human_age
 from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
 from channelmem.ids import LARGEST_ID
-from channelmem.ops.inspect import open_policies
+from channelmem.ops import open_policies
 from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, current
 from channelmem.policy.policies import Policies
@@ -141,7 +141,10 @@ def set_(
       channelmem settings set archive off --yes
     """
     target = _one_level(_target(guild, channel, character))
-    setting = _settable(_named(name), target.level)
+    setting = _named(name)
+    if target.level not in setting.levels:
+        levels = " or ".join(setting.levels)
+        raise UnknownSettingError(f"{setting.label} has no {target.level} level; set it at the {levels} level.")
     try:
         wanted = setting.parse(" ".join(value).strip())
     except ValueError as error:
@@ -208,13 +211,6 @@ def _plain(name: str) -> str:
     return "_".join(name.casefold().replace("-", " ").replace("_", " ").split())
 
 
-def _settable(setting: Setting, level: Level) -> Setting:
-    if level not in setting.levels:
-        levels = " or ".join(setting.levels)
-        raise UnknownSettingError(f"{setting.label} has no {level} level; set it at the {levels} level.")
-    return setting
-
-
 # --- on Redis ---
 
 
@@ -236,14 +232,13 @@ async def _set(target: SettingsTarget, setting: Setting, wanted: Value | Auto, *
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
         loss = await policies.preview(target.place, {setting.name: wanted})
+        shown = setting.show(None if isinstance(wanted, Auto) else wanted)
         if loss and not yes:
-            shown = setting.show(None if isinstance(wanted, Auto) else wanted)
             _confirm(f"{setting.label} {shown} for {target.text} hides {loss}. {UNDO} Go on?")
         change = await policies.set(target.place, setting.name, wanted)
     if as_json:
         _print_changed(target, () if change is None else (change,))
     elif change is None:
-        shown = setting.show(None if isinstance(wanted, Auto) else wanted)
         print(f"{setting.label} is {shown} already; nothing changed.")
     else:
         print(_sentence(change))

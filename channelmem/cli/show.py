@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import tzinfo
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from channelmem.display import json_text, visible
+from channelmem.errors import ChannelmemError
 from channelmem.telling.explanation import explanation, searched
 from channelmem.types import Answer, Question
 
@@ -47,6 +51,29 @@ def to_json(value: object, indent: int | None = None) -> str:
     return readable
 
 
+def print_rows(file: Path | None, answer: Callable[[str], object]) -> None:
+    """Answers JSON rows of a file or of standard input, one by one; an error names its line."""
+    for number, line in enumerate(_lines(file), 1):
+        if not line.strip():
+            continue
+        try:
+            row = answer(line)
+        except ChannelmemError as error:
+            raise ChannelmemError(f"Line {number}: {error}") from error
+        print(to_json(row))
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    name = "Standard input" if file is None else str(file)
+    try:
+        with nullcontext(sys.stdin) if file is None else file.open(encoding="utf-8") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        raise ChannelmemError(f"{name} is not valid UTF-8; convert it first, for example with iconv.") from error
+    except OSError as error:
+        raise ChannelmemError(f"{name} cannot be read ({error.strerror}); check the path.") from error
+
+
 def explain(console: Console, question: Question, answer: Answer, tz: tzinfo, *, verbose: bool = False) -> None:
     """Prints how the question was understood, the best hits with scores, the sources tried, and the timing. `verbose`:
     with the weights behind the route."""
@@ -59,11 +86,8 @@ def explain(console: Console, question: Question, answer: Answer, tz: tzinfo, *,
     for looked in answer.tried:
         _aside(console, "tried", searched(question, looked, tz))
     ms = answer.ms
-    _aside(
-        console,
-        "time",
-        f"{ms.total:.1f} ms (route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f})",
-    )
+    stages = f"route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f}"
+    _aside(console, "time", f"{ms.total:.1f} ms ({stages})")
 
 
 def _aside(console: Console, name: str, text: str) -> None:

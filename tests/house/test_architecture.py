@@ -56,22 +56,20 @@ WINDOWS = {
     "cli/route.py": {"routing", "times"},
     "cli/summarise.py": {"summaries"},
     "cli/summaries.py": {"summaries", "telling"},
-    "cli/doctor.py": {"ops"},
+    "cli/doctor.py": {"store", "server", "embedding"},
     "cli/inspect.py": {"ops", "telling"},
     "cli/settings.py": {"ops"},
-    "cli/rebucket.py": {"store", "server"},
     "cli/token.py": {"ops"},
     "cli/serve.py": {"store", "api"},
     "api/app.py": {"ops", "store"},
     "mcp/http.py": {"ops", "embedding"},
     "client/writes.py": {"store"},
-    "cli/reindex.py": {"ingest", "store", "embedding", "server"},
-    "cli/worker.py": {"ingest", "store", "embedding", "server", "opening"},
+    "cli/upkeep.py": {"ingest", "store", "embedding", "server", "opening"},
 }
 # Classes that are asked for by this name in whatever module a setting names.
 LOADED_BY_NAME = {"Engine"}
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
-SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
+SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops.py", "cli/")
 
 
 @cache

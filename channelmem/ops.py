@@ -24,9 +24,8 @@ from channelmem.store.search import Contents, Query, Search
 from channelmem.store.store import Store
 from channelmem.types import Hit, Source, Stored
 
-REMOVE_S = (
-    60.0  # how long a command waits for removals that a change causes; the next process with a memory resumes them
-)
+REMOVE_S = 60.0
+"""How long a command waits for removals that a change causes; the next process with a memory resumes them."""
 
 
 @asynccontextmanager
@@ -70,16 +69,12 @@ async def open_policies(settings: Settings) -> AsyncIterator[Policies]:
             raise RedisUnavailableError("Redis does not answer, so the settings can't be read; try again.")
         try:
             yield policies
-            await _removed(policies, store)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REMOVE_S):
+                    await policies.fitted()
+                    await store.swept()
         finally:
             await store.close()
-
-
-async def _removed(policies: Policies, store: Store) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(REMOVE_S):
-            await policies.fitted()
-            await store.swept()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,8 @@ class Inspector:
         found = []
         for bucket in await self._buckets.used():
             keys = self._buckets.keys(bucket)
-            for guild in sorted(await self._members(keys.one("guilds"))):
+            guilds: Any = await self._buckets.redis.smembers(keys.one("guilds"))
+            for guild in sorted(map(int, guilds)):
                 rooms: Any = await self._buckets.redis.smembers(keys.of("guild", guild))
                 for name in sorted(rooms):
                     messages = await self._buckets.redis.zcard(keys.of("chan", name.decode()))
@@ -129,9 +125,6 @@ class Inspector:
         vector = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
         query = Query(guild_id, (channel_id,), vector=vector, limit=limit, flagged=True, source=Source.ARCHIVE)
         return list((await self._search.nearest(query)).hits[:limit])
-
-    async def _members(self, key: str) -> list[int]:
-        return [int(one) for one in await self._buckets.redis.smembers(key)]
 
 
 @asynccontextmanager
