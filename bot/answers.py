@@ -35,7 +35,7 @@ from channelmem.telling.explanation import explanation, searched
 from channelmem.types import Answer, Hit, Origin, Question, Route, SourceReport, Timing
 
 from .commands import NO_PINGS
-from .context import BotContext, UntilStored
+from .context import BotContext
 
 log = structlog.get_logger(__name__)
 
@@ -129,15 +129,11 @@ class Delivery(ABC):
     def __init__(self) -> None:
         self.on_sent: Callable[[int], None] = lambda message_id: None
         """Told the id of every new message."""
-        self._started = False
-        self._shown = ""
+        self._shown: str | None = None
         self._edited_at = float("-inf")
 
     @abstractmethod
-    async def _send_first(self, text: str) -> int: ...
-
-    @abstractmethod
-    async def _edit_first(self, text: str) -> None: ...
+    async def _put_first(self, text: str) -> int: ...
 
     @abstractmethod
     async def _send_more(self, text: str) -> int: ...
@@ -165,11 +161,10 @@ class Delivery(ABC):
         await self.send(said)
 
     async def _show(self, text: str) -> None:
-        if not self._started:
-            self.on_sent(await self._send_first(text))
-            self._started = True
-        elif text != self._shown:
-            await self._edit_first(text)
+        if text != self._shown:
+            message_id = await self._put_first(text)
+            if self._shown is None:
+                self.on_sent(message_id)
         self._shown, self._edited_at = text, time.monotonic()
 
 
@@ -201,18 +196,17 @@ class ReplyDelivery(Delivery):
                 await self._question.channel.typing()
                 await asyncio.sleep(TYPING_EVERY_S)
 
-    async def _send_first(self, text: str) -> int:
+    async def _put_first(self, text: str) -> int:
+        if self._reply is not None:
+            # An edit without `suppress` would bring the previews back.
+            await self._reply.edit(content=text, suppress=True, allowed_mentions=NO_PINGS)
+            return self._reply.id
         # The question may have been deleted meanwhile; then the answer stands alone.
         reference = self._question.to_reference(fail_if_not_exists=False)
         self._reply = await self._question.channel.send(
             text, reference=reference, allowed_mentions=NO_PINGS, suppress_embeds=True
         )
         return self._reply.id
-
-    async def _edit_first(self, text: str) -> None:
-        if self._reply is not None:
-            # An edit without `suppress` would bring the previews back.
-            await self._reply.edit(content=text, suppress=True, allowed_mentions=NO_PINGS)
 
     async def _send_more(self, text: str) -> int:
         return (await self._question.channel.send(text, allowed_mentions=NO_PINGS, suppress_embeds=True)).id
@@ -226,11 +220,8 @@ class InteractionDelivery(Delivery):
         self._interaction = interaction
         self._private = private
 
-    async def _send_first(self, text: str) -> int:
+    async def _put_first(self, text: str) -> int:
         return (await self._interaction.edit_original_response(content=text, allowed_mentions=NO_PINGS)).id
-
-    async def _edit_first(self, text: str) -> None:
-        await self._interaction.edit_original_response(content=text, allowed_mentions=NO_PINGS)
 
     async def _send_more(self, text: str) -> int:
         sent = await self._interaction.followup.send(
@@ -406,8 +397,8 @@ IMPOSSIBLE = (discord.NotFound, discord.Forbidden)
 
 
 class Redacting(commands.Cog):
-    def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
-        self.context, self.memory, self._until_stored = context, context.memory, until_stored
+    def __init__(self, context: BotContext) -> None:
+        self.context, self.memory = context, context.memory
         self._redacting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -423,7 +414,7 @@ class Redacting(commands.Cog):
     @commands.Cog.listener("on_raw_message_delete")
     @commands.Cog.listener("on_raw_bulk_message_delete")
     async def on_delete(self, payload: discord.RawMessageDeleteEvent | discord.RawBulkMessageDeleteEvent) -> None:
-        await self._until_stored(payload.channel_id)
+        await self.context.until_stored(payload.channel_id)
         await self.look()
 
     @commands.Cog.listener()

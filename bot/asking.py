@@ -21,12 +21,11 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID
 from channelmem.llm.characters import choose_character
 from channelmem.llm.responder import Location, Responder, ResponderError
-from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Origin, Person, Question, RelatedChannel
 
 from .answers import Delivery, InteractionDelivery, OwnAnswers, ReplyDelivery, Trace, Traces, explain, trace_of
 from .commands import FAILED, channel_id_of, tell
-from .context import BotContext, UntilStored
+from .context import BotContext
 from .messages import (
     MESSAGE_CHANNELS,
     can_read,
@@ -141,9 +140,6 @@ def _with_names(text: str, mentioned: Sequence[Person]) -> str:
     return USER_MENTION.sub("", text)
 
 
-# --- asking ---
-
-
 EMPTY_QUESTION = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
 EXCLUDED_CHANNEL = "My settings exclude this channel, so I don't remember it."
 BOT_CANT_SEE = "I can't see this channel, so I can't share what was said here."
@@ -151,22 +147,10 @@ ASKER_CANT_READ = "You're missing the Read Message History permission here, so I
 DIRECT_MESSAGE = "I can't look up a channel from a direct message. Ask me in a server channel."
 
 
-def refusal(question: Question, channel: discord.abc.Snowflake | None, asker: Asker, settings: Settings) -> str:
-    """For questions in a server."""
-    if not is_included(channel or discord.Object(question.channel_id), settings):
-        return EXCLUDED_CHANNEL
-    if question.kind is not Kind.NONE and (closed := _closed(channel, asker)):  # in isolation nothing is shared
-        return closed
-    return "" if question.text else EMPTY_QUESTION
-
-
 def _closed(channel: discord.abc.Snowflake | None, asker: Asker) -> str:
     if not isinstance(channel, MESSAGE_CHANNELS) or not can_see(channel, channel.guild.me):
         return BOT_CANT_SEE  # slash commands arrive even from there; and nobody knows who may read an unknown place
     return "" if isinstance(asker, discord.Member) and can_read(channel, asker) else ASKER_CANT_READ
-
-
-# --- cooldown ---
 
 
 MAX_WAIT_S = 10.0
@@ -198,9 +182,6 @@ def _until(clock: Callable[[], float]) -> TLRUCache[int, float]:
     return TLRUCache(MAX_ENTRIES, lambda _id, moment, _now: moment, clock)
 
 
-# --- cog ---
-
-
 DISLIKE = "👎"
 WAIT = "⏳"
 COOLING_DOWN = "One question at a time, please. Try again in {seconds} s."
@@ -225,21 +206,13 @@ class Request:
 
 class Asking(commands.Cog):
     def __init__(
-        self,
-        context: BotContext,
-        traces: Traces,
-        own_answers: OwnAnswers,
-        until_stored: UntilStored,
-        responder: Responder | None,
+        self, context: BotContext, traces: Traces, own_answers: OwnAnswers, responder: Responder | None
     ) -> None:
-        self.context, self.traces, self._own_answers = context, traces, own_answers
-        self._until_stored, self._responder = until_stored, responder
+        self.context, self.traces, self._own_answers, self._responder = context, traces, own_answers, responder
         settings = context.settings
         self._cooldown = Cooldown(settings.cooldown_user_s, settings.cooldown_channel_s)
         self._questions = QuestionBuilder(context)
         self._tasks: set[asyncio.Task[None]] = set()
-
-    # --- ways to ask ---
 
     @commands.Cog.listener()
     async def on_message(self, message: discord.Message) -> None:
@@ -306,8 +279,6 @@ class Asking(commands.Cog):
         self.context.metrics.disliked.labels(kind=kind, mode=mode).inc()
         log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
 
-    # --- the one way to answer ---
-
     async def answer(self, request: Request) -> None:
         if refused := await self._refusal(request):
             await request.delivery.send(refused)
@@ -325,10 +296,15 @@ class Asking(commands.Cog):
         if question.is_dm:
             return "" if self._responder is not None else DIRECT_MESSAGE
         channel = await resolve(self.context, request.channel, question.channel_id) or request.channel
-        return refusal(question, channel, request.asker, self.context.settings)
+        if not is_included(channel or discord.Object(question.channel_id), self.context.settings):
+            return EXCLUDED_CHANNEL
+        # In isolation nothing is shared.
+        if question.kind is not Kind.NONE and (closed := _closed(channel, request.asker)):
+            return closed
+        return "" if question.text else EMPTY_QUESTION
 
     async def _look_up(self, request: Request) -> Answer:
-        await self._until_stored(request.question.channel_id)
+        await self.context.until_stored(request.question.channel_id)
         answer = await self.context.memory.ask(request.question)
         request.quoted.update(answer.origins)
         return answer
@@ -362,8 +338,6 @@ class Asking(commands.Cog):
             # The model took its time: messages deleted or edited meanwhile must not be quoted.
             answer = await self._look_up(request)
         await request.delivery.send(answer.text)
-
-    # --- running and stopping ---
 
     def _start(self, request: Request, wait_s: float) -> None:
         task = asyncio.create_task(self._run(request, wait_s))

@@ -136,9 +136,6 @@ async def convert(context: BotContext, channel: MessageChannel, messages: Sequen
     ]
 
 
-# --- reconcile ---
-
-
 MAX_COMPARED = 1_000
 """Stored messages compared per channel: more than a page, because a page reaches far back if much was deleted."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -17,9 +17,8 @@ import discord
 from discord.ext import commands
 
 from channelmem.llm.characters import Character
-from channelmem.policy.cascade import Change, Effective, Level, Overrides, Place, Setting, current, resolve
+from channelmem.policy.cascade import Change, Level, Place, Setting, current, resolve
 from channelmem.policy.policies import Policies
-from channelmem.policy.values import Value
 from channelmem.settings import Settings
 
 from .commands import RefusedError, clip, digest, given, holds, shorten
@@ -176,47 +175,6 @@ opens_character = _opens("manage_guild", SERVER_MANAGERS_ONLY)
 OPENS = {Level.GLOBAL: opens_global, Level.CHANNEL: opens_channel, Level.CHARACTER: opens_character}
 
 
-# --- dashboard ---
-
-
-# --- dashboard ---
-
-
-@dataclass(frozen=True, slots=True)
-class SettingLine:
-    """One setting of a dashboard."""
-
-    setting: Setting
-    own: Value | None
-    """What is set at this level; None is auto."""
-    inherited: Effective
-    """What would be in force without it."""
-    effective: Effective
-
-
-@dataclass(frozen=True, slots=True)
-class Dashboard:
-    address: Address
-    character: str
-    rows: tuple[SettingLine, ...]
-    changes: tuple[Change, ...]
-
-
-async def read(policies: Policies, settings: Settings, address: Address, character: str) -> Dashboard:
-    levels = LEVELS[: LEVELS.index(address.level) + 1]  # its own and those it inherits from
-    found = await asyncio.gather(*(policies.read(replace(address, level=level).place(character)) for level in levels))
-    said = dict(zip(levels, found, strict=True))
-    shown = [one for one in policies.declared if address.level in one.levels]
-    rows = tuple(_row(one, one.default(settings), said, address.level) for one in shown)
-    return Dashboard(address, character, rows, said[address.level].changes)
-
-
-def _row(setting: Setting, default: Value, said: Mapping[Level, Overrides], level: Level) -> SettingLine:
-    values = {one: of.values[setting.name] for one, of in said.items() if setting.name in of.values}
-    above = {one: value for one, value in values.items() if one is not level}
-    return SettingLine(setting, values.get(level), resolve(setting, default, above), resolve(setting, default, values))
-
-
 # --- embed ---
 
 
@@ -233,50 +191,43 @@ IN_FORCE = {
 }
 
 
-def picture(dashboard: Dashboard, *, in_thread: bool) -> discord.Embed:
-    about = [_subject(dashboard), *([THREAD] if in_thread and dashboard.address.level is not Level.GLOBAL else []), ""]
-    lines = [*about, *(_line(row, dashboard.address.level) for row in dashboard.rows)]
-    embed = discord.Embed(title=_title(dashboard), description=clip(lines, DESCRIPTION_MAX))
-    in_force = clip((_in_force(row) for row in dashboard.rows), FIELD_MAX)
-    embed.add_field(name=IN_FORCE[dashboard.address.level], value=in_force, inline=False)
-    embed.add_field(name="Last changes", value=_changes(dashboard), inline=False)
+async def picture(
+    policies: Policies, settings: Settings, address: Address, character: str, *, in_thread: bool
+) -> discord.Embed:
+    """What is set at a level and what is in force there, read anew."""
+    level = address.level
+    levels = LEVELS[: LEVELS.index(level) + 1]  # its own and those it inherits from
+    found = await asyncio.gather(*(policies.read(replace(address, level=one).place(character)) for one in levels))
+    said = dict(zip(levels, found, strict=True))
+    shown = {one.name: one for one in policies.declared if level in one.levels}
+    lines, in_force = [_subject(address), *([THREAD] if in_thread and level is not Level.GLOBAL else []), ""], []
+    for setting in shown.values():
+        values = {one: of.values[setting.name] for one, of in said.items() if setting.name in of.values}
+        effective = resolve(setting, setting.default(settings), values)
+        own = f"**{setting.show(values[level])}** ← {level} override" if level in values else ""
+        lines.append(f"{setting.label}: {own or f'Auto ({effective.source}: {effective.text})'}")
+        why = f", {effective.why}" if effective.why else ""
+        in_force.append(f"{setting.label}: {effective.text} ({effective.source}{why})")
+    titles = {Level.GLOBAL: "Global settings", Level.CHANNEL: "Channel settings"}
+    title = titles.get(level) or shorten(f"Settings of {character}", TITLE_MAX)
+    embed = discord.Embed(title=title, description=clip(lines, DESCRIPTION_MAX))
+    embed.add_field(name=IN_FORCE[level], value=clip(in_force, FIELD_MAX), inline=False)
+    known = [one for one in said[level].changes if one.setting in shown][:CHANGES_SHOWN]
+    changes = clip((_change(one, shown[one.setting]) for one in known), FIELD_MAX)
+    embed.add_field(name="Last changes", value=changes or "None yet", inline=False)
     return embed.set_footer(text=FOOTER)
 
 
-def _title(dashboard: Dashboard) -> str:
-    titles = {Level.GLOBAL: "Global settings", Level.CHANNEL: "Channel settings"}
-    return titles.get(dashboard.address.level) or shorten(f"Settings of {dashboard.character}", TITLE_MAX)
-
-
-def _subject(dashboard: Dashboard) -> str:
-    if dashboard.address.level is Level.GLOBAL:
+def _subject(address: Address) -> str:
+    if address.level is Level.GLOBAL:
         return "All servers"
-    where = f"<#{dashboard.address.channel_id}>"
-    return where if dashboard.address.level is Level.CHANNEL else f"In this server, shown for {where}"
+    where = f"<#{address.channel_id}>"
+    return where if address.level is Level.CHANNEL else f"In this server, shown for {where}"
 
 
-def _line(row: SettingLine, level: Level) -> str:
-    if row.own is None:
-        return f"{row.setting.label}: Auto ({row.inherited.source}: {row.inherited.text})"
-    return f"{row.setting.label}: **{row.setting.show(row.own)}** ← {level} override"
-
-
-def _in_force(row: SettingLine) -> str:
-    why = f", {row.effective.why}" if row.effective.why else ""
-    return f"{row.setting.label}: {row.effective.text} ({row.effective.source}{why})"
-
-
-def _changes(dashboard: Dashboard) -> str:
-    settings = {row.setting.name: row for row in dashboard.rows}
-    known = [one for one in dashboard.changes if one.setting in settings][:CHANGES_SHOWN]
-    lines = [_change(one, settings[one.setting]) for one in known]
-    return clip(lines, FIELD_MAX) or "None yet"
-
-
-def _change(change: Change, row: SettingLine) -> str:
+def _change(change: Change, setting: Setting) -> str:
     who = f"<@{change.by}>" if change.by else "the operator"
-    show = row.setting.show
-    return f"<t:{int(change.at)}:R> {who}: {row.setting.label} {show(change.old)} → {show(change.new)}"
+    return f"<t:{int(change.at)}:R> {who}: {setting.label} {setting.show(change.old)} → {setting.show(change.new)}"
 
 
 # --- controls ---

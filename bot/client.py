@@ -38,10 +38,9 @@ from .contexts import Contexts
 from .dashboards import Dashboards
 from .history import DiscordHistory
 from .listening import Listening, Naming
-from .loads import HistoryCommands
 from .metrics import Metrics, StatusServer
+from .past import HistoryCommands, SummaryCommands
 from .privacy import ChannelPrivacy, Privacy
-from .summaries import SummaryCommands
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +97,7 @@ class Bot(commands.AutoShardedBot):
         own_answers = OwnAnswers()
         self._listening = Listening(self, self.gaps, own_answers)
         self.until_stored = self._listening.until_stored
-        self._asking = Asking(self, self.traces, own_answers, self.until_stored, responder)
+        self._asking = Asking(self, self.traces, own_answers, responder)
         self._status_server = StatusServer(self.metrics, self.health, self._refresh_metrics)
 
     @property
@@ -109,9 +108,9 @@ class Bot(commands.AutoShardedBot):
 
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
-        people = (self._asking, *privacy, Contexts(self, self.until_stored), Dashboards(self), Help(self.tree))
-        past = (HistoryCommands(self, self.until_stored), SummaryCommands(self, self.until_stored))
-        upkeep = (Backfill(self, self.gaps), Redacting(self, self.until_stored), Naming(self))
+        people = (self._asking, *privacy, Contexts(self), Dashboards(self), Help(self.tree))
+        past = (HistoryCommands(self), SummaryCommands(self))
+        upkeep = (Backfill(self, self.gaps), Redacting(self), Naming(self))
         for cog in (self._listening, *people, *past, *upkeep):
             await self.add_cog(cog)
         await self.tree.sync()
@@ -191,7 +190,7 @@ async def open_memory(settings: Settings, history: DiscordHistory, metrics: Metr
         yield memory
 
 
-async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
+async def run(settings: Settings) -> None:
     """Runs until a stop signal; raises whatever keeps the bot from starting."""
     if settings.discord_token is None:
         raise ConfigError(LOGIN_MISSING)
@@ -202,8 +201,7 @@ async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
     async with stop_signals(stop), open_memory(settings, history, metrics) as memory:
         gc.freeze()  # what is loaded by now stays; walking it in search of garbage takes a tenth of a second
         responder = open_responder(settings, memory)
-        waits = guild_ready_timeout
-        bot = Bot(settings, memory, history, responder=responder, metrics=metrics, guild_ready_timeout=waits)
+        bot = Bot(settings, memory, history, responder=responder, metrics=metrics)
         if responder is not None:
             responder.until_stored = bot.until_stored
             responder.on_tokens = bot.metrics.tokens_used

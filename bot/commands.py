@@ -129,9 +129,6 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-# --- components ---
-
-
 def given(data: dict[str, object]) -> str:
     """The first value, wherever Discord puts it: selects and forms nest it differently."""
     values = data.get("values")

@@ -37,7 +37,7 @@ from .commands import (
     shorten,
     tell,
 )
-from .context import BotContext, UntilStored
+from .context import BotContext
 from .messages import thread_of
 
 log = structlog.get_logger(__name__)
@@ -161,9 +161,6 @@ def _is_open_to_all(interaction: discord.Interaction) -> bool:
     return policies.of(*channel_id_of(interaction), thread_of=thread_of(interaction.channel)).open_new
 
 
-# --- cog ---
-
-
 FILE_NAME = "context.txt"
 FILE_BYTES = 5_000_000
 """More than the largest file that the bot sends."""
@@ -184,9 +181,8 @@ Duration = app_commands.Range[str, 1, 100]
 class Contexts(commands.Cog):
     context_ = server_group("context", "How far back I look unasked")
 
-    def __init__(self, context: BotContext, until_stored: UntilStored) -> None:
-        self.context, self._until_stored = context, until_stored
-        self._window = ContextWindow(context.memory)
+    def __init__(self, context: BotContext) -> None:
+        self.context, self._window = context, ContextWindow(context.memory)
 
     @context_.command(name="show", description="Show how far back I look here unasked")
     @app_commands.describe(character=WHOSE)
@@ -246,7 +242,7 @@ class Contexts(commands.Cog):
     async def _send_file(self, interaction: discord.Interaction, character: str) -> None:
         await interaction.response.defer(ephemeral=True)
         command = self._command(interaction, character)
-        await self._until_stored(command.channel_id)
+        await self.context.until_stored(command.channel_id)
         try:
             text = await self._window.edit_file(command, HAND_BACK)
         except EditError as refused:
@@ -264,22 +260,20 @@ class Contexts(commands.Cog):
         if click is None:
             return
         try:
-            await self._clicked(interaction, *click)
+            moderates_and_reads(interaction)
+            action, character, text = click
+            character = self._whose(character or None)
+            if action is EditAction.SAVE:
+                await self._answer(interaction, character, partial(self._window.keep, text))
+            else:
+                await self._open_form(interaction, character)
         except (app_commands.CheckFailure, ChannelmemError, discord.HTTPException) as error:
             await report(interaction, error)
-
-    async def _clicked(self, interaction: discord.Interaction, action: EditAction, character: str, text: str) -> None:
-        moderates_and_reads(interaction)
-        character = self._whose(character or None)
-        if action is EditAction.SAVE:
-            await self._answer(interaction, character, partial(self._window.keep, text))
-        else:
-            await self._open_form(interaction, character)
 
     async def _open_form(self, interaction: discord.Interaction, character: str) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FORM_WAIT_S):
-                await self._until_stored(interaction.channel_id or 0)
+                await self.context.until_stored(interaction.channel_id or 0)
         try:
             lines = lines_of(await self._window.edit_file(self._command(interaction, character), HAND_BACK))
         except EditError as refused:
@@ -305,8 +299,7 @@ class Contexts(commands.Cog):
         self, interaction: discord.Interaction, character: str, act: Callable[[Command], Awaitable[str]]
     ) -> None:
         await interaction.response.defer(ephemeral=True, thinking=True)
-        text = await act(self._command(interaction, character))
-        await tell(interaction, text)
+        await tell(interaction, await act(self._command(interaction, character)))
 
     def _whose(self, character: str | None) -> str:
         return chosen(character, (one.name for one in self.context.characters))

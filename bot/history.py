@@ -83,8 +83,6 @@ class DiscordHistory:
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
 
-    # --- live events keep the cache current ---
-
     def update(self, message: Message) -> None:
         """Somebody wrote or edited a message."""
         recent = self._cache.get(message.channel_id)
@@ -104,8 +102,6 @@ class DiscordHistory:
         self.members.clear()
         for recent in self._cache.values():
             recent.deleted.update(m.id for m in recent.messages.values() if m.author_id == author_id)
-
-    # --- fetching ---
 
     async def _recent(self, channel_id: int) -> RecentMessages:
         now = self._clock()

@@ -164,9 +164,6 @@ class Listening(commands.Cog):
         log.info("guild removed", guild_id=guild.id)
 
 
-# --- cog ---
-
-
 CHANNELS = 20_000
 
 

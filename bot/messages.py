@@ -70,9 +70,6 @@ def guild_of(channel: object) -> int:
     return guild.id if guild is not None else 0
 
 
-# --- convert ---
-
-
 MARKUP = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|a?:(?P<emoji>\w+):\d+|/(?P<slash>[^:>]+):\d+)>"
 )
@@ -186,7 +183,8 @@ def plain_text(message: discord.Message, members: Members | None = None) -> str:
     """Everything the message says, as one text."""
     parts = [_with_names(message.content, message, members), *_extras(message)]
     if message.poll is not None:
-        parts.append(_poll(message.poll))
+        choices = " / ".join(answer.text for answer in message.poll.answers)
+        parts.append(f"[poll: {message.poll.question} {choices}]")
     for snapshot in message.message_snapshots:
         inner = [_with_names(snapshot.content, message, members), *_extras(snapshot)]
         parts.append(f"[forwarded: {_join(inner)}]")
@@ -247,11 +245,6 @@ def _attachment(attachment: discord.Attachment) -> str:
 def _preview(embed: discord.Embed) -> str:
     text = ": ".join(part for part in (embed.title, embed.description) if part)
     return f"[link: {text[:PREVIEW_CHARS]}]" if text else ""
-
-
-def _poll(poll: discord.Poll) -> str:
-    choices = " / ".join(answer.text for answer in poll.answers)
-    return f"[poll: {poll.question} {choices}]"
 
 
 # --- people ---
@@ -324,12 +317,9 @@ class MemberSearch:
 
 
 def is_remembered(channel: discord.abc.Snowflake, settings: Settings, policies: Policies) -> bool:
-    """Whether the operator includes the channel and its memory is on."""
-    return is_included(channel, settings) and is_on(channel, policies)
-
-
-def is_on(channel: discord.abc.Snowflake, policies: Policies) -> bool:
-    """Whether the settings that people change while the bot runs let the channel be remembered."""
+    """Whether the operator includes the channel and its memory is on, by what people set while the bot runs."""
+    if not is_included(channel, settings):
+        return False
     guild_id = guild_of(channel)
     if isinstance(channel, discord.PartialMessageable) and policies.any_closed(guild_id):
         return False  # a thread Discord has not announced yet: its parent may be off

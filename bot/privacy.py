@@ -24,7 +24,6 @@ from discord.utils import format_dt
 from channelmem.display import counted
 from channelmem.durations import DAY_S, HOUR_S, MINUTE_S
 from channelmem.errors import RedisUnavailableError
-from channelmem.interface import ChannelMemory
 from channelmem.types import ChannelStatus, Message
 
 from .answers import Traces
@@ -101,11 +100,10 @@ def _time(ts: float) -> str:
     return format_dt(datetime.fromtimestamp(ts, UTC), "f")
 
 
-# --- exports and returns ---
+# --- exports, and the progress of an opt-in ---
 
 
 PLAIN = "my-messages.jsonl"
-PACKED = "my-messages.jsonl.gz"
 TRUNCATED = " The file holds only the newest ones; the rest doesn't fit in an upload."
 
 
@@ -135,60 +133,9 @@ def fit(lines: Sequence[str], limit: int, name: str = PLAIN) -> tuple[str, bytes
     return name, newest, TRUNCATED
 
 
-# --- returns ---
-
-
 SHOWN_EVERY_S = 3.0
 LONGEST_S = 14 * 60.0
 """Discord lets a reply be edited for 15 minutes. The opt-in itself does not depend on this."""
-
-
-class Returns:
-    """One task per person who waits."""
-
-    def __init__(self, memory: ChannelMemory) -> None:
-        self._memory = memory
-        self._watching: dict[int, asyncio.Task[None]] = {}
-
-    def watch(self, user_id: int, reply: discord.WebhookMessage) -> None:
-        self.stop(user_id)
-        task = self._watching[user_id] = asyncio.create_task(self._watch(user_id, reply))
-        task.add_done_callback(lambda done: self._end(user_id, done))
-
-    def stop(self, user_id: int) -> None:
-        """They changed their mind, so the reply must not say that they are back."""
-        if task := self._watching.pop(user_id, None):
-            task.cancel()
-
-    async def stop_all(self) -> None:
-        tasks = list(self._watching.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _end(self, user_id: int, task: asyncio.Task[None]) -> None:
-        if self._watching.get(user_id) is task:
-            del self._watching[user_id]
-
-    async def _watch(self, user_id: int, reply: discord.WebhookMessage) -> None:
-        try:
-            async with asyncio.timeout(LONGEST_S):
-                while await self._show(user_id, reply):  # noqa: ASYNC110  (Redis does not tell)
-                    await asyncio.sleep(SHOWN_EVERY_S)
-        except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
-            log.info("progress of an opt-in no longer shown", problem=type(error).__name__)
-
-    async def _show(self, user_id: int, reply: discord.WebhookMessage) -> bool:
-        """Edits the reply if there is news; returns whether to look again."""
-        try:
-            left = await self._memory.returning(user_id)
-        except RedisUnavailableError:
-            return True  # the removal waits as well
-        text = OPTED_IN if left is None else returning(left)
-        if text != reply.content:
-            reply.content = text
-            await reply.edit(content=text)
-        return left is not None
 
 
 # --- people ---
@@ -222,10 +169,14 @@ class Privacy(CooledCog):
 
     def __init__(self, context: BotContext, traces: Traces) -> None:
         super().__init__(context)
-        self.traces, self._returns = traces, Returns(context.memory)
+        self.traces = traces
+        self._returning: dict[int, asyncio.Task[None]] = {}
+        """Who waits to be back, each with the task that tells how far it is."""
 
     async def cog_unload(self) -> None:
-        await self._returns.stop_all()
+        for task in self._returning.values():
+            task.cancel()
+        await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
     @forget_.command(name="me", description="Make me forget everything you wrote")
     async def forget_me(self, interaction: discord.Interaction) -> None:
@@ -245,7 +196,7 @@ class Privacy(CooledCog):
     def _forget_cached(self, user_id: int) -> None:
         self.context.history.delete_author(user_id)
         self.traces.drop_person(user_id)
-        self._returns.stop(user_id)
+        self._stop_watching(user_id)
 
     @memory_.command(name="opt-in", description="Let me remember what you write again")
     async def opt_in(self, interaction: discord.Interaction) -> None:
@@ -254,7 +205,37 @@ class Privacy(CooledCog):
         text = OPTED_IN if left is None else returning(left)
         reply = await interaction.followup.send(text, ephemeral=True, wait=True)
         if left is not None:
-            self._returns.watch(interaction.user.id, reply)
+            self._stop_watching(interaction.user.id)
+            watching = asyncio.create_task(self._watch_return(interaction.user.id, reply))
+            self._returning[interaction.user.id] = watching
+
+    def _stop_watching(self, user_id: int) -> None:
+        """They changed their mind, so the reply must not say that they are back."""
+        if task := self._returning.pop(user_id, None):
+            task.cancel()
+
+    async def _watch_return(self, user_id: int, reply: discord.WebhookMessage) -> None:
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while await self._show_return(user_id, reply):  # noqa: ASYNC110  (Redis does not tell)
+                    await asyncio.sleep(SHOWN_EVERY_S)
+        except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
+            log.info("progress of an opt-in no longer shown", problem=type(error).__name__)
+        finally:
+            if self._returning.get(user_id) is asyncio.current_task():
+                del self._returning[user_id]
+
+    async def _show_return(self, user_id: int, reply: discord.WebhookMessage) -> bool:
+        """Edits the reply if there is news; returns whether to look again."""
+        try:
+            left = await self.memory.returning(user_id)
+        except RedisUnavailableError:
+            return True  # the removal waits as well
+        text = OPTED_IN if left is None else returning(left)
+        if text != reply.content:
+            reply.content = text
+            await reply.edit(content=text)
+        return left is not None
 
     @export_.command(name="me", description="Get everything I remember of what you wrote, as a file")
     async def export_me(self, interaction: discord.Interaction) -> None:
@@ -267,8 +248,6 @@ class Privacy(CooledCog):
         file = discord.File(io.BytesIO(data), filename=name)
         text = f"Here {'is' if len(lines) == 1 else 'are'} {counted(len(lines), 'message')} you wrote."
         await interaction.followup.send(text + remark, file=file, ephemeral=True)
-
-    # --- the notice ---
 
     @commands.Cog.listener()
     async def on_guild_join(self, guild: discord.Guild) -> None:
@@ -288,13 +267,11 @@ class Privacy(CooledCog):
 
 def _notice_channel(guild: discord.Guild) -> discord.TextChannel | None:
     """The guild's system channel, or else the first channel the bot can write in."""
-    offered = [guild.system_channel, *guild.text_channels]
-    return next((channel for channel in offered if channel and _can_write(channel)), None)
-
-
-def _can_write(channel: discord.TextChannel) -> bool:
-    granted = channel.permissions_for(channel.guild.me)
-    return granted.view_channel and granted.send_messages
+    for channel in filter(None, (guild.system_channel, *guild.text_channels)):
+        granted = channel.permissions_for(guild.me)
+        if granted.view_channel and granted.send_messages:
+            return channel
+    return None
 
 
 # --- channels ---

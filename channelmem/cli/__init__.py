@@ -92,13 +92,9 @@ def main() -> None:
     try:
         app(prog_name="channelmem")
     except ChannelmemError as error:
-        text = escape(visible(_without_secrets(str(error))))
-        Console(stderr=True).print(f"[bold red]channelmem:[/] {text}", highlight=False, soft_wrap=True)
+        text = str(error)
+        with suppress(ConfigError):  # our own sentence about a setting quotes no secret; errors of libraries may
+            text = hide(text, load_settings())
+        shown = escape(visible(text))
+        Console(stderr=True).print(f"[bold red]channelmem:[/] {shown}", highlight=False, soft_wrap=True)
         sys.exit(1)
-
-
-def _without_secrets(text: str) -> str:
-    """Errors of libraries may quote them."""
-    with suppress(ConfigError):  # our own sentence about a setting quotes none
-        text = hide(text, load_settings())
-    return text

@@ -8,16 +8,16 @@ import re
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_input import ChatContext, ChatHistory, EditorError, Typed, edited, is_edit
+from channelmem.cli.chat_input import ChatContext, ChatHistory, EditorError, Typed, at_terminal, edited, is_edit
 from channelmem.cli.show import ModelProgress, explain
 from channelmem.context.edit_file import EditError
 from channelmem.display import visible
@@ -65,33 +65,20 @@ def chat(
     console, settings, channel_id = Console(), load_settings(), _number(channel)
     with _loop_beside() as run:
         with ModelProgress(console) as progress:
-            opening = _opened(settings, channel, progress)
-            memory, speak = run(opening.__aenter__())
+            opening = _opened(settings, progress)
+            memory, responder = run(opening.__aenter__())
         try:
             typed = Typed(console, channel_id, ChatHistory(settings), keep=history)
-            _greet(console, typed, settings, run(memory.status(GUILD, channel_id)).messages)
+            _greet(console, settings, run(memory.status(GUILD, channel_id)).messages)
             context = ChatContext(memory, settings, GUILD, channel_id)
-            _converse(ChatSession(memory, context, speak, console, channel_id, name), typed, run)
+            location = Location(channel=channel)
+            _converse(ChatSession(memory, context, responder, location, console, channel_id, name), typed, run)
         finally:
             run(opening.__aexit__(None, None, None))
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    text: str
-    problem: str = ""
-    """Why there is no text: spend cap, timeout, refusal ..."""
-    shown: frozenset[Origin] = frozenset()
-    """What the model was shown of the channel."""
-
-
-Speak = Callable[[Question, Answer], Awaitable[Spoken]]
-
-
 @asynccontextmanager
-async def _opened(
-    settings: Settings, channel: str, progress: ModelProgress
-) -> AsyncIterator[tuple[Memory, Speak | None]]:
+async def _opened(settings: Settings, progress: ModelProgress) -> AsyncIterator[tuple[Memory, Responder | None]]:
     """Raises ConfigError, with the fix, if a configured model can't be used."""
     async with (
         summariser_of(settings) as summariser,
@@ -101,28 +88,15 @@ async def _opened(
             summariser.attach(memory.spending)
         responder = open_responder(settings, memory)
         try:
-            yield memory, _speaker(responder, Location(channel=channel)) if responder else None
+            yield memory, responder
         finally:
             if responder is not None:
                 await responder.close()
 
 
-def _speaker(responder: Responder, location: Location) -> Speak:
-    async def speak(question: Question, answer: Answer) -> Spoken:
-        text, shown = "", set[Origin]()
-        try:
-            async for grown in responder.respond(question, answer, location, shown):
-                text = grown
-        except ResponderError as error:
-            return Spoken("", str(error), frozenset(shown))
-        return Spoken(text, shown=frozenset(shown))
-
-    return speak
-
-
-def _greet(console: Console, typed: Typed, settings: Settings, remembered: int) -> None:
+def _greet(console: Console, settings: Settings, remembered: int) -> None:
     console.print(HELP, markup=False)
-    if typed.at_terminal:
+    if at_terminal():
         console.print(EDITING, markup=False)
     if settings.llm_model:
         console.print(Text(f"{visible(settings.llm_model)} words the answers.", "dim"))
@@ -188,7 +162,7 @@ def _take(conversation: ChatSession, typed: Typed, run: Run, line: str) -> bool:
         else:
             run(conversation.take(line))
     except KeyboardInterrupt:
-        if not typed.at_terminal:
+        if not at_terminal():
             raise
         conversation.note("\nStopped.", "dim")
         return False
@@ -222,14 +196,21 @@ def asked(text: str) -> str | None:
 
 
 class ChatSession:
-    """`speak` puts answers into a language model's words; without it they are quotes."""
+    """`responder` puts answers into a language model's words; without it they are quotes."""
 
     def __init__(
-        self, memory: Memory, context: ChatContext, speak: Speak | None, console: Console, channel_id: int, name: str
+        self,
+        memory: Memory,
+        context: ChatContext,
+        responder: Responder | None,
+        location: Location,
+        console: Console,
+        channel_id: int,
+        name: str,
     ) -> None:
-        self._memory, self._speak, self._console, self._channel_id = memory, speak, console, channel_id
-        self.context = context
-        self.name = name
+        self._memory, self._console, self._channel_id = memory, console, channel_id
+        self._responder, self._location = responder, location
+        self.context, self.name = context, name
         self._last: tuple[Question, Answer] | None = None
 
     async def take(self, line: str) -> None:
@@ -240,7 +221,10 @@ class ChatSession:
             self._last = None
             self.note("Forgotten.", "dim")
         elif self.context.takes(line):
-            await self._change_context(line)
+            try:
+                self.note(await self.context.take(line), "")
+            except ChannelmemError as problem:
+                self.note(str(problem), "yellow")
         elif line.startswith("/"):
             self._console.print(HELP, markup=False)
         else:
@@ -250,12 +234,6 @@ class ChatSession:
 
     def note(self, text: str, style: str) -> None:
         self._console.print(Text(visible(text), style))
-
-    async def _change_context(self, line: str) -> None:
-        try:
-            self.note(await self.context.take(line), "")
-        except ChannelmemError as problem:
-            self.note(str(problem), "yellow")
 
     def _speaker(self, line: str) -> tuple[str, str]:
         who, _, text = line.partition(":")
@@ -275,36 +253,37 @@ class ChatSession:
     async def _ask(self, who: str, text: str) -> None:
         now = time.time()
         # Only a language model has a character, with settings of its own.
-        character = self.context.character(text) if self._speak else ""
+        character = self.context.character(text) if self._responder else ""
         place = (GUILD, self._channel_id, time.time_ns())
         question = Question(*place, _number(who), who, text, now, bot=BOT, character=character)
-        words, answer, shown = await self._words(question, await self._recalled(question))
+        shown = set[Origin]()
+        words, answer = await self._words(question, await self._recalled(question), shown)
         recalled = f" (recalled in {answer.ms.total:.1f} ms)"
         self._console.print(Text.assemble(("bot ", "bold green"), visible(words), (recalled, "dim")))
-        await self._remember_own((*answer.origins, *shown), words)
-
-    async def _remember_own(self, origins: tuple[Origin, ...], words: str) -> None:
-        """For "what did you just say?". It is forgotten with whatever it quotes."""
+        # For "what did you just say?". It is forgotten with whatever it quotes.
         own = Message(GUILD, self._channel_id, time.time_ns(), BOT.id, BOT.name, words, time.time(), own=True)
-        await self._memory.remember(replace(own, derived_from=origins))
+        await self._memory.remember(replace(own, derived_from=(*answer.origins, *shown)))
 
     async def _recalled(self, question: Question) -> Answer:
         answer = await self._memory.ask(question)
         self._last = (question, answer)
         return answer
 
-    async def _words(self, question: Question, answer: Answer) -> tuple[str, Answer, frozenset[Origin]]:
-        """What the bot says, the answer that it rests on, and what a language model was shown for it."""
-        if self._speak is None:
-            return answer.text, answer, frozenset()
-        with self._console.status("[dim]thinking[/]"):
-            spoken = await self._speak(question, answer)
-        if not spoken.problem:
-            return spoken.text, answer, spoken.shown
-        self.note(f"No answer from the language model: {spoken.problem}. Here are quotes instead.", "yellow")
-        # The model took its time: messages deleted or edited meanwhile must not be quoted.
-        again = await self._recalled(question)
-        return again.text, again, spoken.shown
+    async def _words(self, question: Question, answer: Answer, shown: set[Origin]) -> tuple[str, Answer]:
+        """What the bot says, and the answer that it rests on; notes what a language model was `shown` for it."""
+        if self._responder is None:
+            return answer.text, answer
+        text = ""
+        try:
+            with self._console.status("[dim]thinking[/]"):
+                async for grown in self._responder.respond(question, answer, self._location, shown):
+                    text = grown
+        except ResponderError as error:
+            self.note(f"No answer from the language model: {error}. Here are quotes instead.", "yellow")
+            # The model took its time: messages deleted or edited meanwhile must not be quoted.
+            again = await self._recalled(question)
+            return again.text, again
+        return text, answer
 
     def _why(self, *, verbose: bool) -> None:
         if self._last is None:

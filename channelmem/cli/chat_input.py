@@ -59,26 +59,18 @@ def edited(text: str) -> bytes:
 
 def _run(path: Path) -> None:
     editor = os.environ.get("EDITOR", "").strip() or FALLBACK
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which the editor would inherit
     try:
-        with _interrupts_ignored():
-            # A pipe's lines are for the chat.
-            stdin = None if sys.stdin.isatty() else subprocess.DEVNULL
-            done = subprocess.run([*shlex.split(editor), str(path)], stdin=stdin, check=False)  # noqa: S603  (their own)
+        # A pipe's lines are for the chat.
+        stdin = None if sys.stdin.isatty() else subprocess.DEVNULL
+        done = subprocess.run([*shlex.split(editor), str(path)], stdin=stdin, check=False)  # noqa: S603  (their own)
     except (OSError, ValueError) as problem:
         said = getattr(problem, "strerror", None) or problem
         raise EditorError(NOT_STARTED.format(editor=editor, problem=said)) from problem
-    if done.returncode:
-        raise EditorError(FAILED.format(status=done.returncode))
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """A handler that does nothing, and not SIG_IGN, which the editor would inherit."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        yield
     finally:
         signal.signal(signal.SIGINT, before)
+    if done.returncode:
+        raise EditorError(FAILED.format(status=done.returncode))
 
 
 # --- chat history ---
@@ -212,16 +204,17 @@ class Typed:
         self._interrupted = False
         if self._readline is not None:
             self._readline.set_auto_history(False)  # it would offer blank lines too
-        self._offer_earlier_lines()
-
-    @property
-    def at_terminal(self) -> bool:
-        return _at_terminal()
+        if self._keep:
+            with self._or_note(NOT_KEPT):
+                for line in history.of(channel_id):
+                    self._offer(visible(line))
 
     def read(self, name: str) -> list[str]:
         """The lines typed or pasted at once, none if they are empty; EOFError when the chat is over."""
+        prompt = f"{' '.join(visible(name).split())}> "
         try:
-            text = self._ask_for_line(f"{' '.join(visible(name).split())}> ")
+            # Where there is readline, not through the console: it must know the prompt to redraw the line behind it.
+            text = input(prompt) if self._readline is not None else self._console.input(Text(prompt, "bold"))
         except UnicodeDecodeError:
             self._note(NOT_UTF8)
             return []
@@ -245,15 +238,9 @@ class Typed:
         with self._or_note(NOT_FORGOTTEN):
             self._history.forget(self._channel_id)
 
-    def _ask_for_line(self, prompt: str) -> str:
-        if self._readline is None:
-            return self._console.input(Text(prompt, "bold"))
-        # Not through the console: readline must know the prompt to redraw the line behind it.
-        return input(prompt)
-
     def _end(self, ending: BaseException) -> None:
         """Ctrl-C drops what is half typed; on an empty line, or a second time, it ends the chat like Ctrl-D."""
-        if self.at_terminal:
+        if at_terminal():
             print()
         half_typed = self._readline is not None and self._readline.get_line_buffer()
         if isinstance(ending, EOFError) or self._interrupted or not half_typed:
@@ -264,12 +251,6 @@ class Typed:
         if len(line) > LINE_CHARS:
             self._note(TOO_LONG)
         return line[:LINE_CHARS]
-
-    def _offer_earlier_lines(self) -> None:
-        if self._keep:
-            with self._or_note(NOT_KEPT):
-                for line in self._history.of(self._channel_id):
-                    self._offer(visible(line))
 
     def _offer(self, line: str) -> None:
         if self._readline is not None:
@@ -289,13 +270,13 @@ class Typed:
         self._console.print(Text(text, "yellow"), soft_wrap=True)
 
 
-def _at_terminal() -> bool:
+def at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _readline() -> ModuleType | None:
     """Loaded for a terminal only, because loading it may already write an escape sequence."""
-    if not _at_terminal():
+    if not at_terminal():
         return None
     try:
         return import_module("readline")

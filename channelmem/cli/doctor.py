@@ -153,15 +153,12 @@ def _index(client: redis.Redis, settings: Settings) -> Finding:
         return Health.NOTE, "none yet; the first message creates it"
     there = meta["buckets"]
     if there != str(settings.buckets):
-        return (
-            Health.BAD,
-            f"holds {there} bucket(s); set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`",
-        )
+        fix = f"set CHANNELMEM_BUCKETS={there}, or run `channelmem rebucket {settings.buckets}`"
+        return Health.BAD, f"holds {there} bucket(s); {fix}"
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
         return Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`"
-    index: Any = client.ft(keys.one("idx"))
-    info = index.info()
+    info: Any = client.ft(keys.one("idx")).info()
     return Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)"
 
 
@@ -292,15 +289,12 @@ def _disk(name: str, folder: Path, setting: str) -> Check:
         with tempfile.TemporaryDirectory(dir=existing):
             free = shutil.disk_usage(existing).free
     except OSError as error:
-        return Check(name, Health.BAD, _unusable(folder, setting, error))
+        wrong = "is not writable" if os.path.lexists(folder) else "cannot be created"
+        says = f"{folder} {wrong} ({error.strerror}); set {setting} to a writable directory"
+        return Check(name, Health.BAD, says)
     enough = free >= DISK_FREE
     says = f"{_mb(free)} free in {folder}" + ("" if enough else f"; channelmem needs {_mb(DISK_FREE)}: free some space")
     return Check(name, Health.OK if enough else Health.BAD, says)
-
-
-def _unusable(folder: Path, setting: str, error: OSError) -> str:
-    wrong = "is not writable" if os.path.lexists(folder) else "cannot be created"
-    return f"{folder} {wrong} ({error.strerror}); set {setting} to a writable directory"
 
 
 async def check_discord(settings: Settings) -> list[Check]:

@@ -53,15 +53,10 @@ def inspect(
         print(to_json(rows, indent=2))
         return
     if not rows:
-        Console().print(_nothing(channel), highlight=False, soft_wrap=True)
+        some = f"Nothing is stored in channel {channel}; run `channelmem inspect` to list all channels."
+        Console().print("Nothing is stored yet." if channel is None else some, highlight=False, soft_wrap=True)
         return
     Console().print(_table(rows))
-
-
-def _nothing(channel: int | None) -> str:
-    if channel is None:
-        return "Nothing is stored yet."
-    return f"Nothing is stored in channel {channel}; run `channelmem inspect` to list all channels."
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

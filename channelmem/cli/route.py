@@ -44,12 +44,8 @@ class RoutedRow(TypedDict):
     topic: str
     p: float
     why: list[str]
-
-
-class ExplainedRow(RoutedRow):
-    """The same in words, too."""
-
     words: str
+    """The same as a sentence."""
 
 
 def route(  # noqa: PLR0913, PLR0917  (one per option)
@@ -86,7 +82,7 @@ def route(  # noqa: PLR0913, PLR0917  (one per option)
     if not question.strip():
         raise ChannelmemError('Pass a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
     scene = scene_of(given, load_settings())
-    row = _explained(question, scene)
+    row = as_row(question, decide(question, scene), scene)
     if as_json:
         print(to_json(row))
     else:
@@ -110,11 +106,12 @@ def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
     )
 
 
-def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
+def as_row(text: str, found: Route, scene: Scene) -> RoutedRow:
     """The route in the format of the evaluation files."""
     names = {scene.asker: "@asker", BOT: "@bot"}
+    question = Question(0, 0, 0, scene.asker.id, scene.asker.name, text, scene.now, bot=BOT)
     return RoutedRow(
-        q=question,
+        q=text,
         route=found.kind.value,
         mode=found.mode.value,
         speakers=[names.get(person, person.name.lower()) for person in found.speakers],
@@ -123,13 +120,8 @@ def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
         topic=found.topic,
         p=round(found.p, 4),
         why=list(found.why),
+        words=explanation(question, found, zone(scene.tz)),
     )
-
-
-def _explained(text: str, scene: Scene) -> ExplainedRow:
-    found = decide(text, scene)
-    question = Question(0, 0, 0, scene.asker.id, scene.asker.name, text, scene.now, bot=BOT)
-    return ExplainedRow(**as_row(text, found, scene), words=explanation(question, found, zone(scene.tz)))
 
 
 def _names(roster: object) -> list[str]:
@@ -167,7 +159,7 @@ def _zone(name: str) -> str:
     return name
 
 
-def _routed(line: str, given: Mapping[str, str], settings: Settings) -> ExplainedRow:
+def _routed(line: str, given: Mapping[str, str], settings: Settings) -> RoutedRow:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -175,10 +167,11 @@ def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Explaine
     question = row.get("q") if isinstance(row, dict) else None
     if not isinstance(question, str):
         raise ChannelmemError(NO_ROW)
-    return _explained(question, scene_of({**given, **row}, settings))
+    scene = scene_of({**given, **row}, settings)
+    return as_row(question, decide(question, scene), scene)
 
 
-def _show(row: ExplainedRow, *, verbose: bool) -> None:
+def _show(row: RoutedRow, *, verbose: bool) -> None:
     table = Table(show_header=False, box=None)
     for name in ("route", "mode", "speakers", "topic"):
         value = row[name]

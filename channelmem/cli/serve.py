@@ -30,9 +30,6 @@ def bot() -> None:
     raise typer.Exit(load(f"{BOT}.client", "discord", "The Discord bot").main())
 
 
-# --- mcp ---
-
-
 def mcp(
     guild: Annotated[
         list[int] | None, typer.Option(help="Only this server; repeat for more. Default: all.", min=0)
@@ -66,9 +63,6 @@ def mcp(
         run.over_http(bounds, run.HttpAddress(host, port), bar, guarded=not no_auth)
     else:
         run.on_stdio(bounds, bar)
-
-
-# --- serve ---
 
 
 DEMO = """

@@ -79,12 +79,10 @@ class SettingsTarget:
 
     @property
     def text(self) -> str:
-        channel = f"channel {self.channel_id} of server {self.guild_id}"
         if self.level is Level.GLOBAL:
             return "all servers"
-        if self.level is Level.CHANNEL:
-            return channel
-        return f"{self.character} in {channel if self.channel_id else f'server {self.guild_id}'}"
+        where = f"channel {self.channel_id} of " if self.channel_id else ""
+        return f"{f'{self.character} in ' if self.character else ''}{where}server {self.guild_id}"
 
     def to_json(self) -> dict[str, str | None]:
         return {
@@ -219,13 +217,26 @@ async def _show(target: SettingsTarget, *, as_json: bool) -> None:
         target = _of_channel(target, policies)
         own = await policies.read(target.place)
         effective = policies.effective(target.guild_id, target.channel_id, target.character)
+    changes = own.changes[:CHANGES]
     if as_json:
-        print(to_json(_report(target, own, list(effective.values())), indent=2))
+        settings = [_row(target, own, one) for one in effective.values()]
+        changed = [_change(one) for one in changes]
+        print(to_json({**target.to_json(), "settings": settings, "changes": changed}, indent=2))
         return
     console = Console()
     console.print(escape(visible(f"Settings for {target.text}")), style="bold", highlight=False, soft_wrap=True)
-    console.print(_table(target, own, list(effective.values())))
-    _print_changes(console, own.changes[:CHANGES])
+    table = Table("name", "setting", "own value", "effective", "from", "why", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in effective.values():
+        value = own.values.get(one.setting.name)
+        mine = one.setting.show(value) if target.level in one.setting.levels else "-"
+        cells = (one.setting.name, one.setting.label, mine, one.text, one.source.value, one.why)
+        table.add_row(*map(escape, cells), style="" if value is None else "bold")
+    console.print(table)
+    console.print("Last changes, newest first:" if changes else "Nobody has changed anything here.")
+    for change in changes:
+        age = human_age(max(0.0, time.time() - change.at))
+        line = f"  {age} by {change.by or 'operator'}: {_sentence(change)}"
+        console.print(escape(line), highlight=False, soft_wrap=True)
 
 
 async def _set(target: SettingsTarget, setting: Setting, wanted: Value | Auto, *, yes: bool, as_json: bool) -> None:
@@ -278,24 +289,6 @@ def _of_channel(target: SettingsTarget, policies: Policies) -> SettingsTarget:
 # --- output ---
 
 
-def _table(target: SettingsTarget, own: Overrides, effective: Sequence[Effective]) -> Table:
-    table = Table("name", "setting", "own value", "effective", "from", "why", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in effective:
-        value = own.values.get(one.setting.name)
-        mine = one.setting.show(value) if target.level in one.setting.levels else "-"
-        cells = (one.setting.name, one.setting.label, mine, one.text, one.source.value, one.why)
-        table.add_row(*map(escape, cells), style="" if value is None else "bold")
-    return table
-
-
-def _print_changes(console: Console, changes: Sequence[Change]) -> None:
-    console.print("Last changes, newest first:" if changes else "Nobody has changed anything here.")
-    for one in changes:
-        age = human_age(max(0.0, time.time() - one.at))
-        line = f"  {age} by {one.by or 'operator'}: {_sentence(one)}"
-        console.print(escape(line), highlight=False, soft_wrap=True)
-
-
 def _print_changed(target: SettingsTarget, changes: Sequence[Change]) -> None:
     print(to_json({**target.to_json(), "changes": [_change(one) for one in changes]}, indent=2))
 
@@ -305,22 +298,15 @@ def _sentence(change: Change) -> str:
     return f"{setting.label}: {setting.show(change.old)} -> {setting.show(change.new)}"
 
 
-def _report(target: SettingsTarget, own: Overrides, effective: Sequence[Effective]) -> dict[str, Any]:
+def _row(target: SettingsTarget, own: Overrides, one: Effective) -> dict[str, Any]:
     return {
-        **target.to_json(),
-        "settings": [
-            {
-                "name": one.setting.name,
-                "label": one.setting.label,
-                "settable": target.level in one.setting.levels,
-                "own": _json(one.setting, own.values.get(one.setting.name)),
-                "effective": _json(one.setting, one.value),
-                "source": one.source.value,
-                "why": one.why,
-            }
-            for one in effective
-        ],
-        "changes": [_change(one) for one in own.changes[:CHANGES]],
+        "name": one.setting.name,
+        "label": one.setting.label,
+        "settable": target.level in one.setting.levels,
+        "own": _json(one.setting, own.values.get(one.setting.name)),
+        "effective": _json(one.setting, one.value),
+        "source": one.source.value,
+        "why": one.why,
     }
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import tzinfo
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -21,24 +19,16 @@ from channelmem.telling.explanation import explanation, searched
 from channelmem.types import Answer, Question
 
 
-class ModelProgress:
+class ModelProgress(Progress):
     """A progress bar for the first model export; the embedder calls it with (stage, fraction), or not if cached."""
 
     def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
-        )
-        self._task = self._bar.add_task("", total=1.0, visible=False)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.stop()
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        super().__init__(*columns, console=console, transient=True)
+        self._task = self.add_task("", total=1.0, visible=False)
 
     def __call__(self, stage: str, fraction: float) -> None:
-        self._bar.update(self._task, description=stage, completed=fraction, visible=True)
+        self.update(self._task, description=stage, completed=fraction, visible=True)
 
 
 def to_json(value: object, indent: int | None = None) -> str:

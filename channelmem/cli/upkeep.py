@@ -114,9 +114,6 @@ def _showing(bar: Progress) -> Callable[[str, int, int], None]:
     return show
 
 
-# --- reindex ---
-
-
 def reindex() -> None:
     """Re-embed stored messages and rebuild the index to match the current settings.
 
@@ -155,14 +152,8 @@ async def _reindex(url: str, settings: Settings, console: Console) -> tuple[Done
             await redis.aclose()
 
 
-# --- rebucket ---
-
-
-MOST = 4096
-
-
 def rebucket(
-    buckets: Annotated[int, typer.Argument(min=1, max=MOST, help="How many buckets to have.")],
+    buckets: Annotated[int, typer.Argument(min=1, max=4096, help="How many buckets to have.")],
     force: Annotated[bool, typer.Option("--force", help="Don't check whether other processes are connected.")] = False,
 ) -> None:
     """Spread the stored memory over another number of buckets.
