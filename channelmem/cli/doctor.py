@@ -158,7 +158,8 @@ def _index(client: redis.Redis, settings: Settings) -> Finding:
     wanted = find_source(settings).identity(settings.embedding_precision)
     if settings.embedding_backend == "onnx" and meta["model"] != wanted:
         return Health.BAD, f"built with {meta['model']}, not {wanted}; run `channelmem reindex`"
-    info: Any = client.ft(keys.one("idx")).info()
+    index: Any = client.ft(keys.one("idx"))
+    info = index.info()
     return Health.OK, f"{int(info['num_docs'])} messages in the first of {settings.buckets} bucket(s)"
 
 

@@ -57,7 +57,7 @@ WINDOWS = {
     "cli/summarise.py": {"summaries"},
     "cli/summaries.py": {"summaries", "telling"},
     "cli/doctor.py": {"store", "server", "embedding"},
-    "cli/inspect.py": {"ops", "telling"},
+    "cli/inspect.py": {"ops", "store", "telling"},
     "cli/settings.py": {"ops"},
     "cli/token.py": {"ops"},
     "cli/serve.py": {"store", "api"},
