@@ -9,9 +9,9 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
@@ -22,11 +22,13 @@ from channelmem.cli.show import ModelProgress, explain
 from channelmem.context.edit_file import EditError
 from channelmem.display import visible
 from channelmem.errors import ChannelmemError
-from channelmem.llm.opening import open_responder, summariser_of
-from channelmem.llm.responder import Location, Responder, ResponderError
+from channelmem.extras import load
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
 from channelmem.types import Answer, Message, Origin, Outcome, Person, Question
+
+if TYPE_CHECKING:
+    from channelmem.llm.responder import Responder
 
 T = TypeVar("T")
 
@@ -71,22 +73,24 @@ def chat(
             typed = Typed(console, channel_id, ChatHistory(settings), keep=history)
             _greet(console, settings, run(memory.status(GUILD, channel_id)).messages)
             context = ChatContext(memory, settings, GUILD, channel_id)
-            location = Location(channel=channel)
-            _converse(ChatSession(memory, context, responder, location, console, channel_id, name), typed, run)
+            _converse(ChatSession(memory, context, responder, channel, console, channel_id, name), typed, run)
         finally:
             run(opening.__aexit__(None, None, None))
 
 
 @asynccontextmanager
 async def _opened(settings: Settings, progress: ModelProgress) -> AsyncIterator[tuple[Memory, Responder | None]]:
-    """Raises ConfigError, with the fix, if a configured model can't be used."""
+    """Raises ConfigError, with the fix, if a configured model can't be used. Without one, no package of the extra is
+    loaded."""
+    words = load("channelmem.llm.opening", "llm", "CHANNELMEM_LLM_MODEL") if settings.llm_model else None
+    sums_up = load("channelmem.llm.opening", "llm", "CHANNELMEM_SUMMARY_MODEL") if settings.summary_model else None
     async with (
-        summariser_of(settings) as summariser,
+        sums_up.summariser_of(settings) if sums_up else nullcontext() as summariser,
         Memory.open(settings, summariser=summariser, progress=progress) as memory,
     ):
         if summariser is not None:
             summariser.attach(memory.spending)
-        responder = open_responder(settings, memory)
+        responder = words.open_responder(settings, memory) if words else None
         try:
             yield memory, responder
         finally:
@@ -203,13 +207,13 @@ class ChatSession:
         memory: Memory,
         context: ChatContext,
         responder: Responder | None,
-        location: Location,
+        channel: str,
         console: Console,
         channel_id: int,
         name: str,
     ) -> None:
         self._memory, self._console, self._channel_id = memory, console, channel_id
-        self._responder, self._location = responder, location
+        self._responder, self._channel = responder, channel
         self.context, self.name = context, name
         self._last: tuple[Question, Answer] | None = None
 
@@ -273,12 +277,13 @@ class ChatSession:
         """What the bot says, and the answer that it rests on; notes what a language model was `shown` for it."""
         if self._responder is None:
             return answer.text, answer
-        text = ""
+        llm = load("channelmem.llm.responder", "llm", "CHANNELMEM_LLM_MODEL")
+        text, location = "", llm.Location(channel=self._channel)
         try:
             with self._console.status("[dim]thinking[/]"):
-                async for grown in self._responder.respond(question, answer, self._location, shown):
+                async for grown in self._responder.respond(question, answer, location, shown):
                     text = grown
-        except ResponderError as error:
+        except llm.ResponderError as error:
             self.note(f"No answer from the language model: {error}. Here are quotes instead.", "yellow")
             # The model took its time: messages deleted or edited meanwhile must not be quoted.
             again = await self._recalled(question)

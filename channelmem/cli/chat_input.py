@@ -28,8 +28,8 @@ from rich.text import Text
 from channelmem.context.edit_file import decode
 from channelmem.context.window import Command, ContextWindow, Step
 from channelmem.display import visible
+from channelmem.extras import load
 from channelmem.interface import ChannelMemory
-from channelmem.llm.characters import choose_character, known_characters
 from channelmem.settings import Settings
 
 FALLBACK: Final = "vi"
@@ -147,7 +147,7 @@ def is_edit(line: str) -> bool:
 
 class ChatContext:
     def __init__(self, memory: ChannelMemory, settings: Settings, guild_id: int, channel_id: int) -> None:
-        self._window, self._characters = ContextWindow(memory), known_characters(settings)
+        self._window, self._settings = ContextWindow(memory), settings
         self._guild_id, self._channel_id = guild_id, channel_id
 
     def takes(self, line: str) -> bool:
@@ -177,7 +177,9 @@ class ChatContext:
 
     def character(self, text: str) -> str:
         """Who answers a question."""
-        return choose_character(text, self._characters).name if self._characters else "bot"
+        llm = load("channelmem.llm.characters", "llm", CONTEXT)
+        known = llm.known_characters(self._settings)
+        return str(llm.choose_character(text, known).name) if known else "bot"
 
     def _command(self, character: str) -> Command:
         return Command(self._guild_id, self._channel_id, by=0, at=time.time(), character=character)
