@@ -1,1 +1,1 @@
-"""The Discord bot: one package per feature, wired together by `client`."""
+"""The Discord bot: a module per feature, wired together by `client`."""

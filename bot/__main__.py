@@ -10,11 +10,11 @@ from channelmem.extras import BOT, load
 
 def main() -> int:
     try:
-        start = load(f"{BOT}.start", "discord", "The Discord bot")
+        client = load(f"{BOT}.client", "discord", "The Discord bot")
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    code: int = start.main()
+    code: int = client.main()
     return code
 
 

@@ -1,48 +1,50 @@
-"""The bot: discord.py's client with our cogs, from its start to a shutdown in order."""
+"""The bot: discord.py's client with our cogs, its log, and its way from a start to a shutdown in order.
+
+What people write is never passed to a logger. What libraries write is logged without secrets, without effect on a
+terminal, and on one line.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
+import logging
 import signal
+import sys
 from collections.abc import AsyncIterator
 
+import aiohttp
 import discord
 import structlog
 import yarl
 from discord.ext import commands
 
-from channelmem.errors import ConfigError, RedisUnavailableError
+from channelmem.display import one_line, visible
+from channelmem.errors import ChannelmemError, ConfigError, RedisUnavailableError
 from channelmem.extras import load
 from channelmem.interface import ChannelMemory
 from channelmem.llm.characters import known_characters
 from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.llm.responder import Responder
 from channelmem.memory import Memory
-from channelmem.settings import Settings
+from channelmem.settings import Settings, hide, load_settings
 
-from .asking.cog import Asking
-from .asking.traces import OwnAnswers, Traces
-from .backfill.cog import Backfill
-from .backfill.pages import SessionGaps
-from .commands import NO_PINGS
-from .contexts.cog import Contexts
-from .dashboards.cog import Dashboards
-from .errors import LOGIN_MISSING, ErrorReportingTree
-from .help import Help
+from .answers import OwnAnswers, Redacting, Traces
+from .asking import Asking
+from .backfill import Backfill, SessionGaps
+from .commands import NO_PINGS, ErrorReportingTree, Help
+from .contexts import Contexts
+from .dashboards import Dashboards
 from .history import DiscordHistory
 from .listening import Listening, Naming
-from .loads import HistoryCommands
 from .metrics import Metrics, StatusServer
-from .privacy.channel_cog import ChannelPrivacy
-from .privacy.cog import Privacy
-from .redacting import Redacting
-from .summaries import SummaryCommands
-
-DRAIN_S = 5.0
+from .past import HistoryCommands, SummaryCommands
+from .privacy import ChannelPrivacy, Privacy
 
 log = structlog.get_logger(__name__)
+
+DRAIN_S = 5.0
 
 
 def intents() -> discord.Intents:
@@ -95,7 +97,7 @@ class Bot(commands.AutoShardedBot):
         own_answers = OwnAnswers()
         self._listening = Listening(self, self.gaps, own_answers)
         self.until_stored = self._listening.until_stored
-        self._asking = Asking(self, self.traces, own_answers, self.until_stored, responder)
+        self._asking = Asking(self, self.traces, own_answers, responder)
         self._status_server = StatusServer(self.metrics, self.health, self._refresh_metrics)
 
     @property
@@ -106,9 +108,9 @@ class Bot(commands.AutoShardedBot):
 
     async def setup_hook(self) -> None:
         privacy = (Privacy(self, self.traces), ChannelPrivacy(self))
-        people = (self._asking, *privacy, Contexts(self, self.until_stored), Dashboards(self), Help(self.tree))
-        past = (HistoryCommands(self, self.until_stored), SummaryCommands(self, self.until_stored))
-        upkeep = (Backfill(self, self.gaps), Redacting(self, self.until_stored), Naming(self))
+        people = (self._asking, *privacy, Contexts(self), Dashboards(self), Help(self.tree))
+        past = (HistoryCommands(self), SummaryCommands(self))
+        upkeep = (Backfill(self, self.gaps), Redacting(self), Naming(self))
         for cog in (self._listening, *people, *past, *upkeep):
             await self.add_cog(cog)
         await self.tree.sync()
@@ -188,7 +190,7 @@ async def open_memory(settings: Settings, history: DiscordHistory, metrics: Metr
         yield memory
 
 
-async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
+async def run(settings: Settings) -> None:
     """Runs until a stop signal; raises whatever keeps the bot from starting."""
     if settings.discord_token is None:
         raise ConfigError(LOGIN_MISSING)
@@ -199,8 +201,7 @@ async def run(settings: Settings, *, guild_ready_timeout: float = 2.0) -> None:
     async with stop_signals(stop), open_memory(settings, history, metrics) as memory:
         gc.freeze()  # what is loaded by now stays; walking it in search of garbage takes a tenth of a second
         responder = open_responder(settings, memory)
-        waits = guild_ready_timeout
-        bot = Bot(settings, memory, history, responder=responder, metrics=metrics, guild_ready_timeout=waits)
+        bot = Bot(settings, memory, history, responder=responder, metrics=metrics)
         if responder is not None:
             responder.until_stored = bot.until_stored
             responder.on_tokens = bot.metrics.tokens_used
@@ -225,3 +226,120 @@ async def _run_until(stop: asyncio.Event, bot: Bot, token: str) -> None:
             await asyncio.gather(running, return_exceptions=True)
             return
         await running
+
+
+# --- logs ---
+
+
+LIBRARIES_THAT_LOG_MESSAGES = ("discord", "aiohttp")
+"""At DEBUG these log what people write, so they stay at INFO or above."""
+OURS = {"level", "logger", "timestamp"}
+LONG = {"exception", "stack"}
+
+
+def configure_logging(settings: Settings) -> None:
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            *shared,
+            structlog.processors.StackInfoRenderer(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(settings)))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level)
+    for name in LIBRARIES_THAT_LOG_MESSAGES:
+        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(settings.log_level)))
+
+
+def _rendering(settings: Settings) -> list[structlog.typing.Processor]:
+    bare = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    # structlog's default traceback shows local variables wherever rich is installed: messages, keys, tokens.
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    renderer = structlog.processors.JSONRenderer() if settings.log_json else plain
+
+    def safe(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {name: value if name in OURS else _safe(name, value, settings) for name, value in event.items()}
+
+    return [bare, structlog.processors.format_exc_info, safe, renderer]
+
+
+def _safe(name: str, value: object, settings: Settings) -> object:
+    """Numbers stay numbers; a traceback keeps its lines."""
+    if value is None or isinstance(value, int | float):
+        return value
+    text = hide(str(value), settings)
+    return visible(text) if name in LONG else one_line(text)
+
+
+# --- start ---
+
+
+LOGIN_MISSING = (
+    "DISCORD_TOKEN is not set. Create a bot at https://discord.com/developers/applications (New Application, then Bot, "
+    "then Reset Token), enable its Message Content Intent there, and add DISCORD_TOKEN=... to .env."
+)
+LOGIN_REJECTED = (
+    "Discord rejected DISCORD_TOKEN. Copy the token again from https://discord.com/developers/applications "
+    "(your application, then Bot, then Reset Token)."
+)
+INTENT_DISABLED = (
+    "Discord refused the connection because the Message Content Intent is disabled; without it the bot can't read "
+    "messages. Enable it at https://discord.com/developers/applications "
+    "(your application, then Bot, then Privileged Gateway Intents, then Message Content Intent)."
+)
+UNREACHABLE = "Can't reach Discord ({problem}). Check the network, and DISCORD_API_BASE if it is set."
+CLOSED = (
+    "Discord permanently closed the connection (code {code}). See "
+    "https://discord.com/developers/docs/topics/opcodes-and-status-codes for what the code means."
+)
+INVALID_TOKEN_CODE = 4004
+
+
+def startup_sentence(error: Exception) -> str:
+    """For failures that keep the bot from starting or continuing."""
+    if isinstance(error, discord.LoginFailure):
+        return LOGIN_REJECTED
+    if isinstance(error, discord.ConnectionClosed):
+        return LOGIN_REJECTED if error.code == INVALID_TOKEN_CODE else CLOSED.format(code=error.code)
+    if isinstance(error, discord.PrivilegedIntentsRequired):
+        return INTENT_DISABLED
+    if isinstance(error, ChannelmemError):
+        return str(error)
+    return UNREACHABLE.format(problem=error or type(error).__name__)
+
+
+STARTUP_ERRORS = (
+    discord.LoginFailure,
+    discord.PrivilegedIntentsRequired,
+    discord.ConnectionClosed,
+    discord.HTTPException,
+    discord.GatewayNotFound,
+    ChannelmemError,
+    aiohttp.ClientError,
+    OSError,
+)
+
+
+def main() -> int:
+    settings = None
+    try:
+        settings = load_settings()
+        configure_logging(settings)
+        asyncio.run(run(settings))
+    except STARTUP_ERRORS as error:
+        sentence = startup_sentence(error)  # errors of libraries may quote a secret
+        sys.stderr.write(f"{visible(hide(sentence, settings) if settings else sentence)}\n")
+        return 1
+    return 0

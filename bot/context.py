@@ -15,11 +15,8 @@ from channelmem.llm.characters import Character
 from channelmem.settings import Settings
 
 from .history import DiscordHistory
-from .messages.convert import ChannelFetcher
+from .messages import ChannelFetcher
 from .metrics import Metrics
-
-UntilStored = Callable[[int], Awaitable[None]]
-"""Waits until everything said, edited or deleted in a channel so far has reached Memory."""
 
 
 class BotContext(ChannelFetcher, Protocol):
@@ -28,6 +25,8 @@ class BotContext(ChannelFetcher, Protocol):
     history: DiscordHistory
     metrics: Metrics
     shard_count: int
+    until_stored: Callable[[int], Awaitable[None]]
+    """Waits until everything said, edited or deleted in a channel so far has reached Memory."""
     characters: tuple[Character, ...]
     """Who may answer; the first does unless another is called by name."""
 

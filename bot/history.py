@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 import aiohttp
 import discord
 
-from channelmem.commands import is_command
 from channelmem.settings import Settings
 from channelmem.types import Message, Past, Person, Question
 
-from .messages.convert import MESSAGE_CHANNELS, MessageChannel, to_message
-from .messages.people import MemberSearch, can_read, fetch_members
+from .messages import MESSAGE_CHANNELS, MemberSearch, MessageChannel, can_read, fetch_members, is_for_a_bot, to_message
 
 
 @dataclass(slots=True)
@@ -30,28 +28,6 @@ class RecentMessages:
     expires_at: float = float("inf")
     """Infinite while the fetch is running."""
     fetch: asyncio.Task[None] | None = None
-
-    def current(self) -> list[Message]:
-        return [message for id_, message in self.messages.items() if id_ not in self.deleted]
-
-    def add_fetched(self, message: Message) -> None:
-        """An edit that arrived during the fetch is newer than the page."""
-        self.messages.setdefault(message.id, message)
-
-    def update(self, message: Message) -> None:
-        """Applies a live message or edit; ignores a revision older than the one held."""
-        held = self.messages.get(message.id)
-        if held is None or held.revision <= message.revision:
-            self.messages[message.id] = message
-
-    def delete(self, ids: Iterable[int]) -> None:
-        self.deleted.update(ids)
-
-    def delete_author(self, author_id: int) -> None:
-        self.deleted.update(m.id for m in self.messages.values() if m.author_id == author_id)
-
-
-# --- discord history ---
 
 
 PAGE_SIZE = 100
@@ -85,7 +61,8 @@ class DiscordHistory:
         if recent.problem:
             return Past(problem=recent.problem)
         oldest = question.ts - max_age_s
-        kept = sorted((m for m in recent.current() if m.id < question.id and m.ts >= oldest), key=lambda m: m.id)
+        current = (message for id_, message in recent.messages.items() if id_ not in recent.deleted)
+        kept = sorted((m for m in current if m.id < question.id and m.ts >= oldest), key=lambda m: m.id)
         return Past(tuple(kept[-limit:]))
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
@@ -106,26 +83,25 @@ class DiscordHistory:
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
         return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
 
-    # --- live events keep the cache current ---
-
     def update(self, message: Message) -> None:
         """Somebody wrote or edited a message."""
         recent = self._cache.get(message.channel_id)
-        if recent is not None and self._is_relevant(message):
-            recent.update(message)
+        if recent is None or not self._is_relevant(message):
+            return
+        held = recent.messages.get(message.id)
+        if held is None or held.revision <= message.revision:
+            recent.messages[message.id] = message
 
     def delete(self, channel_id: int, ids: Iterable[int]) -> None:
         recent = self._cache.get(channel_id)
         if recent is not None:
-            recent.delete(ids)
+            recent.deleted.update(ids)
 
     def delete_author(self, author_id: int) -> None:
         """Somebody asked to be forgotten."""
         self.members.clear()
         for recent in self._cache.values():
-            recent.delete_author(author_id)
-
-    # --- fetching ---
+            recent.deleted.update(m.id for m in recent.messages.values() if m.author_id == author_id)
 
     async def _recent(self, channel_id: int) -> RecentMessages:
         now = self._clock()
@@ -173,12 +149,11 @@ class DiscordHistory:
         for found in page:
             message = to_message(found, self._me(), members)
             if message is not None and self._is_relevant(message):
-                recent.add_fetched(message)
+                recent.messages.setdefault(message.id, message)  # an edit during the fetch is newer than the page
         return ""
 
     def _is_relevant(self, message: Message) -> bool:
-        settings = self._settings
-        return not message.own and not is_command(message.content, settings.command_prefixes, settings.command_names)
+        return not message.own and not is_for_a_bot(message.content, self._settings)
 
     def _channel(self, channel_id: int) -> MessageChannel | None:
         found = self._client.get_channel(channel_id) if self._client else None

@@ -13,16 +13,14 @@ import structlog
 from cachetools import TTLCache
 from discord.ext import commands
 
-from channelmem.commands import is_command
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
 from channelmem.types import Message, Outcome
 
-from .asking.traces import OwnAnswers
-from .backfill.pages import SessionGaps
+from .answers import OwnAnswers
+from .backfill import SessionGaps
 from .context import BotContext
-from .messages.convert import MESSAGE_CHANNELS, to_message
-from .messages.people import is_remembered
+from .messages import MESSAGE_CHANNELS, is_for_a_bot, is_remembered, to_message
 
 UNTIL_STORED_S = 1.0
 """A question waits no longer than this: Redis may be unreachable."""
@@ -42,12 +40,9 @@ class Listening(commands.Cog):
         if not is_remembered(message.channel, self.settings, self.memory.policies):
             return None
         converted = to_message(message, self.context.me)
-        if converted is None or (not converted.own and self._is_command(converted.content)):
+        if converted is None or (not converted.own and is_for_a_bot(converted.content, self.settings)):
             return None
         return converted if converted.content else None
-
-    def _is_command(self, content: str) -> bool:
-        return is_command(content, self.settings.command_prefixes, self.settings.command_names)
 
     @commands.Cog.listener()
     async def on_shard_connect(self, shard_id: int) -> None:
@@ -167,9 +162,6 @@ class Listening(commands.Cog):
         self.gaps.reset(guild.id)
         await self.memory.delete_guild(guild.id)
         log.info("guild removed", guild_id=guild.id)
-
-
-# --- cog ---
 
 
 CHANNELS = 20_000

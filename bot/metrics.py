@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from types import SimpleNamespace
 
@@ -22,43 +23,27 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        registry = self.registry
-        self.asks = Counter(
-            "channelmem_asks", "Questions by route and outcome.", ["kind", "mode", "outcome"], registry=registry
-        )
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        self.asks = counter("channelmem_asks", "Questions by route and outcome.", ["kind", "mode", "outcome"])
         self.stage = Histogram(
-            "channelmem_stage_seconds", "Time per answer, by stage.", ["stage"], registry=registry, buckets=SECONDS
+            "channelmem_stage_seconds", "Time per answer, by stage.", ["stage"], registry=self.registry, buckets=SECONDS
         )
-        self.disliked = Counter(
-            "channelmem_disliked", "Answers that received a thumbs down.", ["kind", "mode"], registry=registry
-        )
-        self.cooldowns = Counter("channelmem_cooldowns", "Questions refused by a cooldown.", registry=registry)
-        self.messages = Counter("channelmem_messages", "Messages received, by outcome.", ["outcome"], registry=registry)
-        self.backfilled = Counter("channelmem_backfilled", "Messages fetched after downtime.", registry=registry)
-        self.discord = Counter(
-            "channelmem_discord_requests",
-            "Requests to Discord, by method and status.",
-            ["method", "status"],
-            registry=registry,
-        )
-        self.tokens = Counter(
-            "channelmem_llm_tokens", "Language model tokens, by direction.", ["direction"], registry=registry
-        )
-        self.media = Counter(
-            "channelmem_media", "Pictures and voices looked at, by outcome.", ["kind", "outcome"], registry=registry
-        )
-        self.media_usd = Counter("channelmem_media_usd", "What reading them cost, in US dollars.", registry=registry)
-        self.spent = Gauge(
-            "channelmem_llm_spent_usd",
-            "Spent or reserved today (UTC) on language models, by channel; the largest.",
-            ["channel_id"],
-            registry=registry,
-        )
-        self.redis = Gauge("channelmem_redis_up", "1 if Redis is reachable.", registry=registry)
-        self.queued = Gauge("channelmem_queue_depth", "Messages waiting for Redis.", registry=registry)
-        self.pending = Gauge("channelmem_pending", "Stored messages waiting for an embedding.", registry=registry)
-        self.lag = Gauge("channelmem_ingest_lag_seconds", "Longest current wait for an embedding.", registry=registry)
-        self.dropped = Gauge("channelmem_dropped", "Messages dropped because the queue was full.", registry=registry)
+        self.disliked = counter("channelmem_disliked", "Answers that received a thumbs down.", ["kind", "mode"])
+        self.cooldowns = counter("channelmem_cooldowns", "Questions refused by a cooldown.")
+        self.messages = counter("channelmem_messages", "Messages received, by outcome.", ["outcome"])
+        self.backfilled = counter("channelmem_backfilled", "Messages fetched after downtime.")
+        discord = "Requests to Discord, by method and status."
+        self.discord = counter("channelmem_discord_requests", discord, ["method", "status"])
+        self.tokens = counter("channelmem_llm_tokens", "Language model tokens, by direction.", ["direction"])
+        self.media = counter("channelmem_media", "Pictures and voices looked at, by outcome.", ["kind", "outcome"])
+        self.media_usd = counter("channelmem_media_usd", "What reading them cost, in US dollars.")
+        spent = "Spent or reserved today (UTC) on language models, by channel; the largest."
+        self.spent = gauge("channelmem_llm_spent_usd", spent, ["channel_id"])
+        self.redis = gauge("channelmem_redis_up", "1 if Redis is reachable.")
+        self.queued = gauge("channelmem_queue_depth", "Messages waiting for Redis.")
+        self.pending = gauge("channelmem_pending", "Stored messages waiting for an embedding.")
+        self.lag = gauge("channelmem_ingest_lag_seconds", "Longest current wait for an embedding.")
+        self.dropped = gauge("channelmem_dropped", "Messages dropped because the queue was full.")
 
     def answered(self, answer: Answer) -> None:
         outcome = "found" if answer.found else "nothing"

@@ -38,7 +38,7 @@ from channelmem.access import Scope, new_token
 from channelmem.client import Client
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.memory import Memory
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import Settings
 from channelmem.types import Message, Question
 from channelmem.wire.messages import message_json, question_json

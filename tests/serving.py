@@ -23,7 +23,7 @@ from channelmem.client import connection
 from channelmem.connections import listening as bound
 from channelmem.embedding.embed import Embedder
 from channelmem.memory import Memory
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.policy.cascade import SETTINGS, Setting
 from channelmem.settings import Settings
 from channelmem.store.access import AccessTokens

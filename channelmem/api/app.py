@@ -30,7 +30,7 @@ from channelmem.display import one_line
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.llm.opening import summariser_of
 from channelmem.memory import Memory
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import Settings, hide
 from channelmem.store.access import AccessTokens
 from channelmem.web import mount

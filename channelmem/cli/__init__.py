@@ -1,6 +1,7 @@
-"""The command line: one module per command, loaded only when it is called, so that `--help` of one stays quick.
+"""The command line. A command is loaded only when it is called, so that `--help` of one stays quick.
 
-A module `channelmem/cli/<name>.py` has a Typer app called `app`.
+It is a function of its own name in the module of that name, or in the one that `ELSEWHERE` names; a command with
+commands of its own is a Typer app called `app`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ COMMANDS = (
     "demo", "chat", "route", "summarise", "summaries", "doctor", "config", "settings", "inspect", "redis", "worker",
     "reindex", "rebucket", "bot", "mcp", "serve", "token",
 )  # fmt: skip
+ELSEWHERE = {"bot": "serve", "mcp": "serve", "worker": "upkeep", "reindex": "upkeep", "rebucket": "upkeep"}
 COMPLETION = {"install_completion", "show_completion"}
 
 
@@ -38,7 +40,12 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_command(import_module(f"channelmem.cli.{cmd_name}").app)
+        module = import_module(f"channelmem.cli.{ELSEWHERE.get(cmd_name, cmd_name)}")
+        group = getattr(module, "app", None)
+        if group is None:
+            group = typer.Typer()
+            group.command()(getattr(module, cmd_name))
+        command = typer.main.get_command(group)
         command.name = cmd_name
         # Typer would offer to install a completion for each command, as if it were a program; that does not work.
         command.params = [param for param in command.params if param.name not in COMPLETION]
@@ -85,13 +92,9 @@ def main() -> None:
     try:
         app(prog_name="channelmem")
     except ChannelmemError as error:
-        text = escape(visible(_without_secrets(str(error))))
-        Console(stderr=True).print(f"[bold red]channelmem:[/] {text}", highlight=False, soft_wrap=True)
+        text = str(error)
+        with suppress(ConfigError):  # our own sentence about a setting quotes no secret; errors of libraries may
+            text = hide(text, load_settings())
+        shown = escape(visible(text))
+        Console(stderr=True).print(f"[bold red]channelmem:[/] {shown}", highlight=False, soft_wrap=True)
         sys.exit(1)
-
-
-def _without_secrets(text: str) -> str:
-    """Errors of libraries may quote them."""
-    with suppress(ConfigError):  # our own sentence about a setting quotes none
-        text = hide(text, load_settings())
-    return text

@@ -17,8 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from channelmem.cli.chat_context import ChatContext, ChatHistory, EditorError, edited, is_edit
-from channelmem.cli.chat_input import Typed
+from channelmem.cli.chat_input import ChatContext, ChatHistory, EditorError, Typed, at_terminal, edited, is_edit
 from channelmem.cli.show import ModelProgress, explain
 from channelmem.context_window import EditError
 from channelmem.display import visible
@@ -29,9 +28,8 @@ from channelmem.settings import Settings, load_settings
 from channelmem.types import Answer, Message, Origin, Outcome, Person, Question
 
 if TYPE_CHECKING:
-    from channelmem.cli.chat_model import Speak
+    from channelmem.llm.responder import Responder
 
-app = typer.Typer()
 T = TypeVar("T")
 
 GUILD, BOT = 2 << 22, Person(99, "bot")
@@ -48,7 +46,6 @@ Ctrl-D leaves.
 EDITING = "Up and Down recall what you typed. Ctrl-C drops a line or stops an answer."
 
 
-@app.command()
 def chat(
     channel: Annotated[str, typer.Option(help="Conversation to continue; each has its own memory.")] = "chat",
     name: Annotated[str, typer.Option(help="Speaker of lines that do not start with a name.")] = "me",
@@ -70,39 +67,40 @@ def chat(
     console, settings, channel_id = Console(), load_settings(), _number(channel)
     with _loop_beside() as run:
         with ModelProgress(console) as progress:
-            opening = _opened(settings, channel, progress)
-            memory, speak = run(opening.__aenter__())
+            opening = _opened(settings, progress)
+            memory, responder = run(opening.__aenter__())
         try:
             typed = Typed(console, channel_id, ChatHistory(settings), keep=history)
-            _greet(console, typed, settings, run(memory.status(GUILD, channel_id)).messages)
+            _greet(console, settings, run(memory.status(GUILD, channel_id)).messages)
             context = ChatContext(memory, settings, GUILD, channel_id)
-            _converse(ChatSession(memory, context, speak, console, channel_id, name), typed, run)
+            _converse(ChatSession(memory, context, responder, channel, console, channel_id, name), typed, run)
         finally:
             run(opening.__aexit__(None, None, None))
 
 
 @asynccontextmanager
-async def _opened(
-    settings: Settings, channel: str, progress: ModelProgress
-) -> AsyncIterator[tuple[Memory, Speak | None]]:
-    model = load("channelmem.cli.chat_model", "llm", "CHANNELMEM_LLM_MODEL") if settings.llm_model else None
-    written = load("channelmem.llm.opening", "llm", "CHANNELMEM_SUMMARY_MODEL") if settings.summary_model else None
+async def _opened(settings: Settings, progress: ModelProgress) -> AsyncIterator[tuple[Memory, Responder | None]]:
+    """Raises ConfigError, with the fix, if a configured model can't be used. Without one, no package of the extra is
+    loaded."""
+    words = load("channelmem.llm.opening", "llm", "CHANNELMEM_LLM_MODEL") if settings.llm_model else None
+    sums_up = load("channelmem.llm.opening", "llm", "CHANNELMEM_SUMMARY_MODEL") if settings.summary_model else None
     async with (
-        written.summariser_of(settings) if written else nullcontext() as summariser,
+        sums_up.summariser_of(settings) if sums_up else nullcontext() as summariser,
         Memory.open(settings, summariser=summariser, progress=progress) as memory,
     ):
         if summariser is not None:
             summariser.attach(memory.spending)
-        if model is None:
-            yield memory, None
-            return
-        async with model.open_model(settings, memory, channel) as speak:
-            yield memory, speak
+        responder = words.open_responder(settings, memory) if words else None
+        try:
+            yield memory, responder
+        finally:
+            if responder is not None:
+                await responder.close()
 
 
-def _greet(console: Console, typed: Typed, settings: Settings, remembered: int) -> None:
+def _greet(console: Console, settings: Settings, remembered: int) -> None:
     console.print(HELP, markup=False)
-    if typed.at_terminal:
+    if at_terminal():
         console.print(EDITING, markup=False)
     if settings.llm_model:
         console.print(Text(f"{visible(settings.llm_model)} words the answers.", "dim"))
@@ -168,7 +166,7 @@ def _take(conversation: ChatSession, typed: Typed, run: Run, line: str) -> bool:
         else:
             run(conversation.take(line))
     except KeyboardInterrupt:
-        if not typed.at_terminal:
+        if not at_terminal():
             raise
         conversation.note("\nStopped.", "dim")
         return False
@@ -202,14 +200,21 @@ def asked(text: str) -> str | None:
 
 
 class ChatSession:
-    """`speak` puts answers into a language model's words; without it they are quotes."""
+    """`responder` puts answers into a language model's words; without it they are quotes."""
 
     def __init__(
-        self, memory: Memory, context: ChatContext, speak: Speak | None, console: Console, channel_id: int, name: str
+        self,
+        memory: Memory,
+        context: ChatContext,
+        responder: Responder | None,
+        channel: str,
+        console: Console,
+        channel_id: int,
+        name: str,
     ) -> None:
-        self._memory, self._speak, self._console, self._channel_id = memory, speak, console, channel_id
-        self.context = context
-        self.name = name
+        self._memory, self._console, self._channel_id = memory, console, channel_id
+        self._responder, self._channel = responder, channel
+        self.context, self.name = context, name
         self._last: tuple[Question, Answer] | None = None
 
     async def take(self, line: str) -> None:
@@ -220,7 +225,10 @@ class ChatSession:
             self._last = None
             self.note("Forgotten.", "dim")
         elif self.context.takes(line):
-            await self._change_context(line)
+            try:
+                self.note(await self.context.take(line), "")
+            except ChannelmemError as problem:
+                self.note(str(problem), "yellow")
         elif line.startswith("/"):
             self._console.print(HELP, markup=False)
         else:
@@ -230,12 +238,6 @@ class ChatSession:
 
     def note(self, text: str, style: str) -> None:
         self._console.print(Text(visible(text), style))
-
-    async def _change_context(self, line: str) -> None:
-        try:
-            self.note(await self.context.take(line), "")
-        except ChannelmemError as problem:
-            self.note(str(problem), "yellow")
 
     def _speaker(self, line: str) -> tuple[str, str]:
         who, _, text = line.partition(":")
@@ -255,36 +257,38 @@ class ChatSession:
     async def _ask(self, who: str, text: str) -> None:
         now = time.time()
         # Only a language model has a character, with settings of its own.
-        character = self.context.character(text) if self._speak else ""
+        character = self.context.character(text) if self._responder else ""
         place = (GUILD, self._channel_id, time.time_ns())
         question = Question(*place, _number(who), who, text, now, bot=BOT, character=character)
-        words, answer, shown = await self._words(question, await self._recalled(question))
+        shown = set[Origin]()
+        words, answer = await self._words(question, await self._recalled(question), shown)
         recalled = f" (recalled in {answer.ms.total:.1f} ms)"
         self._console.print(Text.assemble(("bot ", "bold green"), visible(words), (recalled, "dim")))
-        await self._remember_own((*answer.origins, *shown), words)
-
-    async def _remember_own(self, origins: tuple[Origin, ...], words: str) -> None:
-        """For "what did you just say?". It is forgotten with whatever it quotes."""
+        # For "what did you just say?". It is forgotten with whatever it quotes.
         own = Message(GUILD, self._channel_id, time.time_ns(), BOT.id, BOT.name, words, time.time(), own=True)
-        await self._memory.remember(replace(own, derived_from=origins))
+        await self._memory.remember(replace(own, derived_from=(*answer.origins, *shown)))
 
     async def _recalled(self, question: Question) -> Answer:
         answer = await self._memory.ask(question)
         self._last = (question, answer)
         return answer
 
-    async def _words(self, question: Question, answer: Answer) -> tuple[str, Answer, frozenset[Origin]]:
-        """What the bot says, the answer that it rests on, and what a language model was shown for it."""
-        if self._speak is None:
-            return answer.text, answer, frozenset()
-        with self._console.status("[dim]thinking[/]"):
-            spoken = await self._speak(question, answer)
-        if not spoken.problem:
-            return spoken.text, answer, spoken.shown
-        self.note(f"No answer from the language model: {spoken.problem}. Here are quotes instead.", "yellow")
-        # The model took its time: messages deleted or edited meanwhile must not be quoted.
-        again = await self._recalled(question)
-        return again.text, again, spoken.shown
+    async def _words(self, question: Question, answer: Answer, shown: set[Origin]) -> tuple[str, Answer]:
+        """What the bot says, and the answer that it rests on; notes what a language model was `shown` for it."""
+        if self._responder is None:
+            return answer.text, answer
+        llm = load("channelmem.llm.responder", "llm", "CHANNELMEM_LLM_MODEL")
+        text, location = "", llm.Location(channel=self._channel)
+        try:
+            with self._console.status("[dim]thinking[/]"):
+                async for grown in self._responder.respond(question, answer, location, shown):
+                    text = grown
+        except llm.ResponderError as error:
+            self.note(f"No answer from the language model: {error}. Here are quotes instead.", "yellow")
+            # The model took its time: messages deleted or edited meanwhile must not be quoted.
+            again = await self._recalled(question)
+            return again.text, again
+        return text, answer
 
     def _why(self, *, verbose: bool) -> None:
         if self._last is None:

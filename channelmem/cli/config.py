@@ -15,10 +15,7 @@ from channelmem.display import visible
 from channelmem.secrets import MASK
 from channelmem.settings import hide, load_settings, sources, unknown, variable
 
-app = typer.Typer()
 
-
-@app.command()
 def config(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object per setting.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Show only settings that are set explicitly.")] = False,
@@ -40,18 +37,14 @@ def config(
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
-        _print_table(rows)
+        table = Table("variable", "value", "from", title="channelmem settings", title_justify="left")
+        for row in rows:
+            shown = escape(visible(row["value"]))
+            table.add_row(row["variable"], shown, row["from"], style="" if row["from"] == "default" else "bold")
+        Console().print(table)
     # On stderr, so that stdout stays parseable.
     for sentence in unknown(settings):
         Console(stderr=True).print(f"[yellow]note:[/] {escape(visible(sentence))}", highlight=False, soft_wrap=True)
-
-
-def _print_table(rows: list[dict[str, str]]) -> None:
-    table = Table("variable", "value", "from", title="channelmem settings", title_justify="left")
-    for row in rows:
-        shown = escape(visible(row["value"]))
-        table.add_row(row["variable"], shown, row["from"], style="" if row["from"] == "default" else "bold")
-    Console().print(table)
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
@@ -17,9 +17,9 @@ from channelmem.cli.show import ModelProgress, explain, to_json
 from channelmem.display import visible
 from channelmem.memory import Memory
 from channelmem.settings import Settings, load_settings
-from channelmem.types import Answer, Message, Person, Question
+from channelmem.types import Message, Person, Question
 
-app = typer.Typer()
+Json = dict[str, object]
 
 GUILD, CHANNEL, BOT = 1 << 22, 4_040, Person(99, "Bot")
 PEOPLE = {"Mark": 7, "Ann": 8, "Bob": 9, "Carol": 10}
@@ -49,13 +49,6 @@ QUESTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DemoAnswer:
-    question: str
-    answer: Answer
-
-
-@app.command()
 def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Skip the pauses.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print only the answers, as JSON.")] = False,
@@ -73,23 +66,20 @@ def demo(
     console = Console(quiet=as_json)
     asked = asyncio.run(_play(settings, console, pause_s=0 if fast or as_json else 0.35))
     if as_json:
-        print(to_json({"answers": [_row(one) for one in asked]}, indent=2))
+        print(to_json({"answers": asked}, indent=2))
 
 
-async def _play(settings: Settings, console: Console, pause_s: float) -> list[DemoAnswer]:
+async def _play(settings: Settings, console: Console, pause_s: float) -> list[Json]:
     # Each run uses its own channel and removes it afterwards, so the demo leaves nothing behind.
     channel_id = CHANNEL + time.time_ns()
-    with ModelProgress(console) as progress:
-        opening = Memory.open(settings, progress=progress)
-        memory = await opening.__aenter__()
-    try:
+    async with AsyncExitStack() as stack:
+        with ModelProgress(console) as progress:
+            memory = await stack.enter_async_context(Memory.open(settings, progress=progress))
+        stack.push_async_callback(memory.delete_channel, GUILD, channel_id)
         await _converse(memory, console, channel_id, pause_s)
         asked = [await _ask(memory, console, channel_id, who, text, pause_s) for who, text in QUESTIONS]
         console.print(_next_steps())
         return asked
-    finally:
-        await memory.delete_channel(GUILD, channel_id)
-        await opening.__aexit__(None, None, None)
 
 
 def conversation(channel_id: int) -> list[Message]:
@@ -110,7 +100,7 @@ async def _converse(memory: Memory, console: Console, channel_id: int, pause_s: 
     await memory.flush()
 
 
-async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text: str, pause_s: float) -> DemoAnswer:
+async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text: str, pause_s: float) -> Json:
     console.print()
     console.print(f"[bold]{who}:[/] [cyan]@Bot[/] {escape(text)}")
     await asyncio.sleep(2 * pause_s)
@@ -118,20 +108,15 @@ async def _ask(memory: Memory, console: Console, channel_id: int, who: str, text
     answer = await memory.ask(question)
     console.print(Text.assemble(("Bot: ", "bold green"), (visible(answer.text), "green")), soft_wrap=True)
     explain(console, question, answer, memory.policy(GUILD, channel_id).tz)
-    return DemoAnswer(text, answer)
-
-
-def _row(asked: DemoAnswer) -> dict[str, object]:
-    answer, ms = asked.answer, asked.answer.ms
     return {
-        "question": asked.question,
+        "question": text,
         "route": answer.route.kind.value,
         "text": answer.text,
         "hits": [
             {"author": hit.message.author, "content": hit.message.content, "score": round(hit.score, 4)}
             for hit in answer.hits
         ],
-        "ms": {name: round(getattr(ms, name), 3) for name in ("route", "embed", "search", "total")},
+        "ms": {name: round(getattr(answer.ms, name), 3) for name in ("route", "embed", "search", "total")},
     }
 
 

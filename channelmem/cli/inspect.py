@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -16,18 +17,18 @@ from channelmem.cli.show import to_json
 from channelmem.display import visible
 from channelmem.durations import format_duration, human_age
 from channelmem.errors import ChannelmemError
-from channelmem.ops.inspect import open_inspector
+from channelmem.ops import open_buckets
 from channelmem.settings import load_settings
+from channelmem.store.buckets import Buckets
+from channelmem.store.keys import guild_and_channel
+from channelmem.store.search import Contents, Query, Search
 from channelmem.telling.references import told
 from channelmem.types import Hit, Source, Stored
-
-app = typer.Typer()
 
 IDS = {"guild", "channel", "id"}
 FOLDED = {"author", "text", "lives", "messages", "pending"}
 
 
-@app.command()
 def inspect(
     channel: Annotated[int | None, typer.Argument(help="Channel id. Omit it to list all channels.")] = None,
     near: Annotated[int | None, typer.Option(help="Message id: list the messages nearest to it by vector.")] = None,
@@ -56,15 +57,10 @@ def inspect(
         print(to_json(rows, indent=2))
         return
     if not rows:
-        Console().print(_nothing(channel), highlight=False, soft_wrap=True)
+        some = f"Nothing is stored in channel {channel}; run `channelmem inspect` to list all channels."
+        Console().print("Nothing is stored yet." if channel is None else some, highlight=False, soft_wrap=True)
         return
     Console().print(_table(rows))
-
-
-def _nothing(channel: int | None) -> str:
-    if channel is None:
-        return "Nothing is stored yet."
-    return f"Nothing is stored in channel {channel}; run `channelmem inspect` to list all channels."
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
@@ -79,21 +75,46 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
 
 async def _rows(channel: int | None, near: int | None, limit: int, source: Source) -> list[dict[str, Any]]:
-    async with open_inspector(load_settings()) as inspector:
-        if inspector is None:
+    async with open_buckets(load_settings()) as buckets:
+        if buckets is None:
             return []
+        listed = await _channels(buckets)
         if channel is None:
-            listed = await inspector.channels()
-            return [
-                {"guild": one.guild_id, "channel": one.channel_id, "messages": one.messages, "pending": one.pending}
-                for one in listed
-            ]
-        guild_id = await inspector.guild_of(channel)
-        if guild_id is None:
+            return listed
+        guild = next((one["guild"] for one in listed if one["channel"] == channel), None)
+        if guild is None:
             return []
         if near is not None:
-            return [_similar(hit) for hit in await inspector.near(guild_id, channel, near, limit) or ()]
-        return [_buffered(row) for row in await inspector.rows(guild_id, channel, limit, source)]
+            return [_similar(hit) for hit in await _near(buckets, guild, channel, near, limit)]
+        query = Query(guild, (channel,), limit=limit, flagged=True, source=source)
+        newest = await Search(buckets).newest(query)
+        return [_buffered(row) for row in await Contents(buckets).states(newest)]
+
+
+async def _channels(buckets: Buckets) -> list[dict[str, Any]]:
+    found = []
+    for bucket in await buckets.used():
+        keys = buckets.keys(bucket)
+        guilds: Any = await buckets.redis.smembers(keys.one("guilds"))
+        for guild in sorted(map(int, guilds)):
+            rooms: Any = await buckets.redis.smembers(keys.of("guild", guild))
+            for name in sorted(rooms):
+                messages = await buckets.redis.zcard(keys.of("chan", name.decode()))
+                pending = await buckets.redis.scard(keys.of("wait", name.decode()))
+                guild_id, channel = guild_and_channel(name)
+                found.append({"guild": guild_id, "channel": channel, "messages": messages, "pending": pending})
+    return found
+
+
+async def _near(buckets: Buckets, guild: int, channel: int, message: int, limit: int) -> tuple[Hit, ...]:
+    """The channel's nearest messages, the message itself first; none if it has no vector yet."""
+    bucket = await buckets.ready(buckets.bucket(guild))
+    blob: Any = await buckets.redis.hget(bucket.keys.message(guild, channel, message), bucket.vector_field)
+    if blob is None:
+        return ()
+    vector = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
+    query = Query(guild, (channel,), vector=vector, limit=limit, flagged=True, source=Source.ARCHIVE)
+    return tuple((await Search(buckets).nearest(query)).hits[:limit])
 
 
 def _buffered(row: Stored) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -45,7 +44,10 @@ def start() -> None:
       channelmem redis start && channelmem redis url
     """
     settings = load_settings()
-    _note_redis_url(settings)
+    if settings.redis_url is not None:
+        typer.echo(
+            "Note: REDIS_URL is set, so channelmem uses that server instead; unset it to use this one.", err=True
+        )
     running = server.pin(settings)
     print(f"Running (pid {running.pid}), data in {running.data_dir}.")
     print("Open a port for RedisInsight with `channelmem redis url`; stop it with `channelmem redis stop`.")
@@ -66,8 +68,9 @@ def stop(
     others = server.users(settings)
     if others and not force:
         server.unpin(settings)
+        who = ", ".join(f"process {user.pid} ({user.command})" for user in others)
         raise ServerError(
-            f"The embedded server is in use by {_who(others)}; it stops when they exit, "
+            f"The embedded server is in use by {who}; it stops when they exit, "
             "or immediately with `channelmem redis stop --force`."
         )
     print("Stopped; the data is kept." if server.stop(settings) else "The embedded server was not running.")
@@ -159,21 +162,16 @@ def _address(settings: Settings) -> str:
     return address
 
 
-def _note_redis_url(settings: Settings) -> None:
-    if settings.redis_url is not None:
-        typer.echo(
-            "Note: REDIS_URL is set, so channelmem uses that server instead; unset it to use this one.", err=True
-        )
-
-
 def _report(settings: Settings, running: server.Server | None) -> dict[str, object]:
     if running is None:
         return {"running": False}
     found = server.check_server(running.url)
+    with redis.Redis.from_url(running.url, protocol=2, decode_responses=True) as client:
+        port = open_port(client)
     return {
         "running": True,
         "socket": str(redis.connection.parse_url(running.url)["path"]),  # type: ignore[no-untyped-call]  # redis-py's gap
-        "port": _port(running) or None,
+        "port": port or None,
         "pid": running.pid,
         "supervisor_pid": running.supervisor_pid,
         "data_dir": str(running.data_dir),
@@ -185,19 +183,10 @@ def _report(settings: Settings, running: server.Server | None) -> dict[str, obje
     }
 
 
-def _port(running: server.Server) -> int:
-    with redis.Redis.from_url(running.url, protocol=2, decode_responses=True) as client:
-        return open_port(client)
-
-
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return visible("; ".join(f"{user['pid']} {user['command']}" for user in value)) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _who(others: Iterable[server.User]) -> str:
-    return ", ".join(f"process {user.pid} ({user.command})" for user in others)
 
 
 # --- redis-cli, or the built-in client ---

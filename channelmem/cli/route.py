@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypedDict
 from zoneinfo import ZoneInfoNotFoundError
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from channelmem.cli.show import to_json
+from channelmem.cli.show import print_rows, to_json
 from channelmem.display import visible
 from channelmem.errors import ChannelmemError
 from channelmem.routing.people import Roster
@@ -25,8 +24,6 @@ from channelmem.settings import Settings, load_settings
 from channelmem.telling.explanation import explanation
 from channelmem.times.spans import zone
 from channelmem.types import Person, Question, Route
-
-app = typer.Typer()
 
 BOT = Person(1, "bot")
 NO_ROW = 'Expected a JSON object with a string "q", such as {"q": "what did Ann say?"}.'
@@ -47,15 +44,10 @@ class RoutedRow(TypedDict):
     topic: str
     p: float
     why: list[str]
-
-
-class ExplainedRow(RoutedRow):
-    """The same in words, too."""
-
     words: str
+    """The same as a sentence."""
 
 
-@app.command()
 def route(  # noqa: PLR0913, PLR0917  (one per option)
     question: Annotated[str, typer.Argument(help="The question, as asked in a channel.")] = "",
     asker: Annotated[str, typer.Option(help="Name of the person asking.")] = "me",
@@ -84,12 +76,13 @@ def route(  # noqa: PLR0913, PLR0917  (one per option)
     if jsonl:
         if question:
             raise typer.BadParameter("--jsonl reads questions from stdin; remove the QUESTION argument.")
-        _rows(given)
+        settings = load_settings()
+        print_rows(None, lambda line: _routed(line, given, settings))
         return
     if not question.strip():
         raise ChannelmemError('Pass a question, such as: channelmem route "what did Ann say?" --roster Ann,Bob')
     scene = scene_of(given, load_settings())
-    row = _explained(question, scene)
+    row = as_row(question, decide(question, scene), scene)
     if as_json:
         print(to_json(row))
     else:
@@ -113,11 +106,12 @@ def scene_of(row: Mapping[str, Any], settings: Settings) -> Scene:
     )
 
 
-def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
+def as_row(text: str, found: Route, scene: Scene) -> RoutedRow:
     """The route in the format of the evaluation files."""
     names = {scene.asker: "@asker", BOT: "@bot"}
+    question = Question(0, 0, 0, scene.asker.id, scene.asker.name, text, scene.now, bot=BOT)
     return RoutedRow(
-        q=question,
+        q=text,
         route=found.kind.value,
         mode=found.mode.value,
         speakers=[names.get(person, person.name.lower()) for person in found.speakers],
@@ -126,13 +120,8 @@ def as_row(question: str, found: Route, scene: Scene) -> RoutedRow:
         topic=found.topic,
         p=round(found.p, 4),
         why=list(found.why),
+        words=explanation(question, found, zone(scene.tz)),
     )
-
-
-def _explained(text: str, scene: Scene) -> ExplainedRow:
-    found = decide(text, scene)
-    question = Question(0, 0, 0, scene.asker.id, scene.asker.name, text, scene.now, bot=BOT)
-    return ExplainedRow(**as_row(text, found, scene), words=explanation(question, found, zone(scene.tz)))
 
 
 def _names(roster: object) -> list[str]:
@@ -170,26 +159,7 @@ def _zone(name: str) -> str:
     return name
 
 
-def _rows(given: Mapping[str, str]) -> None:
-    settings = load_settings()
-    for number, line in enumerate(_lines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = _routed(line, given, settings)
-        except ChannelmemError as error:
-            raise ChannelmemError(f"Line {number}: {error}") from error
-        print(to_json(row))
-
-
-def _lines() -> Iterator[str]:
-    try:
-        yield from sys.stdin
-    except UnicodeDecodeError as error:
-        raise ChannelmemError("Standard input is not valid UTF-8; convert it first, for example with iconv.") from error
-
-
-def _routed(line: str, given: Mapping[str, str], settings: Settings) -> ExplainedRow:
+def _routed(line: str, given: Mapping[str, str], settings: Settings) -> RoutedRow:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -197,10 +167,11 @@ def _routed(line: str, given: Mapping[str, str], settings: Settings) -> Explaine
     question = row.get("q") if isinstance(row, dict) else None
     if not isinstance(question, str):
         raise ChannelmemError(NO_ROW)
-    return _explained(question, scene_of({**given, **row}, settings))
+    scene = scene_of({**given, **row}, settings)
+    return as_row(question, decide(question, scene), scene)
 
 
-def _show(row: ExplainedRow, *, verbose: bool) -> None:
+def _show(row: RoutedRow, *, verbose: bool) -> None:
     table = Table(show_header=False, box=None)
     for name in ("route", "mode", "speakers", "topic"):
         value = row[name]

@@ -1,4 +1,7 @@
-"""`channelmem serve`: the memory as an HTTP service, until a signal."""
+"""`channelmem bot`, `mcp` and `serve`: the memory for Discord, for agents and for bots in any language, until a signal.
+
+What they run is loaded by the call, since `channelmem --help` looks at every command, whatever is installed.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,61 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from channelmem.access import Scope, new_token
 from channelmem.cli.demo import CHANNEL, GUILD, conversation
+from channelmem.cli.show import ModelProgress
 from channelmem.durations import DAY_S
-from channelmem.extras import load
+from channelmem.extras import BOT, load
 from channelmem.memory import Memory
 from channelmem.settings import load_settings
 from channelmem.store.access import AccessTokens
 
-app = typer.Typer()
+
+def bot() -> None:
+    """Start the Discord bot. DISCORD_TOKEN comes from the environment or .env; Ctrl-C or SIGTERM stops it cleanly."""
+    raise typer.Exit(load(f"{BOT}.client", "discord", "The Discord bot").main())
+
+
+def mcp(
+    guild: Annotated[
+        list[int] | None, typer.Option(help="Only this server; repeat for more. Default: all.", min=0)
+    ] = None,
+    channel: Annotated[
+        list[int] | None, typer.Option(help="Only this channel; repeat for more. Default: all.", min=0)
+    ] = None,
+    allow_write: Annotated[
+        bool, typer.Option("--allow-write", help="Offer the tool `remember`; without it, nothing can be changed.")
+    ] = False,
+    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="With --http: address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --http: port to listen on.", min=0, max=65535)] = 8766,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="With --http on loopback: ask for no token.")] = False,
+) -> None:
+    """Give agents such as Claude Desktop or VS Code the memory of your channels, over MCP.
+
+    On stdio the client starts this command itself. With --http, clients send a token of `channelmem token add`.
+    Nothing outside --guild and --channel can be reached, and tokens can be bound to guilds as well.
+
+    \b
+    Examples:
+      channelmem mcp --guild 811111111111111111
+      channelmem mcp --channel 922222222222222222 --allow-write
+      channelmem mcp --http --port 8766
+    """
+    run = load("channelmem.mcp.http", "mcp", "The MCP server")
+    bounds = run.Bounds.of_options(guild or (), channel or (), write=allow_write)
+    bar = partial(ModelProgress, Console(stderr=True))
+    if http:
+        run.over_http(bounds, run.HttpAddress(host, port), bar, guarded=not no_auth)
+    else:
+        run.on_stdio(bounds, bar)
+
 
 DEMO = """
 A demo channel is ready. Look at it: {url} (log in with the token, which works until the service stops). Or ask:
@@ -29,7 +74,6 @@ A demo channel is ready. Look at it: {url} (log in with the token, which works u
 """  # noqa: E501  (to be pasted as it is)
 
 
-@app.command()
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; by default CHANNELMEM_SERVICE_HOST.")] = "",
     port: Annotated[
@@ -58,7 +102,6 @@ def serve(
     changes: dict[str, object] = {"service_host": host or settings.service_host}
     if port is not None:
         changes["service_port"] = port
-    # Loaded here, since `channelmem --help` looks at every command, with or without FastAPI.
     serving = load("channelmem.api.app", "service", "The service")
     settings = settings.model_copy(update=changes)
     serving.configure_logging(settings)

@@ -25,7 +25,7 @@ from channelmem.display import visible
 from channelmem.durations import human_age
 from channelmem.errors import ChannelmemError, ConfigError, UnknownSettingError
 from channelmem.ids import LARGEST_ID
-from channelmem.ops.inspect import open_policies
+from channelmem.ops import open_policies
 from channelmem.policy import cascade as declared
 from channelmem.policy.cascade import (
     UNDO,
@@ -90,12 +90,10 @@ class SettingsTarget:
 
     @property
     def text(self) -> str:
-        channel = f"channel {self.channel_id} of server {self.guild_id}"
         if self.level is Level.GLOBAL:
             return "all servers"
-        if self.level is Level.CHANNEL:
-            return channel
-        return f"{self.character} in {channel if self.channel_id else f'server {self.guild_id}'}"
+        where = f"channel {self.channel_id} of " if self.channel_id else ""
+        return f"{f'{self.character} in ' if self.character else ''}{where}server {self.guild_id}"
 
     def to_json(self) -> dict[str, str | None]:
         return {
@@ -152,7 +150,10 @@ def set_(
       channelmem settings set archive off --yes
     """
     target = _one_level(_target(guild, channel, character))
-    setting = _settable(_named(name), target.level)
+    setting = _named(name)
+    if target.level not in setting.levels:
+        levels = " or ".join(setting.levels)
+        raise UnknownSettingError(f"{setting.label} has no {target.level} level; set it at the {levels} level.")
     try:
         wanted = setting.parse(" ".join(value).strip())
     except ValueError as error:
@@ -219,13 +220,6 @@ def _plain(name: str) -> str:
     return "_".join(name.casefold().replace("-", " ").replace("_", " ").split())
 
 
-def _settable(setting: Setting, level: Level) -> Setting:
-    if level not in setting.levels:
-        levels = " or ".join(setting.levels)
-        raise UnknownSettingError(f"{setting.label} has no {level} level; set it at the {levels} level.")
-    return setting
-
-
 # --- on Redis ---
 
 
@@ -234,27 +228,39 @@ async def _show(target: SettingsTarget, *, as_json: bool) -> None:
         target = _of_channel(target, policies)
         own = await policies.read(target.place)
         effective = policies.effective(target.guild_id, target.channel_id, target.character)
+    changes = own.changes[:CHANGES]
     if as_json:
-        print(to_json(_report(target, own, list(effective.values())), indent=2))
+        settings = [_row(target, own, one) for one in effective.values()]
+        changed = [_change(one) for one in changes]
+        print(to_json({**target.to_json(), "settings": settings, "changes": changed}, indent=2))
         return
     console = Console()
     console.print(escape(visible(f"Settings for {target.text}")), style="bold", highlight=False, soft_wrap=True)
-    console.print(_table(target, own, list(effective.values())))
-    _print_changes(console, own.changes[:CHANGES])
+    table = Table("name", "setting", "own value", "effective", "from", "why", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in effective.values():
+        value = own.values.get(one.setting.name)
+        mine = one.setting.show(value) if target.level in one.setting.levels else "-"
+        cells = (one.setting.name, one.setting.label, mine, one.text, one.source.value, one.why)
+        table.add_row(*map(escape, cells), style="" if value is None else "bold")
+    console.print(table)
+    console.print("Last changes, newest first:" if changes else "Nobody has changed anything here.")
+    for change in changes:
+        age = human_age(max(0.0, time.time() - change.at))
+        line = f"  {age} by {change.by or 'operator'}: {_sentence(change)}"
+        console.print(escape(line), highlight=False, soft_wrap=True)
 
 
 async def _set(target: SettingsTarget, setting: Setting, wanted: Value | Auto, *, yes: bool, as_json: bool) -> None:
     async with open_policies(load_settings()) as policies:
         target = _of_channel(target, policies)
         loss = await policies.preview(target.place, {setting.name: wanted})
+        shown = setting.show(None if isinstance(wanted, Auto) else wanted)
         if loss and not yes:
-            shown = setting.show(None if isinstance(wanted, Auto) else wanted)
             _confirm(f"{setting.label} {shown} for {target.text} hides {loss}. {UNDO} Go on?")
         change = await policies.set(target.place, setting.name, wanted)
     if as_json:
         _print_changed(target, () if change is None else (change,))
     elif change is None:
-        shown = setting.show(None if isinstance(wanted, Auto) else wanted)
         print(f"{setting.label} is {shown} already; nothing changed.")
     else:
         print(_sentence(change))
@@ -294,24 +300,6 @@ def _of_channel(target: SettingsTarget, policies: Policies) -> SettingsTarget:
 # --- output ---
 
 
-def _table(target: SettingsTarget, own: Overrides, effective: Sequence[Effective]) -> Table:
-    table = Table("name", "setting", "own value", "effective", "from", "why", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in effective:
-        value = own.values.get(one.setting.name)
-        mine = one.setting.show(value) if target.level in one.setting.levels else "-"
-        cells = (one.setting.name, one.setting.label, mine, one.text, one.source.value, one.why)
-        table.add_row(*map(escape, cells), style="" if value is None else "bold")
-    return table
-
-
-def _print_changes(console: Console, changes: Sequence[Change]) -> None:
-    console.print("Last changes, newest first:" if changes else "Nobody has changed anything here.")
-    for one in changes:
-        age = human_age(max(0.0, time.time() - one.at))
-        line = f"  {age} by {one.by or 'operator'}: {_sentence(one)}"
-        console.print(escape(line), highlight=False, soft_wrap=True)
-
-
 def _print_changed(target: SettingsTarget, changes: Sequence[Change]) -> None:
     print(to_json({**target.to_json(), "changes": [_change(one) for one in changes]}, indent=2))
 
@@ -321,22 +309,15 @@ def _sentence(change: Change) -> str:
     return f"{setting.label}: {setting.show(change.old)} -> {setting.show(change.new)}"
 
 
-def _report(target: SettingsTarget, own: Overrides, effective: Sequence[Effective]) -> dict[str, Any]:
+def _row(target: SettingsTarget, own: Overrides, one: Effective) -> dict[str, Any]:
     return {
-        **target.to_json(),
-        "settings": [
-            {
-                "name": one.setting.name,
-                "label": one.setting.label,
-                "settable": target.level in one.setting.levels,
-                "own": _json(one.setting, own.values.get(one.setting.name)),
-                "effective": _json(one.setting, one.value),
-                "source": one.source.value,
-                "why": one.why,
-            }
-            for one in effective
-        ],
-        "changes": [_change(one) for one in own.changes[:CHANGES]],
+        "name": one.setting.name,
+        "label": one.setting.label,
+        "settable": target.level in one.setting.levels,
+        "own": _json(one.setting, own.values.get(one.setting.name)),
+        "effective": _json(one.setting, one.value),
+        "source": one.source.value,
+        "why": one.why,
     }
 
 

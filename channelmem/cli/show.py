@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import tzinfo
-from types import TracebackType
-from typing import Self
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from channelmem.display import json_text, visible
+from channelmem.errors import ChannelmemError
 from channelmem.telling.explanation import explanation, searched
 from channelmem.types import Answer, Question
 
 
-class ModelProgress:
+class ModelProgress(Progress):
     """A progress bar for the first model export; the embedder calls it with (stage, fraction), or not if cached."""
 
     def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
-        )
-        self._task = self._bar.add_task("", total=1.0, visible=False)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.stop()
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        super().__init__(*columns, console=console, transient=True)
+        self._task = self.add_task("", total=1.0, visible=False)
 
     def __call__(self, stage: str, fraction: float) -> None:
-        self._bar.update(self._task, description=stage, completed=fraction, visible=True)
+        self.update(self._task, description=stage, completed=fraction, visible=True)
 
 
 def to_json(value: object, indent: int | None = None) -> str:
@@ -45,6 +39,29 @@ def to_json(value: object, indent: int | None = None) -> str:
     except UnicodeEncodeError:
         return json.dumps(value, indent=indent)
     return readable
+
+
+def print_rows(file: Path | None, answer: Callable[[str], object]) -> None:
+    """Answers JSON rows of a file or of standard input, one by one; an error names its line."""
+    for number, line in enumerate(_lines(file), 1):
+        if not line.strip():
+            continue
+        try:
+            row = answer(line)
+        except ChannelmemError as error:
+            raise ChannelmemError(f"Line {number}: {error}") from error
+        print(to_json(row))
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    name = "Standard input" if file is None else str(file)
+    try:
+        with nullcontext(sys.stdin) if file is None else file.open(encoding="utf-8") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        raise ChannelmemError(f"{name} is not valid UTF-8; convert it first, for example with iconv.") from error
+    except OSError as error:
+        raise ChannelmemError(f"{name} cannot be read ({error.strerror}); check the path.") from error
 
 
 def explain(console: Console, question: Question, answer: Answer, tz: tzinfo, *, verbose: bool = False) -> None:
@@ -59,11 +76,8 @@ def explain(console: Console, question: Question, answer: Answer, tz: tzinfo, *,
     for looked in answer.tried:
         _aside(console, "tried", searched(question, looked, tz))
     ms = answer.ms
-    _aside(
-        console,
-        "time",
-        f"{ms.total:.1f} ms (route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f})",
-    )
+    stages = f"route {ms.route:.2f}, embed {ms.embed:.2f}, search {ms.search:.2f}"
+    _aside(console, "time", f"{ms.total:.1f} ms ({stages})")
 
 
 def _aside(console: Console, name: str, text: str) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import typer
 
-from channelmem.cli.show import to_json
+from channelmem.cli.show import print_rows
 from channelmem.errors import ChannelmemError
 from channelmem.summaries import extractive
 from channelmem.summaries.extractive import SUMMARY_CHARS
 from channelmem.summaries.pyramid import ClosedWindow
 from channelmem.types import LAST_TS, Message
-
-app = typer.Typer()
 
 _ROW = '{"id": "a", "messages": [{"author": "Ann", "ts": 1800000000, "text": "hi"}]}'
 _MESSAGE = '{"author": "Ann", "ts": 1800000000, "text": "hi"}'
@@ -29,7 +26,6 @@ class SummarisedRow(TypedDict):
     topics: list[str]
 
 
-@app.command()
 def summarise(
     file: Annotated[
         Path | None, typer.Argument(help="A file with one JSON row per conversation (default: stdin).")
@@ -49,14 +45,7 @@ def summarise(
     """
     if not jsonl:
         raise ChannelmemError("Pass --jsonl: channelmem summarise --jsonl conversations.jsonl")
-    for number, line in enumerate(_lines(file), 1):
-        if not line.strip():
-            continue
-        try:
-            row = summarised(line, limit)
-        except ChannelmemError as error:
-            raise ChannelmemError(f"Line {number}: {error}") from error
-        print(to_json(row))
+    print_rows(file, lambda line: summarised(line, limit))
 
 
 def summarised(line: str, limit: int) -> SummarisedRow:
@@ -100,17 +89,3 @@ def _ts(value: object, number: int) -> float:
         hint = "divide milliseconds by 1000" if isinstance(value, int) and value > LAST_TS else "use epoch seconds"
         raise ChannelmemError(f"Message {number} has no valid ts ({value!r}); {hint}, such as 1800000000")
     return float(value)
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    name = "Standard input" if file is None else str(file)
-    try:
-        if file is None:
-            yield from sys.stdin
-        else:
-            with file.open(encoding="utf-8") as lines:
-                yield from lines
-    except UnicodeDecodeError as error:
-        raise ChannelmemError(f"{name} is not valid UTF-8; convert it first, for example with iconv.") from error
-    except OSError as error:
-        raise ChannelmemError(f"{name} cannot be read ({error.strerror}); check the path.") from error

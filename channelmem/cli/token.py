@@ -19,7 +19,7 @@ from channelmem.cli.show import to_json
 from channelmem.durations import parse
 from channelmem.errors import ChannelmemError
 from channelmem.ids import LARGEST_ID
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import load_settings
 
 HELP = """Make, list and revoke access tokens of the service.
@@ -61,7 +61,10 @@ def add(
     """
     if not _NAME.fullmatch(name):
         raise ChannelmemError("A token's name has up to 64 letters, digits, dots and hyphens.")
-    life_s = _life(expires)
+    try:
+        life_s = parse(expires) if expires else None
+    except ValueError as error:
+        raise ChannelmemError(f"--expires: {error}") from None
     guilds = frozenset(guild) if guild else None
     text, kept = new_token(name, _scopes(scopes), guilds, now=time.time(), life_s=life_s)
     asyncio.run(_add(kept))
@@ -127,13 +130,6 @@ def _scopes(text: str) -> frozenset[Scope]:
     if not found:
         raise ChannelmemError("--scopes takes read, write, export and admin, separated by commas.")
     return found
-
-
-def _life(text: str) -> float | None:
-    try:
-        return parse(text) if text else None
-    except ValueError as error:
-        raise ChannelmemError(f"--expires: {error}") from None
 
 
 def _row(one: AccessToken) -> dict[str, object]:

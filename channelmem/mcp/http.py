@@ -32,7 +32,7 @@ from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.mcp.results import NOTHING, Bounds
 from channelmem.mcp.server import MemoryServer
 from channelmem.memory import Memory
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import Settings, load_settings
 
 PATH: Final = "/mcp"

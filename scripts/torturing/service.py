@@ -26,7 +26,7 @@ from channelmem.api.asking import CallersHistory
 from channelmem.connections import listening
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import Settings
 from scripts.fake_embedder import FakeEmbedder
 from scripts.torturing.actor import settings_for

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from channelmem import Settings
 from channelmem.access import Scope, new_token, split
 from channelmem.errors import RedisUnavailableError
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.store import access
 from channelmem.store.access import AccessTokens
 

@@ -14,9 +14,8 @@ from loopback.recorder import Recorder
 from loopback.scene import Scene
 from loopback.server import PATIENCE_S
 
-from bot import client
-from bot.asking import delivery
-from bot.asking.cog import (
+from bot import answers, client
+from bot.asking import (
     ASKER_CANT_READ,
     BOT_CANT_SEE,
     DIRECT_MESSAGE,
@@ -284,7 +283,7 @@ async def typed(scene: Scene) -> None:
 async def test_an_answer_that_comes_in_time_shows_no_typing(
     scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "TYPING_AFTER_S", PATIENCE_S)
+    monkeypatch.setattr(answers, "TYPING_AFTER_S", PATIENCE_S)
     await scene.server.ask(scene.general, scene.mark, "fast?")
     assert scene.server.calls("POST", "/typing") == []
 
@@ -292,7 +291,7 @@ async def test_an_answer_that_comes_in_time_shows_no_typing(
 async def test_typing_is_shown_while_an_answer_is_slow(
     scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
+    monkeypatch.setattr(answers, "TYPING_AFTER_S", 0.0)
     recorder.may_answer.clear()
     asking = asyncio.create_task(scene.server.ask(scene.general, scene.mark, "slow?"))
     await typed(scene)
@@ -303,7 +302,7 @@ async def test_typing_is_shown_while_an_answer_is_slow(
 async def test_an_answer_does_not_wait_for_the_typing_indicator(
     scene: Scene, recording: Bot, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
+    monkeypatch.setattr(answers, "TYPING_AFTER_S", 0.0)
     attempts = 5  # of discord.py, with growing pauses
     scene.server.fail("POST", "/typing", 502, times=attempts)
     recorder.may_answer.clear()
@@ -474,7 +473,7 @@ class Parrot:
 
 @pytest.fixture
 def edited_only_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "EDIT_EVERY_S", PATIENCE_S)
+    monkeypatch.setattr(answers, "EDIT_EVERY_S", PATIENCE_S)
 
 
 @pytest.mark.usefixtures("edited_only_at_the_end")
@@ -509,7 +508,7 @@ async def test_an_answer_that_is_still_growing_can_be_explained_and_disliked(
 async def test_a_responder_that_thinks_for_long_is_seen_typing(
     scene: Scene, quick: Settings, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "TYPING_AFTER_S", 0.0)
+    monkeypatch.setattr(answers, "TYPING_AFTER_S", 0.0)
     parrot = Parrot("Sorry for the wait.")
     parrot.may_speak.clear()
     async with running(scene.server, quick, recorder, DiscordHistory(quick), parrot):

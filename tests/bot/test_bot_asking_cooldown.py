@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.asking import cog as module
-from bot.asking.cog import Cooldown
+from bot import asking
+from bot.asking import Cooldown
 
 
 class Clock:
@@ -36,7 +36,7 @@ def test_a_channel_with_too_many_questions_refuses() -> None:
 def test_old_entries_do_not_pile_up() -> None:
     clock = Clock()
     cooldown = Cooldown(2, 0, clock)
-    for person in range(module.MAX_ENTRIES):
+    for person in range(asking.MAX_ENTRIES):
         cooldown.take(person, 1)
     clock.now += 3
     cooldown.take(-1, 1)

@@ -17,10 +17,9 @@ from loopback.server import PATIENCE_S
 from prometheus_client import generate_latest
 from waiting import until
 
-from bot.asking.delivery import MOST_MESSAGES
+from bot.answers import MOST_MESSAGES, REMOVED
 from bot.client import Bot
 from bot.history import DiscordHistory
-from bot.redacting import REMOVED
 from channelmem.llm.opening import open_responder
 from channelmem.llm.responder import CUT
 from channelmem.memory import Memory

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.asking.delivery import CUT, LIMIT, MOST_MESSAGES, messages_of, split
+from bot.answers import CUT, LIMIT, MOST_MESSAGES, messages_of, split
 
 
 def test_a_short_answer_stays_whole() -> None:

@@ -9,9 +9,8 @@ from typing import cast
 
 import pytest
 
-from bot.messages import people as audience
-from bot.messages.convert import MessageChannel
-from bot.messages.people import PAST, SOMEBODY, VIEW, Audience, Overwrites
+from bot import messages
+from bot.messages import PAST, SOMEBODY, VIEW, Audience, MessageChannel, Overwrites
 
 ADMINISTRATOR = 8
 GUILD, ROLES, MEMBERS = 1, (10, 11, 12), (100, 101)
@@ -54,7 +53,7 @@ def room(granted: dict[int, int], overwrites: Overwrites) -> MessageChannel:
 
 
 def test_no_combination_of_roles_learns_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audience, "overwrites_of", lambda channel: channel.rules)
+    monkeypatch.setattr(messages, "overwrites_of", lambda channel: channel.rules)
     rng = random.Random(20)  # noqa: S311  (the same guilds in every run)
     people = [
         (member, roles)

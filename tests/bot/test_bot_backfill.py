@@ -13,7 +13,7 @@ from loopback.payloads import Channel
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot.backfill import cog as backfill
+from bot import backfill
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.errors import RedisUnavailableError

@@ -20,7 +20,7 @@ from loopback.scene import Scene
 from loopback.server import PATIENCE_S
 from structlog.testing import capture_logs
 
-from bot.backfill import cog as backfill
+from bot import backfill
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.memory import Memory

@@ -16,9 +16,8 @@ from loopback.bots import running, unhurried
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.contexts.cog import FILE_BYTES, MODERATORS_ONLY, NO_HISTORY, OWNER_TOO, SENT, SENT_TOO, TOO_LARGE
-from bot.contexts.form import OUTGROWN
-from bot.errors import MEMORY_UNREACHABLE
+from bot.commands import MEMORY_UNREACHABLE
+from bot.contexts import FILE_BYTES, MODERATORS_ONLY, NO_HISTORY, OUTGROWN, OWNER_TOO, SENT, SENT_TOO, TOO_LARGE
 from bot.history import DiscordHistory
 from channelmem.context_window import BEGUN, CANCELLED, FUTURE, MAX_AGE, NO_LIMIT, NOTHING_STORED, TOO_MUCH, UNREADABLE
 from channelmem.errors import RedisUnavailableError

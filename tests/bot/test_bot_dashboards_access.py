@@ -11,7 +11,7 @@ from llm_server import LlmServer, llm_server
 from loopback import Channel
 from loopback.scene import Scene
 
-from bot.dashboards import address as texts
+from bot import board as texts
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

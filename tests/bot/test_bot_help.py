@@ -6,7 +6,7 @@ from loopback import Channel, User
 from loopback.scene import Scene
 
 from bot.client import Bot
-from bot.privacy.texts import notice
+from bot.privacy import notice
 
 pytest_plugins = ["loopback.fixtures"]
 
@@ -44,10 +44,7 @@ async def test_in_a_direct_message_only_what_works_there_is_shown(scene: Scene, 
 
 
 async def test_looking_at_the_help_starts_no_cooldown(scene: Scene, recording: Bot) -> None:
-    settings = recording.settings.model_copy(update={"cooldown_user_s": 60.0})
-    for cog in recording.cogs.values():
-        if hasattr(cog, "_cooldowns"):
-            cog._cooldowns._settings = settings
+    recording.settings = recording.settings.model_copy(update={"cooldown_user_s": 60.0})
     await listed(scene, scene.ann)
     used = await scene.server.slash(scene.general, scene.ann, "memory opt-out")
     assert "won't remember" in await scene.server.answered(used)

@@ -193,7 +193,7 @@ async def test_found_members_are_dropped_after_a_minute_and_with_who_is_forgotte
 ) -> None:
     await recording.history.find_members(scene.guild.id, "ann")
     await scene.server.answered(await scene.server.slash(scene.general, scene.ann, "memory forget me"))
-    monkeypatch.setattr("bot.messages.people.CACHE_S", 0.0)
+    monkeypatch.setattr("bot.messages.CACHE_S", 0.0)
     await recording.history.find_members(scene.guild.id, "ann")
     await scene.server.until(lambda: not recording.history.members.held)
     assert requests(scene) == ["ann", "ann"]
@@ -209,8 +209,8 @@ async def test_a_search_for_members_never_raises(scene: Scene, recording: Bot, m
     assert await recording.history.find_members(12345, "ann") == ()
     assert await DiscordHistory(recording.settings).find_members(scene.guild.id, "ann") == ()
     scene.server.gateway.mute_members = True
-    monkeypatch.setattr("bot.messages.people.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("bot.messages.MEMBERS_TIMEOUT_S", 0.05)
     assert await recording.history.find_members(scene.guild.id, "ann") == ()
     scene.server.gateway.mute_members = False
-    monkeypatch.setattr("bot.messages.people.TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr("bot.messages.MEMBERS_TIMEOUT_S", PATIENCE_S)
     assert len(await recording.history.find_members(scene.guild.id, "ann")) == 1  # a failure is not kept

@@ -12,7 +12,7 @@ from loopback.payloads import Channel
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot import loads
+from bot import past
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.settings import Settings
@@ -86,7 +86,7 @@ async def test_no_more_is_loaded_than_may_be_kept(scene: Scene, recorder: Record
 async def test_progress_and_the_end_are_shown(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loads, "TOLD_EVERY_S", 0.0)
+    monkeypatch.setattr(past, "TOLD_EVERY_S", 0.0)
     old_lines(scene, 230, days=20)
     page = scene.server.hold(r"/messages$")
     async with start(scene, recorder):
@@ -100,7 +100,7 @@ async def test_progress_and_the_end_are_shown(
 async def test_a_load_goes_on_after_a_restart(
     scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loads, "ATTEMPTS_AFTER_S", (0.0,))
+    monkeypatch.setattr(past, "ATTEMPTS_AFTER_S", (0.0,))
     older = old_lines(scene, 250, days=20)
     scene.server.fail("GET", r"/messages$", 503, spare=1)
     async with start(scene, recorder):
@@ -150,10 +150,10 @@ async def test_the_bots_own_words_and_commands_stay_out(scene: Scene, recorder: 
 async def test_where_nothing_may_be_stored_nothing_is_loaded(scene: Scene, recorder: Recorder) -> None:
     old_lines(scene, 3, days=2)
     async with start(scene, recorder, channels_block=str(scene.general.id)):
-        assert await load(scene) == loads.NOT_REMEMBERED
+        assert await load(scene) == past.NOT_REMEMBERED
     recorder.paused = True
     async with start(scene, recorder):
-        assert await load(scene) == loads.PAUSED
+        assert await load(scene) == past.PAUSED
     assert scene.server.calls("GET", r"/messages$") == []
 
 

@@ -20,9 +20,9 @@ from redis.asyncio import Redis
 from stored import mentions_of
 from waiting import until
 
+from bot.answers import REMOVED
 from bot.client import Bot
 from bot.history import DiscordHistory
-from bot.redacting import REMOVED
 from channelmem.llm.opening import open_responder
 from channelmem.memory import Memory
 from channelmem.policy.cascade import Place

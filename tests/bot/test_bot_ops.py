@@ -12,8 +12,7 @@ import structlog
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot.client import Bot
-from bot.log_setup import configure_logging
+from bot.client import Bot, configure_logging
 from bot.metrics import Metrics, StatusServer
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Mode, Question, Route, Timing
@@ -34,7 +33,7 @@ def _own_logging() -> Iterator[None]:
 def test_our_lines_and_those_of_libraries_have_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(Settings(log_json=True))
     with structlog.contextvars.bound_contextvars(request_id="abc"):
-        structlog.get_logger("bot.asking.cog").info("answered", hits=3)
+        structlog.get_logger("bot.asking").info("answered", hits=3)
     logging.getLogger("discord.gateway").warning("shard %s lost", 1)
     ours, theirs = map(json.loads, capsys.readouterr().err.splitlines())
     assert (ours["event"], ours["hits"], ours["request_id"], ours["level"]) == ("answered", 3, "abc", "info")

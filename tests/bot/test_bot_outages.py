@@ -17,7 +17,7 @@ from loopback.scene import Scene
 from loopback.server import PATIENCE_S
 from processes import quiet_port
 
-from bot.errors import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
+from bot.client import INTENT_DISABLED, LOGIN_MISSING, LOGIN_REJECTED
 from bot.history import DISCORD_DOWN, DiscordHistory
 from channelmem.memory import Memory
 from channelmem.settings import Settings

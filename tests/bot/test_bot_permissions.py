@@ -10,7 +10,7 @@ from loopback.payloads import Overwrite, Role
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
-from bot.asking.cog import ASKER_CANT_READ, BOT_CANT_SEE
+from bot.asking import ASKER_CANT_READ, BOT_CANT_SEE
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.settings import Settings

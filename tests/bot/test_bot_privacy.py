@@ -11,11 +11,11 @@ from loopback.bots import running
 from loopback.recorder import Recorder
 from loopback.scene import Scene
 
+from bot import privacy
 from bot.client import Bot
 from bot.commands import SERVER_ONLY
 from bot.history import DiscordHistory
-from bot.privacy import texts
-from bot.privacy.texts import (
+from bot.privacy import (
     EXCLUDED,
     FORGOTTEN,
     MANAGERS_ONLY,
@@ -81,7 +81,7 @@ async def test_packing_a_large_export_leaves_the_event_loop_free(
         packed_by.append(threading.current_thread())
         return b"packed"
 
-    monkeypatch.setattr("bot.privacy.returns.gzip.compress", pack)
+    monkeypatch.setattr("bot.privacy.gzip.compress", pack)
     said = Message(scene.guild.id, scene.general.id, 1, scene.mark.id, "Mark", "turtles " * 2_000_000, 0.0)
     recorder.messages[1] = said
     slash = await scene.server.slash(scene.general, scene.mark, "memory export me")
@@ -116,7 +116,7 @@ async def test_every_command_has_a_cool_down_of_its_own(scene: Scene, recorder: 
 
 @pytest.fixture
 def frequent_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.privacy.returns.EVERY_S", 0.01)
+    monkeypatch.setattr("bot.privacy.SHOWN_EVERY_S", 0.01)
 
 
 @pytest.mark.usefixtures("frequent_progress")
@@ -250,11 +250,11 @@ async def test_the_join_notice_goes_where_the_bot_may_write(scene: Scene, record
 
 def test_the_notice_says_how_long_words_are_kept_and_to_whom_they_are_sent() -> None:
     day_s = 86_400.0
-    assert "kept for 1 day, summaries of them for 2.5 days." in texts.notice(day_s, 2.5 * day_s)
-    assert "kept for 30 minutes." in texts.notice(1_800.0)
-    assert "provider" not in texts.notice(1_800.0)
-    assert "all of it is sent to its provider" in texts.notice(day_s, day_s, sent=True)
-    assert len(texts.notice(day_s, day_s, sent=True)) <= 2000
+    assert "kept for 1 day, summaries of them for 2.5 days." in privacy.notice(day_s, 2.5 * day_s)
+    assert "kept for 30 minutes." in privacy.notice(1_800.0)
+    assert "provider" not in privacy.notice(1_800.0)
+    assert "all of it is sent to its provider" in privacy.notice(day_s, day_s, sent=True)
+    assert len(privacy.notice(day_s, day_s, sent=True)) <= 2000
 
 
 async def test_the_notice_can_be_switched_off(scene: Scene, recorder: Recorder) -> None:

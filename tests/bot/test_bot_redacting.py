@@ -12,10 +12,9 @@ from loopback.payloads import Json
 from loopback.scene import Scene
 from waiting import until
 
-from bot import redacting
-from bot.asking.traces import OwnAnswers
+from bot import answers
+from bot.answers import REMOVED, OwnAnswers
 from bot.history import DiscordHistory
-from bot.redacting import REMOVED
 from channelmem.memory import Memory
 from channelmem.settings import Settings
 from channelmem.types import Origin
@@ -135,7 +134,7 @@ async def test_switched_off_answers_stay_on_discord_but_not_in_memory(
 async def test_what_discord_refuses_is_tried_again(
     scene: Scene, settings: Settings, fake_embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redacting, "EVERY_S", 0.05)
+    monkeypatch.setattr(answers, "REDACT_EVERY_S", 0.05)
     async with started(scene, settings, fake_embedder) as memory:
         said = await quoted_twice(memory, scene)
         scene.server.fail("PATCH", r"/messages/\d+$", 400, times=2)
@@ -173,7 +172,7 @@ async def test_a_message_waits_for_the_delivery_that_knows_its_sources(monkeypat
     own, source = OwnAnswers(), Origin(2, 3)
     assert await own.origins(1, 10) == (), "no answer is being delivered"
     with own.delivering(1):
-        monkeypatch.setattr("bot.asking.traces.WAIT_S", 0.0)
+        monkeypatch.setattr("bot.answers.WAIT_S", 0.0)
         assert await own.origins(1, 10) is None
         assert await own.origins(7, 10) == (), "another channel"
         own.sent(10, lambda: (source,))

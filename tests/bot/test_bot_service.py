@@ -28,7 +28,7 @@ from channelmem.access import new_token
 from channelmem.client import Client
 from channelmem.embedding.embed import Embedder
 from channelmem.llm.opening import open_responder
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import Settings
 
 pytest_plugins = ["loopback.fixtures"]

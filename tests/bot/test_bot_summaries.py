@@ -12,10 +12,9 @@ from loopback.bots import running, unhurried
 from loopback.interactions import Interaction
 from loopback.scene import Scene
 
-from bot import loads as texts
-from bot import summaries as cog
+from bot import past
 from bot.client import Bot
-from bot.contexts.cog import MODERATORS_ONLY
+from bot.contexts import MODERATORS_ONLY
 from bot.history import DiscordHistory
 from channelmem.context_window import UNREADABLE
 from channelmem.interface import ChannelMemory
@@ -83,7 +82,7 @@ async def test_a_span_is_summed_up_for_whoever_asks(scene: Scene, bot: Bot) -> N
 
 async def test_what_is_no_time_or_holds_nothing_is_said(scene: Scene, bot: Bot) -> None:
     assert (await run(scene, "summary now", span="banana")).text == UNREADABLE
-    assert (await run(scene, "summary now", span="24h")).text == cog.NOTHING_SAID
+    assert (await run(scene, "summary now", span="24h")).text == past.NOTHING_SAID
 
 
 async def test_how_summaries_stand(scene: Scene, bot: Bot) -> None:
@@ -102,12 +101,12 @@ async def test_a_rebuild_asks_once(scene: Scene, bot: Bot) -> None:
     place = scene.guild.id, scene.general.id
     before = await bot.memory.summaries.of(*place)
     asked = await run(scene, "summary rebuild")
-    assert asked.text == cog.ASK
-    await scene.server.click(asked.messages[0], scene.mark, cog.CANCEL)
-    await scene.server.until(lambda: asked.text == cog.CANCELLED)
+    assert asked.text == past.ASK
+    await scene.server.click(asked.messages[0], scene.mark, past.CANCEL)
+    await scene.server.until(lambda: asked.text == past.CANCELLED)
     assert await bot.memory.summaries.of(*place) == before
     again = await run(scene, "summary rebuild")
-    await scene.server.click(again.messages[0], scene.mark, cog.CONFIRM)
+    await scene.server.click(again.messages[0], scene.mark, past.CONFIRM)
     await scene.server.until(lambda: "I rebuilt" in again.text and "…" not in again.text)
     after = await bot.memory.summaries.of(*place)
     assert [one.id for one in after] == [one.id for one in before]
@@ -136,7 +135,7 @@ async def test_an_export_may_be_of_a_part(scene: Scene, bot: Bot) -> None:
     [data] = used.files.values()
     assert 30 <= data.decode().count("- **") <= 45
     assert (await run(scene, "history export", **{"from": "3h", "to": "6h"})).text.startswith("`from` is later")
-    assert (await run(scene, "history export", **{"from": "6 days", "to": "5 days"})).text == texts.NOTHING_THERE
+    assert (await run(scene, "history export", **{"from": "6 days", "to": "5 days"})).text == past.NOTHING_THERE
 
 
 async def test_what_was_deleted_is_in_no_export_and_in_no_summary(scene: Scene, bot: Bot) -> None:

@@ -19,8 +19,7 @@ from terminals import CTRL_C, CTRL_D, ENTER, LEFT, LIMIT_S, UP, Terminal, termin
 from waiting import until_true
 
 from channelmem.cli.chat import asked
-from channelmem.cli.chat_context import FILE, MAX_LINES, ChatHistory
-from channelmem.cli.chat_input import LINE_CHARS
+from channelmem.cli.chat_input import FILE, LINE_CHARS, MAX_LINES, ChatHistory
 from channelmem.display import visible
 from channelmem.settings import Settings
 

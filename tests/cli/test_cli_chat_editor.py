@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from channelmem.cli.chat_context import FAILED, NOT_SAVED, EditorError, edited
+from channelmem.cli.chat_input import FAILED, NOT_SAVED, EditorError, edited
 
 pytestmark = pytest.mark.process
 

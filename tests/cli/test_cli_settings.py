@@ -135,7 +135,7 @@ def test_a_mistake_is_one_sentence_that_names_the_fix(arguments: tuple[str, ...]
 
 
 async def test_what_takes_messages_away_asks_first(store: Store, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr("channelmem.ops.inspect.time", SimpleNamespace(time=clock))
+    monkeypatch.setattr("channelmem.ops.time", SimpleNamespace(time=clock))
     await store.add([message(1, ts=NOW - 7200)])
 
     async def set_(*arguments: str, answer: str = "") -> Result:

@@ -9,10 +9,10 @@ import pytest
 from conftest import FakeEmbedder
 from pydantic import SecretStr
 
+from channelmem.cli.doctor import Health, check_discord
 from channelmem.errors import ConfigError
 from channelmem.extras import load
 from channelmem.memory import Memory
-from channelmem.ops.doctor import Health, check_discord
 from channelmem.settings import Settings
 from channelmem.types import Attachment, Question
 
@@ -115,7 +115,6 @@ def test_a_route_is_explained_without_any_extra() -> None:
 
 async def test_doctor_says_that_a_token_alone_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "channelmem.ops.discord_api", raising=False)
     (check,) = await check_discord(Settings(_env_file=None, discord_token=SecretStr("x")))
     assert check.health is Health.BAD
     assert "pip install '.[discord]'" in check.says

@@ -80,7 +80,7 @@ def test_the_command_line_tells_its_version() -> None:
     [
         "import channelmem.memory",
         "import channelmem.cli",
-        "from channelmem.cli import bot, chat, demo, doctor, serve, token",
+        "from channelmem.cli import chat, demo, doctor, serve, token",
     ],
 )
 def test_nothing_that_an_extra_brings_is_loaded_at_the_start(code: str) -> None:

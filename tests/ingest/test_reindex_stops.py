@@ -16,7 +16,7 @@ from stops import killed_after
 from typer.testing import CliRunner
 from waiting import LIMIT_S
 
-from channelmem.cli import reindex as cli
+from channelmem.cli import app, upkeep
 from channelmem.errors import ModelError, RedisUnavailableError
 from channelmem.ingest import reindex as reindex_module
 from channelmem.ingest.reindex import Done, reindex
@@ -237,9 +237,9 @@ def test_the_command_says_how_many_texts_the_model_failed_on(
         await redis.aclose()
 
     asyncio.run(fill())
-    monkeypatch.setattr(cli, "load_settings", lambda: settings)
-    monkeypatch.setattr(cli, "open_embedder", lambda _settings, _progress: PickyModel())
-    said = CliRunner().invoke(cli.app, [])
+    monkeypatch.setattr(upkeep, "load_settings", lambda: settings)
+    monkeypatch.setattr(upkeep, "open_embedder", lambda _settings, _progress: PickyModel())
+    said = CliRunner().invoke(app, ["reindex"])
     assert said.exit_code == 0, said.output
     assert "Re-embedded 1 messages." in said.output
     assert "The model failed on 1 more" in said.output

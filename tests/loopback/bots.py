@@ -27,8 +27,8 @@ from .server import PATIENCE_S, Loopback, point_at
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINES = (
-    "bot.messages.convert.TIMEOUT_S",
-    "bot.messages.people.TIMEOUT_S",
+    "bot.messages.CHANNEL_TIMEOUT_S",
+    "bot.messages.MEMBERS_TIMEOUT_S",
     "bot.history.TIMEOUT_S",
     "bot.listening.UNTIL_STORED_S",
 )

@@ -24,7 +24,7 @@ from channelmem import Memory, Message, Settings
 from channelmem.access import OpenDoor, Scope, new_token
 from channelmem.mcp.http import Verifier, make_app
 from channelmem.mcp.results import Bounds
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 
 OTHER_GUILD = GUILD + (1 << 22)
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from refusals import busy, disk_full
 from waiting import LIMIT_S, until
 
-from bot.errors import command_sentence
+from bot.commands import command_sentence
 from channelmem.errors import DecisionDelayedError, RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.recalling.recall import OUTDATED

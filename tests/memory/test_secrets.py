@@ -15,7 +15,7 @@ import structlog
 from processes import run as run_process
 from pydantic import SecretStr, ValidationError
 
-from bot.log_setup import configure_logging
+from bot.client import configure_logging
 from channelmem.errors import ConfigError, RedisUnavailableError
 from channelmem.secrets import check_redis_url
 from channelmem.server.check import check_server

@@ -15,7 +15,7 @@ from clock import wall_now
 from conftest import CHANNEL, GUILD, make_settings
 from processes import run as run_process
 
-from bot.log_setup import configure_logging
+from bot.client import configure_logging
 from channelmem.cli.redis import _formatted
 from channelmem.cli.show import to_json
 from channelmem.display import visible

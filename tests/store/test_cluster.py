@@ -12,8 +12,8 @@ from conftest import make_settings
 from plain_server import plain_server
 from waiting import LIMIT_S, until_true
 
+from channelmem.cli.doctor import Health, check_settings_and_server
 from channelmem.errors import RedisUnsuitableError
-from channelmem.ops.doctor import Health, check_settings_and_server
 from channelmem.server import check
 from channelmem.server.check import ServerInfo, check_server
 from channelmem.settings import Settings

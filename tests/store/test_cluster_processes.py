@@ -30,7 +30,7 @@ from test_cli_serve import service
 from waiting import until
 
 from channelmem.access import new_token
-from channelmem.ops.inspect import open_access
+from channelmem.ops import open_access
 from channelmem.settings import Settings
 from channelmem.store.buckets import bucket_of
 from channelmem.store.levels import COMPARE_S

@@ -320,7 +320,7 @@ def test_only_those_who_show_the_words_ask_for_them() -> None:
     files = [path for folder in ("channelmem", "bot") for path in (root / folder).rglob("*.py")]
     users = {str(path.relative_to(root)) for path in files if "import explanation" in path.read_text()}
     assert users == {
-        "bot/asking/traces.py",
+        "bot/answers.py",
         "channelmem/cli/route.py",
         "channelmem/cli/show.py",
         "channelmem/web/pages.py",

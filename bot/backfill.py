@@ -5,8 +5,11 @@ stored before, newest first so that it is useful at once, within a budget per ch
 in Memory before its first page is fetched, because live messages soon hide them, and shrink with every page: an
 interrupted gap is closed later.
 
-Every page is compared with what was stored before (`Reconciler`). A channel without a gap but with stored messages
-costs one request for its newest page.
+The newest message stored before must be read before the first one heard is stored, so a channel's first message waits
+for that one lookup; messages behind it keep their order, and all later ones pass straight through.
+
+Every page is compared with what was stored before. A channel without a gap but with stored messages costs one request
+for its newest page.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 import discord
@@ -25,11 +28,139 @@ from discord.ext import commands
 
 from channelmem.durations import DAY_S
 from channelmem.errors import ChannelmemError, RedisUnavailableError
+from channelmem.interface import ChannelMemory
+from channelmem.types import Message
 
-from ..context import BotContext
-from ..messages.convert import MessageChannel
-from ..messages.people import can_read, is_remembered, message_channels
-from .pages import PAGE_SIZE, DiscordPage, Reconciler, SessionGaps, StoredRevisions, convert, fetch_page
+from .context import BotContext
+from .messages import MessageChannel, can_read, fetch_members, is_for_a_bot, is_remembered, message_channels, to_message
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _SessionStart:
+    """What is known about a channel at the start of a session."""
+
+    newest_stored: asyncio.Task[int | None]
+    """None if nothing is stored or Redis did not answer; then the backfill budget is the only bound."""
+    first_heard: int | None = None
+    order: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """A lock wakes waiting messages in order and lets no newcomer overtake them; awaiting the task would not."""
+
+
+class SessionGaps:
+    def __init__(self, memory: ChannelMemory) -> None:
+        self._memory = memory
+        self._starts: dict[tuple[int, int], _SessionStart] = {}
+
+    def begin_session(self, shard_id: int, shard_count: int) -> None:
+        """A shard identified again: what it heard in its last session says nothing about this one."""
+        for guild_id, channel_id in list(self._starts):
+            if (guild_id >> 22) % shard_count == shard_id:
+                del self._starts[guild_id, channel_id]
+
+    def reset(self, guild_id: int, channel_id: int | None = None) -> None:
+        """A guild or a channel went away; if it comes back, it starts afresh."""
+        for key in [key for key in self._starts if key[0] == guild_id and channel_id in (None, key[1])]:
+            del self._starts[key]
+
+    async def heard(self, guild_id: int, channel_id: int, message_id: int) -> None:
+        """Called before a live message is stored; returns in the order of the calls."""
+        start = self._start(guild_id, channel_id)
+        start.first_heard = start.first_heard or message_id
+        async with start.order:
+            if not start.newest_stored.done():
+                await asyncio.shield(start.newest_stored)
+
+    async def gap(self, guild_id: int, channel_id: int) -> tuple[int | None, int | None]:
+        """(newest stored before the session, first heard in it); None for whichever is missing."""
+        start = self._start(guild_id, channel_id)
+        return await asyncio.shield(start.newest_stored), start.first_heard
+
+    def _start(self, guild_id: int, channel_id: int) -> _SessionStart:
+        key = (guild_id, channel_id)
+        if key not in self._starts:
+            self._starts[key] = _SessionStart(asyncio.create_task(self._last_seen(guild_id, channel_id)))
+        return self._starts[key]
+
+    async def _last_seen(self, guild_id: int, channel_id: int) -> int | None:
+        try:
+            return await self._memory.last_seen(guild_id, channel_id)
+        except ChannelmemError:
+            return None
+
+
+# --- pages ---
+
+
+PAGE_SIZE = 100
+"""The most Discord returns for one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordPage:
+    """Discord's reply to one request: every message that still exists in a stretch of the channel."""
+
+    messages: Sequence[discord.Message]
+    """Newest first, whoever wrote them."""
+    before: int | None
+    """Only messages older than this were requested; None for the channel's newest."""
+
+    def covers(self, message_id: int) -> bool:
+        """Whether a message that existed at the time of the request must be on the page."""
+        oldest = self.messages[-1].id if len(self.messages) >= PAGE_SIZE else 0
+        return oldest <= message_id and (self.before is None or message_id < self.before)
+
+
+async def fetch_page(channel: MessageChannel, before: int | None) -> DiscordPage:
+    """Makes one request."""
+    start = discord.Object(before) if before else None
+    return DiscordPage([m async for m in channel.history(limit=PAGE_SIZE, before=start, oldest_first=False)], before)
+
+
+async def fetch_after(channel: MessageChannel, after: int) -> list[discord.Message]:
+    """The next messages after an id, newest first; makes one request."""
+    found = [m async for m in channel.history(limit=PAGE_SIZE, after=discord.Object(after), oldest_first=True)]
+    return found[::-1]
+
+
+async def convert(context: BotContext, channel: MessageChannel, messages: Sequence[discord.Message]) -> list[Message]:
+    """Messages of people and of the bot, oldest first, of a page that is newest first; a command comes without its
+    text."""
+    members = await fetch_members(channel.guild, (m.author.id for m in messages if not m.author.bot))
+    converted = (to_message(message, context.me, members) for message in reversed(messages))
+    return [
+        replace(one, content="") if not one.own and is_for_a_bot(one.content, context.settings) else one
+        for one in converted
+        if one
+    ]
+
+
+MAX_COMPARED = 1_000
+"""Stored messages compared per channel: more than a page, because a page reaches far back if much was deleted."""
+
+StoredRevisions = dict[int, float]
+"""Revision by message id."""
+
+
+async def _is_deleted(channel: MessageChannel, message_id: int) -> bool:
+    """Asks for this one message; for a closed channel Discord answers "forbidden", not "not found"."""
+    try:
+        await channel.fetch_message(message_id)
+    except discord.NotFound:
+        return True
+    except discord.HTTPException:
+        return False
+    return False
+
+
+def _is_newer(message: discord.Message, stored: StoredRevisions) -> bool:
+    revision = stored.get(message.id)
+    return revision is not None and message.edited_at is not None and message.edited_at.timestamp() > revision
+
+
+# --- cog ---
+
 
 FIRST_LOAD_S = 7 * DAY_S
 """How far back a channel of which nothing is known is fetched; `/history load` goes further."""
@@ -39,8 +170,6 @@ ATTEMPTS_AFTER_S = (0.0, 30.0, 120.0, 600.0)
 """Wait before each attempt at a guild: a Discord outage may last a while."""
 REDIS_RETRY_S = 15.0
 """Between two checks for Redis."""
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +216,19 @@ class Backfill(commands.Cog):
         self.memory, self.settings = context.memory, context.settings
         self._fetches_new = self.settings.backfill and self.settings.backfill_messages > 0
         """If not, stored messages are still reconciled with edits and deletes."""
-        self._reconciler = Reconciler(context)
         self._slots = asyncio.Semaphore(PARALLEL_CHANNELS)
         self._running: dict[int, asyncio.Task[None]] = {}
 
-    @commands.Cog.listener()
-    async def on_guild_available(self, guild: discord.Guild) -> None:
-        self.start(guild)
-
-    @commands.Cog.listener()
-    async def on_guild_join(self, guild: discord.Guild) -> None:
-        self.start(guild)
-
-    def start(self, guild: discord.Guild) -> None:
+    @commands.Cog.listener("on_guild_available")
+    @commands.Cog.listener("on_guild_join")
+    async def start(self, guild: discord.Guild) -> None:
         """One run per guild: a newer session knows more than the last one, so its run takes over."""
-        self.stop(guild)
+        await self.stop(guild)
         task = self._running[guild.id] = asyncio.create_task(self.run(guild), name=f"backfill {guild.id}")
         task.add_done_callback(_log_failure)
 
-    @commands.Cog.listener()
-    async def on_guild_remove(self, guild: discord.Guild) -> None:
-        self.stop(guild)
-
-    def stop(self, guild: discord.Guild) -> None:
+    @commands.Cog.listener("on_guild_remove")
+    async def stop(self, guild: discord.Guild) -> None:
         if (running := self._running.pop(guild.id, None)) is not None:
             running.cancel()
 
@@ -185,11 +304,11 @@ class Backfill(commands.Cog):
     async def catch_up(self, plan: ChannelPlan, progress: BackfillProgress) -> None:
         """Fetches what is missing and applies missed edits and deletes on the way."""
         channel = plan.channel
-        stored = await self._reconciler.stored(channel)
+        stored = await self.memory.known(channel.guild.id, channel.id, MAX_COMPARED)  # before the first page
         if plan.missing:
             await self._fill(channel, await self._unheard(channel, plan.missing), stored)
         if stored and not plan.includes_newest:
-            await self._reconciler.compare(channel, stored, await fetch_page(channel, None))
+            await self._compare(channel, stored, await fetch_page(channel, None))
         progress.done.add(channel.id)
 
     async def _unheard(self, channel: MessageChannel, missing: list[IdRange]) -> list[IdRange]:
@@ -202,7 +321,7 @@ class Backfill(commands.Cog):
         count, budget = 0, self.settings.backfill_messages
         for ids in missing:
             async for page, found in self.pages(channel, ids, budget - count):
-                await self._reconciler.compare(channel, stored, page)
+                await self._compare(channel, stored, page)
                 if found:
                     messages = await convert(self.context, channel, found)
                     # Not the bot's own answers: they may quote what is gone, and their sources are known only live.
@@ -212,6 +331,30 @@ class Backfill(commands.Cog):
         await self.memory.close_gap(guild_id, channel.id)
         self.context.metrics.backfilled.inc(count)
         log.info("backfilled", guild_id=guild_id, channel_id=channel.id, count=count)
+
+    async def _compare(self, channel: MessageChannel, stored: StoredRevisions, page: DiscordPage) -> None:
+        """Brings Memory in line with a page."""
+        guild_id = channel.guild.id
+        if not can_read(channel, channel.guild.me):
+            return  # closed to the bot meanwhile; then Discord returns an empty page instead of an error
+        if stored and not page.messages and not await _is_deleted(channel, max(stored)):
+            log.warning("ignoring an unexpectedly empty page", guild_id=guild_id, channel_id=channel.id)
+            return
+        on_page = {message.id for message in page.messages}
+        deleted = [id_ for id_ in stored if page.covers(id_) and id_ not in on_page]
+        edited = [message for message in page.messages if _is_newer(message, stored)]
+        if deleted:
+            self.context.history.delete(channel.id, deleted)
+            await self.memory.delete(guild_id, channel.id, deleted)
+        for message in await convert(self.context, channel, edited) if edited else ():
+            if message.content:
+                self.context.history.update(message)
+            else:
+                self.context.history.delete(message.channel_id, [message.id])
+            await self.memory.edit(message)
+        if deleted or edited:
+            counts = {"deleted": len(deleted), "edited": len(edited)}
+            log.info("applied missed changes", guild_id=guild_id, channel_id=channel.id, **counts)
 
     async def pages(
         self, channel: MessageChannel, ids: IdRange, budget: int

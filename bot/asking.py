@@ -1,34 +1,144 @@
-"""Questions: who may ask where and how often, and how one question becomes an answer."""
+"""Questions to the bot, by mention, reply, /ask and /why: who may ask where, and how one becomes an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 import discord
 import structlog
+from cachetools import TLRUCache
 from discord import app_commands
 from discord.ext import commands
 
 from channelmem.errors import RedisUnavailableError
+from channelmem.ids import LARGEST_ID
+from channelmem.llm.characters import choose_character
 from channelmem.llm.responder import Location, Responder, ResponderError
-from channelmem.media.media import Use
-from channelmem.settings import Settings
-from channelmem.types import Answer, Kind, Origin, Question
+from channelmem.types import Answer, Kind, Origin, Person, Question, RelatedChannel
 
-from ..commands import NO_PINGS
-from ..context import BotContext, UntilStored
-from ..errors import FAILED
-from ..messages.convert import MESSAGE_CHANNELS, is_addressed, resolve
-from ..messages.people import can_read, can_see, is_included
-from .delivery import Delivery, InteractionDelivery, ReplyDelivery
-from .questions import QuestionBuilder
-from .traces import Origins, OwnAnswers, Trace, Traces, explain, trace_of
+from .answers import Delivery, InteractionDelivery, OwnAnswers, ReplyDelivery, Trace, Traces, explain, trace_of
+from .commands import FAILED, channel_id_of, tell
+from .context import BotContext
+from .messages import (
+    MESSAGE_CHANNELS,
+    can_read,
+    can_see,
+    fetch_members,
+    files_of,
+    is_addressed,
+    is_age_restricted,
+    is_included,
+    question_text,
+    readable_channel_ids,
+    replied_to,
+    resolve,
+    thread_of,
+    to_person,
+)
+
+log = structlog.get_logger(__name__)
+
+ISOLATE = "🚫"
+"""In a question: answer without looking anything up."""
+PICTURE_ALONE = "What's in this?"
+"""What somebody asks who mentions the bot and attaches a file, without a word."""
+USER_MENTION = re.compile(r"<@!?(\d{1,19})>")
+"""People can type anything as an id, and it is sent to the gateway: only what may fit into 63 bits is accepted."""
+MAX_MENTIONS = 5
+
+Asker = discord.User | discord.Member
+
+
+class QuestionBuilder:
+    def __init__(self, context: BotContext) -> None:
+        self._context = context
+
+    def from_message(self, message: discord.Message) -> Question:
+        me, author, guild = self._context.me, message.author, message.guild
+        asked = Question(
+            guild.id if guild else 0,
+            message.channel.id,
+            message.id,
+            author.id,
+            author.display_name,
+            question_text(message, me),
+            message.created_at.timestamp(),
+            reply_to=replied_to(message),
+            # Discord also lists whom the message replies to.
+            mentions=tuple(to_person(p) for p in message.mentions if p.id != me.id and p.id in message.raw_mentions),
+            attachments=files_of(message),
+        )
+        return self._completed(asked, message.channel, guild, author, private=False)
+
+    async def from_interaction(self, interaction: discord.Interaction, text: str, *, private: bool) -> Question:
+        user, guild, at = interaction.user, interaction.guild, interaction.created_at.timestamp()
+        mentioned = await self._mentioned(guild, text)
+        asked = Question(*channel_id_of(interaction), interaction.id, user.id, user.display_name, text, at)
+        whole = self._completed(asked, interaction.channel, guild, user, private=private)
+        return replace(whole, text=_without_sign(_with_names(text, mentioned)), mentions=mentioned)
+
+    def _completed(
+        self, asked: Question, channel: object, guild: discord.Guild | None, asker: Asker, *, private: bool
+    ) -> Question:
+        """With what a message and a command say alike."""
+        known = self._context.characters
+        readable, related = self._elsewhere(channel, asker, private=private)
+        joined = asker.joined_at if isinstance(asker, discord.Member) else None
+        return replace(
+            asked,
+            text=_without_sign(asked.text) or (PICTURE_ALONE if asked.attachments else ""),
+            bot=to_person(guild.me if guild else self._context.me),  # type: ignore[arg-type]  # (a ClientUser is a user)
+            is_dm=guild is None,
+            joined_ts=joined.timestamp() if joined else None,
+            readable_channel_ids=readable,
+            related_channels=related,
+            kind=Kind.NONE if ISOLATE in asked.text else None,
+            character=choose_character(asked.text, known).name if known else "",
+            thread_of=thread_of(channel),
+            age_restricted=is_age_restricted(channel),
+        )
+
+    async def _mentioned(self, guild: discord.Guild | None, text: str) -> tuple[Person, ...]:
+        """Discord does not resolve mentions in a command's text, so the members are looked up."""
+        found = (int(id_) for id_ in USER_MENTION.findall(text))
+        ids = [id_ for id_ in found if id_ <= LARGEST_ID and id_ != self._context.me.id][:MAX_MENTIONS]
+        members = await fetch_members(guild, ids) if guild and ids else {}
+        return tuple(to_person(members[id_]) for id_ in ids if id_ in members)
+
+    def _elsewhere(
+        self, channel: object, asker: Asker, *, private: bool
+    ) -> tuple[tuple[int, ...], tuple[RelatedChannel, ...]]:
+        """Other channels that the question may search, and those that the channel's policy names: of both only what
+        everybody who reads the answer may read."""
+        if not (isinstance(channel, MESSAGE_CHANNELS) and isinstance(asker, discord.Member)):
+            return (), ()
+        guild, memory = channel.guild, self._context.memory
+        crosses = memory.policy(guild.id, channel.id).cross_channel
+        wanted = memory.policies.of(guild.id, channel.id, thread_of=thread_of(channel)).related_channels
+        if not crosses and not wanted:
+            return (), ()
+        allowed = readable_channel_ids(channel, asker, self._context.settings, memory.policies, private=private)
+        named = ((one, guild.get_channel_or_thread(one)) for one in wanted if one in allowed)
+        related = tuple(RelatedChannel(one, found.name) for one, found in named if found is not None)
+        return allowed if crosses else (), related
+
+
+def _without_sign(text: str) -> str:
+    return text.replace(ISOLATE, "").strip()
+
+
+def _with_names(text: str, mentioned: Sequence[Person]) -> str:
+    for person in mentioned:
+        text = text.replace(f"<@{person.id}>", f"@{person.name}").replace(f"<@!{person.id}>", f"@{person.name}")
+    return USER_MENTION.sub("", text)
+
 
 EMPTY_QUESTION = 'Ask me about this channel, for example: "what did Ann say about the release?" or "catch me up".'
 EXCLUDED_CHANNEL = "My settings exclude this channel, so I don't remember it."
@@ -36,25 +146,11 @@ BOT_CANT_SEE = "I can't see this channel, so I can't share what was said here."
 ASKER_CANT_READ = "You're missing the Read Message History permission here, so I can't share what was said."
 DIRECT_MESSAGE = "I can't look up a channel from a direct message. Ask me in a server channel."
 
-Asker = discord.User | discord.Member
-
-
-def refusal(question: Question, channel: discord.abc.Snowflake | None, asker: Asker, settings: Settings) -> str:
-    """For questions in a server."""
-    if not is_included(channel or discord.Object(question.channel_id), settings):
-        return EXCLUDED_CHANNEL
-    if question.kind is not Kind.NONE and (closed := _closed(channel, asker)):  # in isolation nothing is shared
-        return closed
-    return "" if question.text else EMPTY_QUESTION
-
 
 def _closed(channel: discord.abc.Snowflake | None, asker: Asker) -> str:
     if not isinstance(channel, MESSAGE_CHANNELS) or not can_see(channel, channel.guild.me):
         return BOT_CANT_SEE  # slash commands arrive even from there; and nobody knows who may read an unknown place
     return "" if isinstance(asker, discord.Member) and can_read(channel, asker) else ASKER_CANT_READ
-
-
-# --- cooldown ---
 
 
 MAX_WAIT_S = 10.0
@@ -65,31 +161,25 @@ MAX_ENTRIES = 10_000
 class Cooldown:
     def __init__(self, user_s: float, channel_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._user_s, self._channel_s, self._clock = user_s, channel_s, clock
-        self._users: dict[int, float] = {}
-        self._channels: dict[int, float] = {}
+        self._users = _until(clock)
+        self._channels = _until(clock)
 
     def take(self, user_id: int, channel_id: int) -> tuple[bool, float]:
         """(True, seconds to wait before answering) or (False, seconds until the person may ask again)."""
         now = self._clock()
-        user_until = self._users.get(user_id, now)
-        if user_until > now:
+        if (user_until := self._users.get(user_id, now)) > now:
             return False, user_until - now
         wait_s = max(0.0, self._channels.get(channel_id, now) - now)
         if wait_s > MAX_WAIT_S:
             return False, wait_s
-        self._start(self._users, user_id, now + self._user_s)
-        self._start(self._channels, channel_id, now + wait_s + self._channel_s)
+        self._users[user_id] = now + self._user_s
+        self._channels[channel_id] = now + wait_s + self._channel_s
         return True, wait_s
 
-    def _start(self, table: dict[int, float], key: int, until: float) -> None:
-        if len(table) >= MAX_ENTRIES:
-            now = self._clock()
-            for expired in [k for k, moment in table.items() if moment <= now]:
-                del table[expired]
-        table[key] = until
 
-
-# --- cog ---
+def _until(clock: Callable[[], float]) -> TLRUCache[int, float]:
+    """Moments by id, dropped when they have come."""
+    return TLRUCache(MAX_ENTRIES, lambda _id, moment, _now: moment, clock)
 
 
 DISLIKE = "👎"
@@ -100,8 +190,6 @@ UNDECIDED = "I can't check who opted out right now. Please try again in a minute
 UNDELIVERED = (discord.HTTPException, aiohttp.ClientError, OSError)
 """Discord does not let the bot write there, or can't be reached: no apology would arrive either."""
 
-log = structlog.get_logger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -110,7 +198,7 @@ class Request:
     question: Question
     delivery: Delivery
     channel: discord.abc.Snowflake | None
-    asker: discord.User | discord.Member
+    asker: Asker
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     quoted: set[Origin] = field(default_factory=set)
     """What its answer quotes, and what a language model was shown for it."""
@@ -118,21 +206,13 @@ class Request:
 
 class Asking(commands.Cog):
     def __init__(
-        self,
-        context: BotContext,
-        traces: Traces,
-        own_answers: OwnAnswers,
-        until_stored: UntilStored,
-        responder: Responder | None,
+        self, context: BotContext, traces: Traces, own_answers: OwnAnswers, responder: Responder | None
     ) -> None:
-        self.context, self.traces, self._own_answers = context, traces, own_answers
-        self._until_stored, self._responder = until_stored, responder
+        self.context, self.traces, self._own_answers, self._responder = context, traces, own_answers, responder
         settings = context.settings
         self._cooldown = Cooldown(settings.cooldown_user_s, settings.cooldown_channel_s)
         self._questions = QuestionBuilder(context)
         self._tasks: set[asyncio.Task[None]] = set()
-
-    # --- ways to ask ---
 
     @commands.Cog.listener()
     async def on_message(self, message: discord.Message) -> None:
@@ -169,12 +249,12 @@ class Asking(commands.Cog):
         await interaction.response.defer(ephemeral=True)
         trace = self.traces.latest(interaction.user.id, interaction.channel_id or 0)
         text = await self._explained(trace, verbose=verbose) if trace else NOT_ANSWERED
-        await interaction.followup.send(text[:2000], ephemeral=True, allowed_mentions=NO_PINGS, suppress_embeds=True)
+        await tell(interaction, text[:2000])
 
     async def _explained(self, trace: Trace, *, verbose: bool) -> str:
         """Not if it names somebody who opted out, maybe with another process of the bot."""
         guild_id, channel_id = trace.question.guild_id, trace.question.channel_id
-        media = self._media_of(trace)
+        media = self.context.memory.media.uses(guild_id, channel_id, trace.question.id)
         people = sorted({*trace.people, *(use.author_id for use in media)})
         asked = (self.context.memory.opted_out(one, guild_id) for one in people)
         try:
@@ -199,12 +279,6 @@ class Asking(commands.Cog):
         self.context.metrics.disliked.labels(kind=kind, mode=mode).inc()
         log.info("answer disliked", request_id=trace.request_id, kind=kind, mode=mode, clues=len(trace.route.why))
 
-    def _media_of(self, trace: Trace) -> tuple[Use, ...]:
-        asked = trace.question
-        return self.context.memory.media.uses(asked.guild_id, asked.channel_id, asked.id)
-
-    # --- the one way to answer ---
-
     async def answer(self, request: Request) -> None:
         if refused := await self._refusal(request):
             await request.delivery.send(refused)
@@ -222,10 +296,15 @@ class Asking(commands.Cog):
         if question.is_dm:
             return "" if self._responder is not None else DIRECT_MESSAGE
         channel = await resolve(self.context, request.channel, question.channel_id) or request.channel
-        return refusal(question, channel, request.asker, self.context.settings)
+        if not is_included(channel or discord.Object(question.channel_id), self.context.settings):
+            return EXCLUDED_CHANNEL
+        # In isolation nothing is shared.
+        if question.kind is not Kind.NONE and (closed := _closed(channel, request.asker)):
+            return closed
+        return "" if question.text else EMPTY_QUESTION
 
     async def _look_up(self, request: Request) -> Answer:
-        await self._until_stored(request.question.channel_id)
+        await self.context.until_stored(request.question.channel_id)
         answer = await self.context.memory.ask(request.question)
         request.quoted.update(answer.origins)
         return answer
@@ -237,12 +316,13 @@ class Asking(commands.Cog):
         if drops == self.traces.drops:
             self.traces.keep(trace)
         quoted = request.quoted  # ids only: this is kept for a while, and must not keep anybody's words
-        request.delivery.on_sent = lambda message_id: self._link(message_id, trace, drops, lambda: tuple(quoted))
 
-    def _link(self, message_id: int, trace: Trace, drops: int, origins: Origins) -> None:
-        self._own_answers.sent(message_id, origins)
-        if drops == self.traces.drops:
-            self.traces.link(message_id, trace)
+        def link(message_id: int) -> None:
+            self._own_answers.sent(message_id, lambda: tuple(quoted))
+            if drops == self.traces.drops:
+                self.traces.link(message_id, trace)
+
+        request.delivery.on_sent = link
 
     async def _deliver(self, request: Request, answer: Answer) -> None:
         """In the language model's words if there is a model; if it fails, as quotes. A model can't say anything about a
@@ -258,8 +338,6 @@ class Asking(commands.Cog):
             # The model took its time: messages deleted or edited meanwhile must not be quoted.
             answer = await self._look_up(request)
         await request.delivery.send(answer.text)
-
-    # --- running and stopping ---
 
     def _start(self, request: Request, wait_s: float) -> None:
         task = asyncio.create_task(self._run(request, wait_s))

@@ -16,16 +16,16 @@ from typer.testing import CliRunner
 from waiting import until
 
 from channelmem.cli import app
+from channelmem.cli.doctor import Health, check_discord, check_machine, check_model
 from channelmem.embedding.model import find_source
-from channelmem.ops.doctor import Health, check_discord, check_machine, check_model
 from channelmem.settings import Settings
 
 
 @pytest.fixture(autouse=True)
 def _enough_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """How much memory and disk the machine has left is not under test."""
-    monkeypatch.setattr("channelmem.ops.doctor.MEMORY_FREE", 0)
-    monkeypatch.setattr("channelmem.ops.doctor.DISK_FREE", 0)
+    monkeypatch.setattr("channelmem.cli.doctor.MEMORY_FREE", 0)
+    monkeypatch.setattr("channelmem.cli.doctor.DISK_FREE", 0)
 
 
 def doctor(*options: str, **env: str) -> tuple[int, list[dict[str, str]]]:
@@ -57,7 +57,7 @@ def test_data_that_would_load_for_long_is_noted(
     place = {"REDIS_URL": redis_url, "CHANNELMEM_DATA_DIR": str(tmp_path), "CHANNELMEM_KEY_PREFIX": "nobody"}
     status, rows = doctor(**place)
     assert (status, health_of(rows, "restart")) == (0, "ok")
-    monkeypatch.setattr("channelmem.ops.doctor.MESSAGE_BYTES", 1)
+    monkeypatch.setattr("channelmem.cli.doctor.MESSAGE_BYTES", 1)
     status, rows = doctor(**place)
     assert (status, health_of(rows, "restart")) == (0, "note")
     says = next(row["says"] for row in rows if row["name"] == "restart")
@@ -122,7 +122,7 @@ def test_the_memory_that_is_left_to_a_server_is_said(own_server: OwnServer, monk
         redis.config_set("maxmemory-policy", "allkeys-lru")
         assert "set maxmemory-policy to noeviction" in found(own_server, "redis memory")[1]
         redis.config_set("maxmemory", "0")
-    monkeypatch.setattr("channelmem.ops.doctor.FULL_SHARE", 0)
+    monkeypatch.setattr("channelmem.cli.doctor.FULL_SHARE", 0)
     health, says = found(own_server, "redis memory")
     assert (health, "takes up almost all of its host's" in says) == ("bad", True)
 

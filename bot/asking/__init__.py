@@ -1,1 +1,0 @@
-"""Questions to the bot: mentions, replies, /ask and /why, and the way an answer reaches people."""

@@ -1,1 +1,0 @@
-"""What the bot missed while it was away: new messages, edits and deletes, read from Discord's history."""

@@ -1,1 +1,0 @@
-"""Discord's channels, members and messages as channelmem sees them. Every feature builds on this package."""

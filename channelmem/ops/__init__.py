@@ -1,1 +1,0 @@
-"""What operators look at: `doctor` checks the machine, `inspect` reads what Redis holds."""
