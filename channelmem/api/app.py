@@ -19,9 +19,9 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from channelmem import connections
+from channelmem import connections, web
 from channelmem.access import Doorkeeper, OpenDoor, is_loopback
-from channelmem.api import asking, channels, health, messages, people, problems, progress, summaries
+from channelmem.api import asking, channels, messages, problems, service
 from channelmem.api.asking import CallersHistory
 from channelmem.api.gate import Gate, Pressure
 from channelmem.api.service import Service, ServiceMetrics
@@ -33,7 +33,6 @@ from channelmem.memory import Memory
 from channelmem.ops.inspect import open_access
 from channelmem.settings import Settings, hide
 from channelmem.store.access import AccessTokens
-from channelmem.web import mount
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -121,11 +120,14 @@ def create_app(memory: Memory, door: Doorkeeper, settings: Settings) -> FastAPI:
     )
     app.state.service = Service(memory, settings, Pressure(memory, settings), metrics)
     problems.install(app)
-    for one in (messages, asking, channels, summaries, progress, people, health):
-        app.include_router(one.router)
+    for one in (
+        messages.router, asking.router, channels.router, channels.summaries_router, channels.progress_router,
+        messages.people_router, service.router,
+    ):  # fmt: skip
+        app.include_router(one)
     app.include_router(router)
     app.include_router(settings_router(memory.policies.declared))
-    mount.install(app, memory, door)
+    web.install(app, memory, door)
     app.add_middleware(Gate, door=door, max_body=int(settings.service_max_body_mb * 1_000_000), observe=metrics.observe)
     return app
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from fastapi import APIRouter, Response
 
 from channelmem.access import Caller, Scope
-from channelmem.api.auth import Reader, believed, check, thread_of
 from channelmem.api.problems import redis_away, responses
-from channelmem.api.service import Given, Service
+from channelmem.api.service import Given, Reader, Service, believed, check, thread_of
 from channelmem.browse import SearchTerms
 from channelmem.types import (
     NOT_SENT,
@@ -32,19 +31,22 @@ from channelmem.types import (
     Unsearched,
     Window,
 )
-from channelmem.wire.answers import AskAnswer, AskBody, HitShown, ReportShown
-from channelmem.wire.channels import RecapBody, RecapShown
-from channelmem.wire.contexts import (
+from channelmem.wire.answers import (
+    AskAnswer,
+    AskBody,
     ChatMessage,
     ContextBody,
     ContextShown,
+    HitShown,
     LookBody,
+    ReportShown,
     SearchBody,
     SearchShown,
     SourceShown,
     StandingBody,
     StandingShown,
 )
+from channelmem.wire.channels import RecapBody, RecapShown
 from channelmem.wire.messages import MessageShown, OriginShown
 
 

@@ -13,14 +13,13 @@ from fastapi import APIRouter, Body, Header, Path, Query, Response, Security
 from pydantic import BaseModel
 
 from channelmem.access import Caller, Scope
-from channelmem.api.auth import Admin, Reader, check, check_unbound
 from channelmem.api.problems import responses
-from channelmem.api.service import Given, Service
+from channelmem.api.service import Admin, Given, Reader, Service, check, check_unbound
 from channelmem.policy.cascade import Effective, Level, Place, Setting
 from channelmem.policy.policy import Policy
 from channelmem.policy.values import AUTO, Auto, Value
-from channelmem.wire.levels import DocumentsShown, LevelShown, body_of, level_shown
-from channelmem.wire.scalars import PathId
+from channelmem.wire.channels import DocumentsShown, LevelShown, body_of, level_shown
+from channelmem.wire.messages import PathId
 
 GLOBAL = "/settings/global"
 CHANNEL = "/settings/guilds/{guild_id}/channels/{channel_id}"

@@ -22,7 +22,7 @@ from channelmem.policy.policies import Policies, name_of
 from channelmem.policy.policy import Policy
 from channelmem.policy.values import Auto, Value
 from channelmem.settings import Settings
-from channelmem.wire.levels import DocumentsShown, LevelShown, LossShown
+from channelmem.wire.channels import DocumentsShown, LevelShown, LossShown
 
 FOLLOW_S = 2.0
 OURS = frozenset({"cross_channel"})

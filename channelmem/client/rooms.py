@@ -19,8 +19,8 @@ from channelmem.summaries.pyramid import Summary
 from channelmem.summaries.reader import Breakdown
 from channelmem.telling.answer import LONGEST
 from channelmem.types import Load, Message, Question, Window
+from channelmem.wire.answers import BreakdownShown, SummariesShown
 from channelmem.wire.channels import LoadsShown, RecapShown, SpentShown, names_json
-from channelmem.wire.contexts import BreakdownShown, SummariesShown
 from channelmem.wire.messages import is_sendable, message_json, question_json
 
 

@@ -16,8 +16,7 @@ from channelmem.memory import Memory
 from channelmem.policy.cascade import UNDO, Change, Effective, Level, Overrides, Place, Setting, renamed
 from channelmem.policy.values import Auto, Value
 from channelmem.web.pages import Given, Id, Looking, PageRoute, beside
-from channelmem.web.session import PageError, Visitor, check_same_site
-from channelmem.web.templating import HEADERS, page
+from channelmem.web.session import HEADERS, PageError, Visitor, check_same_site, page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

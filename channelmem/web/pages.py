@@ -22,20 +22,22 @@ from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID
 from channelmem.memory import Memory
 from channelmem.telling.explanation import explanation
-from channelmem.types import Answer, Kind, Person, Question, Timing, Unsearched, Window
-from channelmem.web import similarity, timeline
-from channelmem.web import timeline as pyramid
+from channelmem.types import Answer, Kind, Person, Question, Unsearched, Window
+from channelmem.web import drawings
 from channelmem.web.session import (
+    HEADERS,
     LONGEST_TOKEN,
     LoginNeededError,
     PageError,
     Visitor,
     check_same_site,
     forget,
+    guild_name,
     keep,
+    page,
+    short_day,
     visitor_of,
 )
-from channelmem.web.templating import HEADERS, guild_name, page, short_day
 
 ASKED: Final = 4
 """Questions from these pages at the same time: people look, bots ask."""
@@ -117,38 +119,6 @@ def problem(status: int, sentence: str) -> Response:
     return page("problem.html", status, title=title, sentence=sentence, visitor=None, here="")
 
 
-# --- waterfall ---
-
-
-WIDTH: Final = 480
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    name: str
-    what: str
-    ms: float
-    x: float
-    width: float
-
-
-def bars(ms: Timing) -> list[Bar]:
-    """In order of time; what is not measured by itself (reading names, writing the answer) comes last."""
-    total = max(ms.total, ms.route + ms.embed + ms.search, 0.001)
-    steps = (
-        ("route", "reads the question", ms.route),
-        ("embed", "turns the topic into a vector", ms.embed),
-        ("search", "reads and ranks messages, beyond the time of embedding", ms.search),
-        ("rest", "knows the people, decides, writes the answer", max(0.0, total - ms.route - ms.embed - ms.search)),
-    )
-    found: list[Bar] = []
-    at = 0.0
-    for name, what, took in steps:
-        found.append(Bar(name, what, took, round(WIDTH * at / total, 1), round(max(1.5, WIDTH * took / total), 1)))
-        at += took
-    return found
-
-
 # --- entering ---
 
 
@@ -227,18 +197,18 @@ async def channel_page(
     after = _cursor(before)
     found = await given.memory.overview.rows(guild_id, channel_id, ROWS, after)
     place = policy.limits.max_messages if after else 0  # older pages are beyond the buffer
-    rows = timeline.rows(found.stored, policy, time.time(), place)
+    rows = drawings.rows(found.stored, policy, time.time(), place)
     return page(
         "timeline.html",
         **shared,
         here="timeline",
         rows=rows,
-        blank=timeline.BLANK,
-        lanes=timeline.lanes(rows),
+        blank=drawings.BLANK,
+        lanes=drawings.lanes(rows),
         limits=policy.limits,
         older=after is not None,
         next=str(found.next or ""),
-        version=timeline.as_json(rows, **_counts(shared["channel"]))["version"],
+        version=drawings.as_json(rows, **_counts(shared["channel"]))["version"],
     )
 
 
@@ -250,8 +220,8 @@ async def rows_now(
     visitor.check_reach(guild_id)
     channel = await given.memory.overview.channel(guild_id, channel_id)
     found = await given.memory.overview.rows(guild_id, channel_id, ROWS)
-    rows = timeline.rows(found.stored, given.memory.policy(guild_id, channel_id), time.time())
-    body = timeline.as_json(rows, **_counts(channel))
+    rows = drawings.rows(found.stored, given.memory.policy(guild_id, channel_id), time.time())
+    body = drawings.as_json(rows, **_counts(channel))
     return JSONResponse({"version": version} if version == body["version"] else body, headers=HEADERS)
 
 
@@ -261,7 +231,7 @@ async def summaries_page(guild_id: Id, channel_id: Id, visitor: Looking, given: 
     policy = given.memory.policy(guild_id, channel_id)
     wanted = policy.enabled and policy.summaries
     found = await given.memory.summaries.of(guild_id, channel_id) if wanted else ()
-    drawing = pyramid.draw(found, policy.tz)
+    drawing = drawings.draw_pyramid(found, policy.tz)
     return page("summaries.html", **shared, here="summaries", drawing=drawing, off=not wanted)
 
 
@@ -297,7 +267,7 @@ async def _answered(
     answer = await memory.ask(question)
     return {
         "answer": answer,
-        "bars": bars(answer.ms),
+        "bars": drawings.bars(answer.ms),
         "tried": [one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT],
         "verdict": _verdict(answer),
         "understood": explanation(question, answer.route, policy.tz),
@@ -334,11 +304,11 @@ def _window(window: Window, tz: Any) -> str:
 @router.get("/g/{guild_id}/c/{channel_id}/map")
 async def map_page(guild_id: Id, channel_id: Id, visitor: Looking, given: Given) -> Response:
     shared = await beside(given.memory, visitor, guild_id, channel_id)
-    messages, vectors = await given.memory.overview.vectors(guild_id, channel_id, similarity.MESSAGES)
+    messages, vectors = await given.memory.overview.vectors(guild_id, channel_id, drawings.MESSAGES)
     drawn = None
     if messages:
         tz = given.memory.policy(guild_id, channel_id).tz
-        drawn = await asyncio.to_thread(similarity.draw, messages, vectors, tz)
+        drawn = await asyncio.to_thread(drawings.draw_map, messages, vectors, tz)
     return page("map.html", **shared, here="map", map=drawn)
 
 
@@ -356,3 +326,55 @@ def _cursor(text: str) -> Cursor | None:
     if not math.isfinite(cursor.ts):
         raise PageError(404, "There is no such page.")
     return cursor
+
+
+# --- health: queue, lag, rates, and what each channel costs ---
+# Whoever is bound to some guilds sees those guilds only: the queue and its lag tell of all.
+
+MOST_COSTS: Final = 50
+UNTOLD: Final = "?"
+
+
+@router.get("/health")
+async def health_page(visitor: Looking, given: Given) -> Response:
+    memory, whole = given.memory, visitor.caller.guild_ids is None
+    try:
+        listed = await memory.overview.channels(visitor.caller.guild_ids)
+    except RedisUnavailableError:  # of all pages this one has something to say then
+        listed = []
+    channels = sorted((one for one in listed if one.enabled), key=lambda one: one.status.messages, reverse=True)
+    first = channels[:MOST_COSTS]
+    activity = await memory.overview.activity(first)
+    sizes = await asyncio.gather(*[memory.overview.size_bytes(one.guild_id, one.channel_id) for one in first])
+    return page(
+        "health.html",
+        visitor=visitor,
+        here="health",
+        whole=whole,
+        numbers=await numbers(memory, channels),
+        sizes=[(one, activity[one.guild_id, one.channel_id], cost) for one, cost in zip(first, sizes, strict=True)],
+        more=len(channels) > MOST_COSTS,
+    )
+
+
+@router.get("/health/now")
+async def health_now(visitor: Looking, given: Given) -> Response:
+    if visitor.caller.guild_ids is not None:
+        raise PageError(404, "There is no such page.")
+    try:
+        channels = await given.memory.overview.channels()
+    except RedisUnavailableError:
+        channels = []
+    return JSONResponse(await numbers(given.memory, channels), headers=HEADERS)
+
+
+async def numbers(memory: Memory, channels: list[ListedChannel]) -> dict[str, str]:
+    """As they are shown; a question mark for what only Redis could tell."""
+    shown = {"redis": "reachable", "queued": f"{memory.queued:,}", "dropped": f"{memory.dropped:,}"}
+    try:
+        activity = await memory.overview.activity(channels)
+        rate = sum(one.last_minute for one in activity.values())
+        lag_s = await memory.lag_s()
+        return shown | {"pending": f"{await memory.pending():,}", "lag": f"{lag_s:.1f} s", "rate": f"{rate:,}"}
+    except RedisUnavailableError:
+        return shown | {"redis": "away", "pending": UNTOLD, "lag": UNTOLD, "rate": UNTOLD}
