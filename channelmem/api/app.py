@@ -9,7 +9,7 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -46,41 +46,10 @@ async def docs(request: Request) -> HTMLResponse:
     page = _pages.get_template("docs.html").render(
         info=document["info"],
         server=str(request.base_url).rstrip("/"),
-        operations=list(_operations(document)),
-        schemas={name: list(_fields(one)) for name, one in document["components"]["schemas"].items()},
-        about={name: one.get("description", "") for name, one in document["components"]["schemas"].items()},
+        operations=[(path, *one) for path, methods in document["paths"].items() for one in methods.items()],
+        schemas=document["components"]["schemas"],
     )
     return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path, methods in document["paths"].items():
-        for method, one in methods.items():
-            body = one.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            done = next(code for code in one["responses"] if code.startswith("2"))
-            contents: list[dict[str, Any]] = [*one["responses"][done].get("content", {}).values(), {}]
-            yield {
-                "tag": one["tags"][0],
-                "method": method.upper(),
-                "path": path,
-                "text": one.get("description", ""),
-                "query": [each for each in one.get("parameters", ()) if each["in"] == "query"],
-                "body": kind(body),
-                "status": done,
-                "answer": kind(contents[0].get("schema", {})),
-                "problems": [code for code in one["responses"] if code != done],
-            }
-
-
-def _fields(schema: dict[str, Any]) -> Iterator[dict[str, str]]:
-    required = schema.get("required", ())
-    for name, one in schema.get("properties", {}).items():
-        yield {
-            "name": name,
-            "kind": kind(one),
-            "required": "required" if name in required else "",
-            "text": one.get("description", ""),
-        }
 
 
 def kind(schema: dict[str, Any]) -> str:
@@ -99,7 +68,7 @@ def kind(schema: dict[str, Any]) -> str:
     return str(schema.get("type", ""))
 
 
-# --- app ---
+_pages.filters["kind"] = kind
 
 
 DESCRIPTION = """Semantic channel memory for chat bots.

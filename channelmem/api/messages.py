@@ -206,7 +206,7 @@ async def returning(author_id: PathId, caller: Reader, given: Given, guild_id: I
 async def export(author_id: PathId, caller: Exporter, given: Given, guild_id: InGuild = None) -> StreamingResponse:
     """Everything stored of a person, as JSON lines, also what answers hide; for a token with the export scope."""
     guilds = _guilds(caller, guild_id, Scope.EXPORT)
-    lines = _lines(given, author_id, None if guilds == [None] else frozenset(guilds))
+    lines = _lines(given, author_id, guilds)
     first = await anext(lines, b"")  # so that an unreachable Redis is still a proper error
     return StreamingResponse(_joined(first, lines), media_type=JSON_LINES)
 
@@ -238,18 +238,13 @@ def _shown(caller: Caller, left: Sequence[int | None]) -> ReturnShown:
     return ReturnShown(returning=bool(waiting), left=told)
 
 
-async def _lines(given: Service, author_id: int, guild_ids: frozenset[int | None] | None) -> AsyncIterator[bytes]:
+async def _lines(given: Service, author_id: int, guild_ids: Sequence[int | None]) -> AsyncIterator[bytes]:
     async for message in given.memory.export(author_id):
-        if guild_ids is None or message.guild_id in guild_ids:
-            yield _line(message)
+        if guild_ids == [None] or message.guild_id in guild_ids:
+            yield MessageShown.model_validate(message).model_dump_json().encode() + b"\n"
 
 
 async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    if first:
-        yield first
+    yield first
     async for line in rest:
         yield line
-
-
-def _line(message: Message) -> bytes:
-    return MessageShown.model_validate(message).model_dump_json().encode() + b"\n"

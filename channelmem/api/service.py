@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.security import HTTPBearer
@@ -33,27 +33,21 @@ class ServiceMetrics:
     """Each app has its own registry, so two can run in one process."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self.registry = one = CollectorRegistry()
+        by_path = ["method", "path"]
         self.requests = Counter(
-            "channelmem_http_requests", "Requests by path and status.", ["method", "path", "status"], registry=registry
+            "channelmem_http_requests", "Requests by path and status.", [*by_path, "status"], registry=one
         )
-        self.seconds = Histogram(
-            "channelmem_http_seconds",
-            "Time until a response begins, by path.",
-            ["method", "path"],
-            registry=registry,
-            buckets=SECONDS,
-        )
-        self.messages = Counter("channelmem_messages", "Messages received, by outcome.", ["outcome"], registry=registry)
-        self.asks = Counter(
-            "channelmem_asks", "Questions, by kind and whether found.", ["kind", "found"], registry=registry
-        )
-        self.asking = Gauge("channelmem_asking", "Questions waiting or being answered.", registry=registry)
-        self.redis = Gauge("channelmem_redis_up", "1 if Redis is reachable.", registry=registry)
-        self.queued = Gauge("channelmem_queue_depth", "Messages waiting for Redis.", registry=registry)
-        self.dropped = Gauge("channelmem_dropped", "Events lost because the queue was full.", registry=registry)
-        self.pending = Gauge("channelmem_pending", "Stored messages waiting for an embedding.", registry=registry)
-        self.lag = Gauge("channelmem_embedding_lag_seconds", "How long the oldest has waited.", registry=registry)
+        about = "Time until a response begins, by path."
+        self.seconds = Histogram("channelmem_http_seconds", about, by_path, registry=one, buckets=SECONDS)
+        self.messages = Counter("channelmem_messages", "Messages received, by outcome.", ["outcome"], registry=one)
+        self.asks = Counter("channelmem_asks", "Questions, by kind and whether found.", ["kind", "found"], registry=one)
+        self.asking = Gauge("channelmem_asking", "Questions waiting or being answered.", registry=one)
+        self.redis = Gauge("channelmem_redis_up", "1 if Redis is reachable.", registry=one)
+        self.queued = Gauge("channelmem_queue_depth", "Messages waiting for Redis.", registry=one)
+        self.dropped = Gauge("channelmem_dropped", "Events lost because the queue was full.", registry=one)
+        self.pending = Gauge("channelmem_pending", "Stored messages waiting for an embedding.", registry=one)
+        self.lag = Gauge("channelmem_embedding_lag_seconds", "How long the oldest has waited.", registry=one)
 
     def observe(self, scope: AsgiScope, status: int, seconds: float) -> None:
         """Paths are templates: ids would make a new series each."""
@@ -128,44 +122,38 @@ def believed(caller: Caller, policies: Policies, value: Claiming) -> Claiming:
 Dependency = Callable[..., Awaitable[Caller]]
 
 
-def _holder(scope: Scope) -> Dependency:
+def _holder(scope: Scope, *, in_guild: bool = False) -> Dependency:
+    """`in_guild`: for paths with a `guild_id`, which the caller may also reach."""
+
     async def holder(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
         check(caller := caller_of(request), scope)
         return caller
 
-    return holder
-
-
-def _holder_in(scope: Scope) -> Dependency:
-    """For paths with a `guild_id`, which the caller may also reach."""
-
-    async def holder(guild_id: PathId, request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
+    async def holder_in(guild_id: PathId, request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
         check(caller := caller_of(request), scope, guild_id)
         return caller
 
-    return holder
+    return holder_in if in_guild else holder
 
 
 Reader = Annotated[Caller, Security(_holder(Scope.READ))]
 Writer = Annotated[Caller, Security(_holder(Scope.WRITE))]
 Exporter = Annotated[Caller, Security(_holder(Scope.EXPORT))]
 Admin = Annotated[Caller, Security(_holder(Scope.ADMIN))]
-GuildReader = Annotated[Caller, Security(_holder_in(Scope.READ))]
-GuildWriter = Annotated[Caller, Security(_holder_in(Scope.WRITE))]
+GuildReader = Annotated[Caller, Security(_holder(Scope.READ, in_guild=True))]
+GuildWriter = Annotated[Caller, Security(_holder(Scope.WRITE, in_guild=True))]
 
 # The same for endpoints that need to know no more than that the caller may.
 WRITES = [Security(_holder(Scope.WRITE))]
-MAY_READ = [Security(_holder_in(Scope.READ))]
-MAY_WRITE = [Security(_holder_in(Scope.WRITE))]
-MAY_ADMINISTER = [Security(_holder_in(Scope.ADMIN))]
+MAY_READ = [Security(_holder(Scope.READ, in_guild=True))]
+MAY_WRITE = [Security(_holder(Scope.WRITE, in_guild=True))]
+MAY_ADMINISTER = [Security(_holder(Scope.ADMIN, in_guild=True))]
 
 
 # --- health ---
 
 
 router = APIRouter(tags=["health"])
-
-_PLAIN: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 @router.get("/v1/status", responses=responses())
@@ -211,16 +199,14 @@ async def readyz(given: Given) -> Alive:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses=_PLAIN | {status: responses()[status] for status in (401, 403, 503)},
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+        **{status: responses()[status] for status in (401, 403, 503)},
+    },
 )
 async def metrics(caller: Reader, given: Given) -> Response:
     """For Prometheus. They concern all guilds, so the token must not be bound to some."""
     check_unbound(caller)
-    await _refresh(given)
-    return Response(generate_latest(given.metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-
-async def _refresh(given: Service) -> None:
     memory, shown = given.memory, given.metrics
     shown.asking.set(given.pressure.asking)
     shown.redis.set(memory.available)
@@ -229,3 +215,4 @@ async def _refresh(given: Service) -> None:
     with suppress(RedisUnavailableError):
         shown.pending.set(await memory.pending())
         shown.lag.set(await memory.lag_s())
+    return Response(generate_latest(given.metrics.registry), media_type=CONTENT_TYPE_LATEST)

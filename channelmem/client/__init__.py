@@ -16,10 +16,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any, Self
 
 from channelmem.client.connection import MISSING, Connection, channel_path
-from channelmem.client.levels import RemotePolicies, RemoteStore
+from channelmem.client.levels import RemoteLevels, RemotePolicies
 from channelmem.client.rooms import (
     RemoteLoads,
     RemoteMedia,
@@ -66,10 +67,9 @@ from channelmem.wire.messages import (
     edit_json,
     has_place,
     is_sendable,
-    message_json,
     origin_json,
     person_json,
-    question_json,
+    value_json,
 )
 
 UNREACHABLE = "I can't reach my memory right now."
@@ -89,10 +89,8 @@ class Client:
 
     def __init__(self, connection: Connection, settings: Settings, history: History | None = None) -> None:
         self._connection, self._settings = connection, settings
-        store = RemoteStore(connection)
-        self._levels = store.levels
-        self._policies = RemotePolicies(settings, store)
-        self._levels.on_defaults = self._policies.adopt
+        self._levels = RemoteLevels(connection)
+        self._policies = RemotePolicies(settings, self._levels)
         self._writes = Writes(connection, settings.queue_size)
         connection.tell = self._writes.tell
         self._history, self._link = history, _template(history)
@@ -144,7 +142,7 @@ class Client:
 
     async def remember_many(self, messages: Sequence[Message]) -> list[Outcome]:
         sent = [one for one in messages if is_sendable(one)]
-        outcomes = iter(await self._writes.remember([(one.guild_id, message_json(one)) for one in sent]))
+        outcomes = iter(await self._writes.remember([(one.guild_id, value_json(one)) for one in sent]))
         return [next(outcomes) if is_sendable(one) else _ignored() for one in messages]
 
     async def flush(self, timeout_s: float = 30.0) -> bool:
@@ -202,43 +200,31 @@ class Client:
 
     async def _asked(self, path: str, question: Question, more: dict[str, Any]) -> dict[str, Any]:
         """The answer, asked for again with whatever of the platform it needs and was not sent yet."""
-        body = question_json(question) | more | ({"link": self._link} if self._link else {})
+        body = value_json(question) | more | ({"link": self._link} if self._link else {})
         while True:
             found: dict[str, Any] = (await self._connection.read("POST", path, body)).json()
-            lacking = await self._lacking(question, found, body) if self._history else {}
+            lacking = await self._lacking(self._history, question, found, body) if self._history else {}
             if not lacking:
                 return found
             body |= lacking
 
-    async def _lacking(self, question: Question, found: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    async def _lacking(
+        self, history: History, question: Question, found: dict[str, Any], body: dict[str, Any]
+    ) -> dict[str, Any]:
         sent: dict[str, Any] = {}
         if found.get("needs_history") and "history" not in body:
-            sent |= await self._history_of(question)
+            policy = self._policies.of_question(question)
+            past = await history.fetch(question, policy.history_limit, policy.history_max_age_s)
+            sent |= {"history": _sendable(past.messages), "history_problem": past.problem}
         if found.get("needs_members") and "members" not in body:
-            sent["members"] = await self._members(question.guild_id, found["needs_members"])
+            find = getattr(history, "find_members", None)  # an adapter may have no such method
+            people = [await find(question.guild_id, prefix) for prefix in found["needs_members"]] if find else []
+            sent["members"] = [person_json(one) for one in dict.fromkeys(chain(*people))]
         if found.get("needs_messages") and "referenced" not in body:
-            wanted = [(int(one["channel_id"]), int(one["id"])) for one in found["needs_messages"]]
-            sent["referenced"] = await self._referenced(wanted)
+            wanted = dict.fromkeys((int(one["channel_id"]), int(one["id"])) for one in found["needs_messages"])
+            messages = [await history.fetch_message(*place) for place in wanted]
+            sent["referenced"] = _sendable(one for one in messages if one is not None)
         return sent
-
-    async def _history_of(self, question: Question) -> dict[str, Any]:
-        assert self._history is not None  # noqa: S101  (types)
-        policy = self._policies.of_question(question)
-        past = await self._history.fetch(question, policy.history_limit, policy.history_max_age_s)
-        return {
-            "history": [message_json(one) for one in past.messages if is_sendable(one)],
-            "history_problem": past.problem,
-        }
-
-    async def _members(self, guild_id: int, prefixes: Sequence[str]) -> list[dict[str, Any]]:
-        find = getattr(self._history, "find_members", None)  # an adapter may have no such method
-        found = [person for prefix in prefixes for person in (await find(guild_id, prefix) if find else ())]
-        return [person_json(one) for one in dict.fromkeys(found)]
-
-    async def _referenced(self, wanted: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
-        assert self._history is not None  # noqa: S101  (types)
-        found = [await self._history.fetch_message(channel_id, id_) for channel_id, id_ in dict.fromkeys(wanted)]
-        return [message_json(one) for one in found if one is not None and is_sendable(one)]
 
     # --- answers that people can still read ---
 
@@ -322,15 +308,14 @@ class Client:
         return found[::-1]
 
     async def status(self, guild_id: int, channel_id: int) -> ChannelStatus:
-        return (await self._stats(guild_id, channel_id)).value()
-
-    async def _stats(self, guild_id: int, channel_id: int) -> StatsShown:
-        return await self._connection.get_as(StatsShown, f"{channel_path(guild_id, channel_id)}/stats")
+        found = await self._connection.get_as(StatsShown, f"{channel_path(guild_id, channel_id)}/stats")
+        return found.value()
 
     # --- for adapters that fetch a channel's past ---
 
     async def last_seen(self, guild_id: int, channel_id: int) -> int | None:
-        return (await self._stats(guild_id, channel_id)).newest_id
+        found = await self._connection.get_as(StatsShown, f"{channel_path(guild_id, channel_id)}/stats")
+        return found.newest_id
 
     async def known(self, guild_id: int, channel_id: int, newest: int) -> dict[int, float]:
         path = f"{channel_path(guild_id, channel_id)}/known"
@@ -394,6 +379,10 @@ def _in(guild_id: int | None) -> dict[str, str] | None:
 
 def _left(shown: dict[str, Any]) -> int | None:
     return int(shown["left"] or 0) if shown["returning"] else None
+
+
+def _sendable(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    return [value_json(one) for one in messages if is_sendable(one)]
 
 
 def _context(found: dict[str, Any]) -> Context:

@@ -208,7 +208,8 @@ class Tools:
         message = Message(
             guild_id,
             channel_id,
-            _new_id(),
+            # Like Discord's: in order of time, and unique within a millisecond by chance of one in four million.
+            (time.time_ns() // 1_000_000 - DISCORD_EPOCH_MS) << 22 | secrets.randbits(22),
             int(author_id) if author_id else _id_of_name(author),
             author,
             text,
@@ -264,11 +265,6 @@ class Tools:
 
 def _plain_name(name: str) -> str:
     return flatten(name).casefold().lstrip("@ ")
-
-
-def _new_id() -> int:
-    """Like Discord's ids: in order of time, and unique within a millisecond by chance of one in four million."""
-    return (time.time_ns() // 1_000_000 - DISCORD_EPOCH_MS) << 22 | secrets.randbits(22)
 
 
 def _id_of_name(name: str) -> int:
@@ -330,15 +326,12 @@ class MemoryServer(MCPServer[object]):
             self.add_tool(tools.remember, title="Remember a message", description=about, annotations=WRITES)
 
     def _add_resources(self) -> None:
-        self.resource(
-            CHANNELS, name="channels", description="All reachable channels, as JSON.", mime_type="application/json"
-        )(self._read_channels)
-        self.resource(CHANNEL, name="channel", description="A channel's newest messages, as text.", mime_type=TEXT)(
-            self._read_channel
-        )
-        self.resource(
-            SUMMARY, name="summary", description="What was said in a channel lately, as text.", mime_type=TEXT
-        )(self._read_summary)
+        for uri, name, read, mime_type, about in (
+            (CHANNELS, "channels", self._read_channels, "application/json", "All reachable channels, as JSON."),
+            (CHANNEL, "channel", self._read_channel, TEXT, "A channel's newest messages, as text."),
+            (SUMMARY, "summary", self._read_summary, TEXT, "What was said in a channel lately, as text."),
+        ):
+            self.resource(uri, name=name, description=about, mime_type=mime_type)(read)
 
     async def list_resources(self) -> list[Resource]:
         found = await super().list_resources()

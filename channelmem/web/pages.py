@@ -6,9 +6,11 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, Form, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,12 +19,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from channelmem.access import Doorkeeper, Scope
 from channelmem.browse import Cursor, ListedChannel
-from channelmem.display import flatten
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID
 from channelmem.memory import Memory
 from channelmem.telling.explanation import explanation
-from channelmem.types import Answer, Kind, Person, Question, Unsearched, Window
+from channelmem.types import Answer, Kind, Person, Question, Route, Unsearched, Window
 from channelmem.web import drawings
 from channelmem.web.session import (
     HEADERS,
@@ -62,10 +63,6 @@ class GuildListed:
     name: str
     channels: tuple[ListedChannel, ...]
 
-    @property
-    def total(self) -> int:
-        return sum(one.status.messages for one in self.channels)
-
 
 async def inspected(request: Request) -> Inspected:
     found = request.app.state.inspected
@@ -73,11 +70,13 @@ async def inspected(request: Request) -> Inspected:
     return found
 
 
-async def _visitor(request: Request, given: Annotated[Inspected, Depends(inspected)]) -> Visitor:
+Given = Annotated[Inspected, Depends(inspected)]
+
+
+async def _visitor(request: Request, given: Given) -> Visitor:
     return await visitor_of(request, given.door)
 
 
-Given = Annotated[Inspected, Depends(inspected)]
 Looking = Annotated[Visitor, Depends(_visitor)]
 
 
@@ -86,10 +85,7 @@ async def guilds_of(memory: Memory, visitor: Visitor) -> list[GuildListed]:
     grouped: dict[int, list[ListedChannel]] = {}
     for one in await memory.overview.channels(visitor.caller.guild_ids):
         grouped.setdefault(one.guild_id, []).append(one)
-    return [
-        GuildListed(guild_id, flatten(guild_name(channels[0])), tuple(channels))
-        for guild_id, channels in grouped.items()
-    ]
+    return [GuildListed(one, guild_name(channels[0]), tuple(channels)) for one, channels in grouped.items()]
 
 
 class PageRoute(APIRoute):
@@ -193,8 +189,7 @@ async def channel_page(
     guild_id: Id, channel_id: Id, visitor: Looking, given: Given, before: Annotated[str, Query(max_length=60)] = ""
 ) -> Response:
     shared = await beside(given.memory, visitor, guild_id, channel_id)
-    policy = given.memory.policy(guild_id, channel_id)
-    after = _cursor(before)
+    policy, after = given.memory.policy(guild_id, channel_id), _cursor(before)
     found = await given.memory.overview.rows(guild_id, channel_id, ROWS, after)
     place = policy.limits.max_messages if after else 0  # older pages are beyond the buffer
     rows = drawings.rows(found.stored, policy, time.time(), place)
@@ -258,12 +253,10 @@ async def ask_page(
 async def _answered(
     memory: Memory, channel: ListedChannel, text: str, who: Person, others: list[int]
 ) -> dict[str, Any]:
-    policy = memory.policy(channel.guild_id, channel.channel_id)
+    here = (channel.guild_id, channel.channel_id)
+    policy = memory.policy(*here)
     readable = tuple(one for one in others if policy.cross_channel and one != channel.channel_id)
-    question = Question(
-        channel.guild_id, channel.channel_id, time.time_ns(), who.id, who.name, text, time.time(),
-        readable_channel_ids=readable,
-    )  # fmt: skip
+    question = Question(*here, time.time_ns(), who.id, who.name, text, time.time(), readable_channel_ids=readable)
     answer = await memory.ask(question)
     return {
         "answer": answer,
@@ -271,7 +264,7 @@ async def _answered(
         "tried": [one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT],
         "verdict": _verdict(answer),
         "understood": explanation(question, answer.route, policy.tz),
-        "route": [(name, value) for name, value in _route(answer, policy.tz.key, policy.tz) if value],
+        "route": [(name, value) for name, value in _route(answer.route, policy.tz) if value],
     }
 
 
@@ -283,20 +276,19 @@ def _verdict(answer: Answer) -> str:
     return f"{answer.sure:.0%} sure, from the evidence and the wording."
 
 
-def _route(answer: Answer, zone: str, tz: Any) -> list[tuple[str, str]]:
-    route = answer.route
+def _route(route: Route, tz: ZoneInfo) -> list[tuple[str, str]]:
     return [
         ("Memory", route.kind.value),
         ("Looks for", f"{route.mode.value}, {route.wants.value}"),
         ("Topic", route.topic),
         ("By", ", ".join(one.name for one in route.speakers)),
-        ("When", f"{_window(route.window, tz)} {zone}" if route.window != Window() else ""),
+        ("When", f"{_window(route.window, tz)} {tz.key}" if route.window != Window() else ""),
         ("Sources", ", then ".join(one.value for one in route.sources)),
         ("About this channel", f"{route.p:.0%} by its wording"),
     ]
 
 
-def _window(window: Window, tz: Any) -> str:
+def _window(window: Window, tz: ZoneInfo) -> str:
     start = "the beginning" if window.start is None else short_day(window.start, tz)
     return f"{start} to {'now' if window.end is None else short_day(window.end, tz)}"
 
@@ -317,15 +309,11 @@ def _counts(channel: ListedChannel) -> dict[str, str]:
 
 
 def _cursor(text: str) -> Cursor | None:
-    if not text:
-        return None
-    try:
-        cursor = Cursor.parse(text)
-    except ValueError:
-        raise PageError(404, "There is no such page.") from None
-    if not math.isfinite(cursor.ts):
-        raise PageError(404, "There is no such page.")
-    return cursor
+    with suppress(ValueError):
+        cursor = Cursor.parse(text) if text else None
+        if cursor is None or math.isfinite(cursor.ts):
+            return cursor
+    raise PageError(404, "There is no such page.")
 
 
 # --- health: queue, lag, rates, and what each channel costs ---

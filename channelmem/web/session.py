@@ -15,6 +15,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ async def visitor_of(request: Request, door: Doorkeeper) -> Visitor:
     else:
         token = request.cookies.get(COOKIE, "")[:LONGEST_TOKEN]
         caller = await door.caller(token) if token else None
-        secret = _form_secret(token)
+        secret = hmac.new(token.encode(), b"channelmem form", hashlib.sha256).hexdigest()
     if caller is None:
         raise LoginNeededError
     if Scope.READ not in caller.scopes:
@@ -100,10 +101,6 @@ def forget(response: Response) -> None:
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
 
-def _form_secret(token: str) -> str:
-    return hmac.new(token.encode(), b"channelmem form", hashlib.sha256).hexdigest()
-
-
 # --- pages from templates ---
 
 
@@ -121,17 +118,11 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_UNITS: Final = ("B", "kB", "MB", "GB")
 
 
 def page(name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
     html = _templates.get_template(name).render(**values)
     return HTMLResponse(html, status, headers=HEADERS)
-
-
-def asset(name: str) -> str:
-    """The address of one of our files; it changes with the file, so that browsers may keep it."""
-    return f"/static/{name}?v={_digest(name)}"
 
 
 def since(ts: float | None) -> str:
@@ -161,11 +152,13 @@ def short_day(ts: float, tz: tzinfo) -> str:
 
 def size(count: float) -> str:
     """ "1.2 MB"."""
-    for unit in _UNITS[:-1]:
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB"):
         count /= 1000
-    return f"{count:.1f} {_UNITS[-1]}"
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.1f} GB"
 
 
 def channel_name(one: ListedChannel) -> str:
@@ -177,26 +170,19 @@ def guild_name(one: ListedChannel) -> str:
     return flatten(one.guild) or f"server {one.guild_id}"
 
 
-def _digest(name: str) -> str:
-    if name not in _digests:
-        _digests[name] = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
-    return _digests[name]
+@cache
+def asset(name: str) -> str:
+    """The address of one of our files; it changes with the file, so that browsers may keep it."""
+    return f"/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
-def _make() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"asset": asset, "channel_name": channel_name, "guild_name": guild_name}
-    environment.filters |= {
-        "since": since, "left": left, "counted": counted, "size": size, "flatten": flatten, "duration": format_duration,
-    }  # fmt: skip
-    return environment
-
-
-_digests: dict[str, str] = {}
-_templates: Final = _make()
+_templates: Final = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.globals |= {"asset": asset, "channel_name": channel_name, "guild_name": guild_name}
+_templates.filters |= {"since": since, "left": left, "counted": counted, "size": size, "flatten": flatten}
+_templates.filters["duration"] = format_duration

@@ -21,7 +21,6 @@ from channelmem.types import (
     Hit,
     Kind,
     Mode,
-    Origin,
     Person,
     Question,
     RelatedChannel,
@@ -48,6 +47,7 @@ from channelmem.wire.messages import (
     Mirror,
     Moment,
     Name,
+    OriginBody,
     OriginShown,
     PersonBody,
     Shown,
@@ -252,18 +252,14 @@ class LookBody(AskBody):
         return ContextRequest(self.value(), self.query, self.speaker, self.since_s, self.limit)
 
 
-class SourceBody(Body, Mirror[Origin]):
+class SourceBody(OriginBody):
     """A message or a summary that a language model was given, as it was then."""
 
-    channel_id: Id
     id: SourceId
-    revision: Moment = 0.0
 
 
-class SourceShown(Shown, Mirror[Origin]):
-    channel_id: Id
+class SourceShown(OriginShown):
     id: SourceId = Field(description="Of a message; a summary has a negative number.")
-    revision: float = 0.0
 
 
 class ChatMessage(Shown):
@@ -295,7 +291,7 @@ class StandingShown(Shown):
     origins: tuple[SourceShown, ...]
 
 
-class WindowBody(Body):
+class WindowBody(Body, Mirror[Window]):
     """A span of time in epoch seconds, both ends included; absent leaves an end open."""
 
     start: Moment | None = None

@@ -29,7 +29,6 @@ from channelmem.wire.messages import (
     OriginBody,
     Shown,
     Text,
-    as_json,
     plain,
 )
 
@@ -49,15 +48,6 @@ class NamesBody(Body):
 
     def by_channel(self) -> dict[int, str]:
         return {one.id: one.name for one in self.channels}
-
-
-def names_json(guild: str, channels: Mapping[int, str]) -> dict[str, Any]:
-    """For a request."""
-    named = tuple(NamedChannel(id=channel_id, name=name) for channel_id, name in channels.items())
-    return as_json(NamesBody(guild=guild, channels=named))
-
-
-# --- channels ---
 
 
 class EditBody(Body):
@@ -174,11 +164,9 @@ class BoundaryBody(Body):
     by: Id = 0
 
 
-class Answered(Shown):
+class Answered(ChannelShown):
     """An answer of the bot that quotes what is gone."""
 
-    guild_id: Id
-    channel_id: Id
     id: Id
 
 
@@ -284,9 +272,7 @@ class SpendBody(Body):
     cap_micros: Count = 0
 
 
-class SpentByChannel(Shown):
-    guild_id: Id
-    channel_id: Id
+class SpentByChannel(ChannelShown):
     micros: int
 
 

@@ -112,11 +112,6 @@ class Shown(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True, hide_input_in_errors=True)
 
 
-def as_json(model: BaseModel) -> dict[str, Any]:
-    """For a request: ids as strings, and without what the caller left at its default."""
-    return model.model_dump(mode="json", exclude_defaults=True)
-
-
 # --- messages ---
 
 
@@ -252,18 +247,10 @@ def has_place(message: Message) -> bool:
     return all(map(_is_id, (message.guild_id, message.channel_id, message.id, message.author_id, *sources)))
 
 
-def message_json(message: Message) -> dict[str, Any]:
-    return _json(message)
-
-
 def edit_json(message: Message) -> dict[str, Any]:
     """Complete, so that the service needs to know nothing of it."""
-    sent = _json(message) | {"revision": message.revision, "content": message.content}
+    sent = value_json(message) | {"revision": message.revision, "content": message.content}
     return {name: value for name, value in sent.items() if name not in _EDITED}
-
-
-def question_json(question: Question) -> dict[str, Any]:
-    return _json(question)
 
 
 def person_json(person: Person) -> dict[str, Any]:
@@ -274,7 +261,8 @@ def origin_json(origin: Origin) -> dict[str, Any]:
     return {"channel_id": str(origin.channel_id), "id": str(origin.id), "revision": origin.revision}
 
 
-def _json(value: Message | Question | Attachment) -> dict[str, Any]:
+def value_json(value: Message | Question | Attachment) -> dict[str, Any]:
+    """What of it is not at its default."""
     sent = {}
     for one in fields(value):
         held = getattr(value, one.name)
@@ -292,7 +280,7 @@ def _plain(name: str, held: Any) -> Any:
         case RelatedChannel():
             return {"id": str(held.id), "name": held.name}
         case Attachment():
-            return _json(held)
+            return value_json(held)
         case tuple():
             return [_plain(name, one) for one in held if _is_possible(name, one)]
     if name in _IDS or (isinstance(held, int) and name in {"mentions", "readable_channel_ids"}):

@@ -14,7 +14,7 @@ from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown
 from channelmem.types import Attachment, Kind, Message, Origin, Person, Question, RelatedChannel
 from channelmem.wire import answers, channels, messages
-from channelmem.wire.messages import edit_json, message_json, question_json
+from channelmem.wire.messages import edit_json, value_json
 
 NOT_READ_BACK = {"thread_of", "derived_from", "age_restricted"}
 FILLED_IN = {"parents"}
@@ -66,10 +66,10 @@ def full() -> Message:
 def test_a_message_arrives_as_it_was_sent() -> None:
     sent = full()
     assert all(getattr(sent, one.name) != one.default for one in fields(sent) if one.name != "parents")
-    assert messages.MessageBody.model_validate(message_json(sent)).value() == sent
+    assert messages.MessageBody.model_validate(value_json(sent)).value() == sent
     plain = message(1)
-    assert messages.MessageBody.model_validate(message_json(plain)).value() == plain
-    assert len(message_json(plain)) == 7, "nothing that is at its default"
+    assert messages.MessageBody.model_validate(value_json(plain)).value() == plain
+    assert len(value_json(plain)) == 7, "nothing that is at its default"
 
 
 def test_an_edit_arrives_whole() -> None:
@@ -87,7 +87,7 @@ def test_a_question_arrives_as_it_was_asked() -> None:
         (RelatedChannel(11, "lunch"),),
     )  # fmt: skip
     assert all(getattr(asked, one.name) != one.default for one in fields(asked))
-    assert answers.QuestionBody.model_validate(question_json(asked)).value() == asked
+    assert answers.QuestionBody.model_validate(value_json(asked)).value() == asked
 
 
 def test_what_was_said_a_moment_ago_keeps_every_digit_of_its_id() -> None:
