@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channelmem.access import Caller, Doorkeeper, OpenDoor, is_for_this_machine, is_from_our_site
-from channelmem.api.problems import ProblemError, mistake, redis_away, response_of
+from channelmem.api.problems import ProblemError, redis_away, response_of
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -97,6 +97,7 @@ LOGINS, LOGINS_OF_ONE = 64, 4
 NO_CALLER: Final = "Send a token as 'Authorization: Bearer cm_...'; `channelmem token add NAME` makes one."
 UNKNOWN_CALLER: Final = "This token is unknown, revoked or expired; `channelmem token add NAME` makes a new one."
 NOT_HERE: Final = "Without tokens this service answers only on localhost."
+MISTAKE: Final = "Something went wrong here; the log has it under this request id."
 ELSEWHERE: Final = "This request came from another site and was refused."
 GUARDED: Final = ("/v1/", "/metrics")
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -215,7 +216,7 @@ class Gate:
             lines = "".join(traceback.format_tb(error.__traceback__))
             log.error("Request %s failed: %s\n%s", request_id, type(error).__name__, lines)  # noqa: TRY400
             if not started:
-                await response_of(mistake(), request_id)(scope, receive, sending)
+                await response_of(ProblemError(500, MISTAKE), request_id)(scope, receive, sending)
         finally:
             body.room.give_back(body.owner, body.size)
 

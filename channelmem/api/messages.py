@@ -208,7 +208,13 @@ async def export(author_id: PathId, caller: Exporter, given: Given, guild_id: In
     guilds = _guilds(caller, guild_id, Scope.EXPORT)
     lines = _lines(given, author_id, guilds)
     first = await anext(lines, b"")  # so that an unreachable Redis is still a proper error
-    return StreamingResponse(_joined(first, lines), media_type=JSON_LINES)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield first
+        async for line in lines:
+            yield line
+
+    return StreamingResponse(body(), media_type=JSON_LINES)
 
 
 async def _decided(decisions: Iterable[Awaitable[None]]) -> None:
@@ -242,9 +248,3 @@ async def _lines(given: Service, author_id: int, guild_ids: Sequence[int | None]
     async for message in given.memory.export(author_id):
         if guild_ids == [None] or message.guild_id in guild_ids:
             yield MessageShown.model_validate(message).model_dump_json().encode() + b"\n"
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for line in rest:
-        yield line

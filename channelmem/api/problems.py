@@ -163,8 +163,3 @@ async def _of_framework(request: Request, error: Exception) -> JSONResponse:
     made = response_of(problem, request_id_of(request))
     made.headers.update(error.headers or {})
     return made
-
-
-def mistake() -> ProblemError:
-    """Of ours."""
-    return ProblemError(500, "Something went wrong here; the log has it under this request id.")

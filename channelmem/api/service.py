@@ -69,8 +69,7 @@ class Service:
 
 
 async def service_of(request: Request) -> Service:
-    found = request.app.state.service
-    assert isinstance(found, Service)  # noqa: S101  (types)
+    found: Service = request.app.state.service
     return found
 
 

@@ -44,6 +44,7 @@ from channelmem.types import Message, Person, Question, Unsearched, Window
 
 DISCORD_EPOCH_MS: Final = 1_420_070_400_000
 SHORTEST_SUMMARY, LONGEST_SUMMARY = 200, 4_000
+BOT: Final = Person(0, "assistant")
 ONE_CHANNEL: Final = "Channel id, or name as in list_channels. Needed only if several channels can be reached."
 
 ChannelName = Annotated[str, Field(max_length=100, description=ONE_CHANNEL)]
@@ -61,8 +62,8 @@ Query = Annotated[str, Field(max_length=500, description="Topic to look for, suc
 class Tools:
     """`bounds` says what the caller of the moment may reach."""
 
-    def __init__(self, memory: Memory, bounds: Callable[[], Bounds], bot: Person) -> None:
-        self._memory, self._bounds, self._bot = memory, bounds, bot
+    def __init__(self, memory: Memory, bounds: Callable[[], Bounds]) -> None:
+        self._memory, self._bounds = memory, bounds
 
     async def list_channels(self) -> list[ChannelResult]:
         """Lists the chat channels whose memory you can use, the most recently active first, with ids and names.
@@ -226,7 +227,7 @@ class Tools:
     async def _question(self, guild_id: int, channel_id: int, text: str, asker: str) -> Question:
         who = await self._person(guild_id, channel_id, asker)
         return Question(
-            guild_id, channel_id, time.time_ns(), who.id, who.name, text, time.time(), bot=self._bot,
+            guild_id, channel_id, time.time_ns(), who.id, who.name, text, time.time(), bot=BOT,
             readable_channel_ids=await self._others(guild_id, channel_id),
         )  # fmt: skip
 
@@ -308,7 +309,7 @@ class MemoryServer(MCPServer[object]):
             **options,  # type: ignore[arg-type]  # passed on: token_verifier and auth
         )
         self._memory, self._bounds = memory, bounds
-        self._add_tools(Tools(memory, bounds, Person(0, "assistant")), write=write)
+        self._add_tools(Tools(memory, bounds), write=write)
         self._add_resources()
 
     def _add_tools(self, tools: Tools, *, write: bool) -> None:
@@ -349,10 +350,7 @@ class MemoryServer(MCPServer[object]):
         return found
 
     async def _read_channels(self) -> list[ChannelResult]:
-        try:
-            return [ChannelResult.of(one) for one in await listed(self._memory, self._bounds())]
-        except ToolError as error:
-            raise ResourceError(str(error)) from error
+        return [ChannelResult.of(one) for one in await listed(self._memory, self._bounds(), ResourceError)]
 
     async def _read_channel(self, guild_id: str, channel_id: str) -> str:
         named = self._channel(guild_id, channel_id)

@@ -65,8 +65,7 @@ class GuildListed:
 
 
 async def inspected(request: Request) -> Inspected:
-    found = request.app.state.inspected
-    assert isinstance(found, Inspected)  # noqa: S101  (types)
+    found: Inspected = request.app.state.inspected
     return found
 
 

@@ -382,7 +382,6 @@ def level_shown(
     loss: Loss | None = None,
 ) -> LevelShown:
     """`channel_id`: where a character is looked at."""
-    declared = {name: one.setting for name, one in effective.items()}
     rows = [
         _row(one, own.values.get(name), settable=place.level in one.setting.levels) for name, one in effective.items()
     ]
@@ -392,7 +391,7 @@ def level_shown(
         channel_id=(place.channel_id or channel_id) or None,
         character=place.character or None,
         settings=tuple(rows),
-        changes=tuple(_change(declared[one.setting], one) for one in changes),
+        changes=tuple(_change(effective[one.setting].setting, one) for one in changes),
         loss=LossShown(**asdict(loss)) if loss else None,
     )
 
