@@ -67,8 +67,6 @@ from channelmem.wire.messages import (
     edit_json,
     has_place,
     is_sendable,
-    origin_json,
-    person_json,
     value_json,
 )
 
@@ -187,7 +185,7 @@ class Client:
         body = {
             "guild_id": str(question.guild_id),
             "channel_id": str(question.channel_id),
-            "origins": [origin_json(one) for one in sorted(given)[:MOST_ORIGINS]],
+            "origins": [value_json(one) for one in sorted(given)[:MOST_ORIGINS]],
             "character": question.character,
             "thread_of": str(question.thread_of),
         }
@@ -219,7 +217,7 @@ class Client:
         if found.get("needs_members") and "members" not in body:
             find = getattr(history, "find_members", None)  # an adapter may have no such method
             people = [await find(question.guild_id, prefix) for prefix in found["needs_members"]] if find else []
-            sent["members"] = [person_json(one) for one in dict.fromkeys(chain(*people))]
+            sent["members"] = [value_json(one) for one in dict.fromkeys(chain(*people))]
         if found.get("needs_messages") and "referenced" not in body:
             wanted = dict.fromkeys((int(one["channel_id"]), int(one["id"])) for one in found["needs_messages"])
             messages = [await history.fetch_message(*place) for place in wanted]

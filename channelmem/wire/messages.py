@@ -229,9 +229,12 @@ class Outcomes(Shown):
 
 
 _NOT_SENT: Final = frozenset({"parents"})
-_IDS: Final = frozenset({"guild_id", "channel_id", "id", "author_id", "asker_id", "reply_to", "thread_of"})
+_IDS: Final = frozenset({
+    "guild_id", "channel_id", "id", "author_id", "asker_id", "reply_to", "thread_of",
+    "mentions", "readable_channel_ids",
+})  # fmt: skip
 _EDITED: Final = ("guild_id", "channel_id", "id")
-_PARTS: Final = frozenset({"reply_to", "thread_of", "duration_s", "joined_ts"})
+_PARTS: Final = frozenset({"reply_to", "thread_of", "mentions", "readable_channel_ids", "duration_s", "joined_ts"})
 """Left out if they are impossible."""
 
 
@@ -253,16 +256,10 @@ def edit_json(message: Message) -> dict[str, Any]:
     return {name: value for name, value in sent.items() if name not in _EDITED}
 
 
-def person_json(person: Person) -> dict[str, Any]:
-    return {"id": str(person.id), "name": person.name, "aliases": list(person.aliases)}
-
-
-def origin_json(origin: Origin) -> dict[str, Any]:
-    return {"channel_id": str(origin.channel_id), "id": str(origin.id), "revision": origin.revision}
-
-
-def value_json(value: Message | Question | Attachment) -> dict[str, Any]:
+def value_json(value: Message | Question | Attachment | Person | Origin | RelatedChannel) -> dict[str, Any]:
     """What of it is not at its default."""
+    if isinstance(value, tuple):
+        return {name: _plain(name, held) for name, held in value._asdict().items()}
     sent = {}
     for one in fields(value):
         held = getattr(value, one.name)
@@ -273,19 +270,11 @@ def value_json(value: Message | Question | Attachment) -> dict[str, Any]:
 
 def _plain(name: str, held: Any) -> Any:
     match held:
-        case Person():
-            return person_json(held)
-        case Origin():
-            return origin_json(held)
-        case RelatedChannel():
-            return {"id": str(held.id), "name": held.name}
-        case Attachment():
+        case Person() | Origin() | RelatedChannel() | Attachment():
             return value_json(held)
         case tuple():
             return [_plain(name, one) for one in held if _is_possible(name, one)]
-    if name in _IDS or (isinstance(held, int) and name in {"mentions", "readable_channel_ids"}):
-        held = None if held is None else str(held)
-    return held
+    return str(held) if name in _IDS and held is not None else held
 
 
 def _is_possible(name: str, held: Any) -> bool:
@@ -293,12 +282,12 @@ def _is_possible(name: str, held: Any) -> bool:
         return _is_id(held.id)
     if name == "size":
         return bool(held >= 0)
-    if name in _PARTS and held is not None:
+    if name in _PARTS and isinstance(held, (int, float)):
         return _is_id(held) if name in _IDS else _is_time(held)
-    return _is_id(held) if isinstance(held, int) and name in {"mentions", "readable_channel_ids"} else True
+    return True
 
 
-def _is_id(number: int) -> bool:
+def _is_id(number: float) -> bool:
     return 0 <= number <= LARGEST_ID
 
 
