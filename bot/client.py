@@ -12,7 +12,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
 import discord
@@ -96,7 +96,7 @@ class Bot(commands.AutoShardedBot):
         history.attach(self)
         own_answers = OwnAnswers()
         self._listening = Listening(self, self.gaps, own_answers)
-        self.until_stored = self._listening.until_stored
+        self.until_stored: Callable[[int], Awaitable[None]] = self._listening.until_stored
         self._asking = Asking(self, self.traces, own_answers, responder)
         self._status_server = StatusServer(self.metrics, self.health, self._refresh_metrics)
 

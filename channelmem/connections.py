@@ -88,7 +88,8 @@ def listening(host: str, port: int, how: str = "--host and --port") -> socket.so
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        _drop_unread(sock)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: ends connections whose other side stops reading
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_S * 1_000)
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
@@ -96,12 +97,6 @@ def listening(host: str, port: int, how: str = "--host and --port") -> socket.so
             f"Can't listen on {host}, port {port}: {error.strerror or error}. Choose others with {how}."
         ) from error
     return sock
-
-
-def _drop_unread(listener: socket.socket) -> None:
-    """Ends connections whose other side stops reading (Linux)."""
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_S * 1_000)
 
 
 class Connections:
@@ -114,22 +109,20 @@ class Connections:
         """Those without a request, the oldest first."""
         self._addresses: Counter[str] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def add(self, one: _Limited) -> None:
         self._open.add(one)
         self._addresses[one.address] += 1
         self.waits(one)
         if self._addresses[one.address] > self._most_of_one:
-            self._drop(self._idlest(one.address))
+            self._drop_idlest([other for other in self._waiting if other.address == one.address])
         elif len(self._open) > self._most:
-            self._drop(self._idlest())
+            self._drop_idlest(list(self._waiting))
 
-    def _idlest(self, address: str | None = None) -> _Limited:
+    def _drop_idlest(self, some: list[_Limited]) -> None:
         """The one that waits longest, if possible of those whose last response has left."""
-        some = [one for one in self._waiting if address in (None, one.address)]
-        return next((one for one in some if not one.transport.get_write_buffer_size()), some[0])
+        idlest = next((one for one in some if not one.transport.get_write_buffer_size()), some[0])
+        self.remove(idlest)
+        idlest.transport.abort()
 
     def waits(self, one: _Limited) -> None:
         if one in self._open:
@@ -146,10 +139,6 @@ class Connections:
         self._addresses[one.address] -= 1
         if not self._addresses[one.address]:
             del self._addresses[one.address]
-
-    def _drop(self, one: _Limited) -> None:
-        self.remove(one)
-        one.transport.abort()
 
 
 class _Limited(H11Protocol):

@@ -41,7 +41,7 @@ from channelmem.memory import Memory
 from channelmem.ops import open_access
 from channelmem.settings import Settings
 from channelmem.types import Message, Question
-from channelmem.wire.messages import message_json, question_json
+from channelmem.wire.messages import value_json
 from scripts import measure
 from scripts.measure import Ratio, Report
 
@@ -147,7 +147,7 @@ async def _fill(memory: Memory, url: str, tokens: tuple[str, str]) -> None:
     ours = measure.conversation(measure.subject_channel())
     for token, messages in zip(tokens, (ours, list(map(_of_second, ours))), strict=True):
         wire = Wire(url, token)
-        status, _ = await wire.post("/v1/messages", [message_json(one) for one in messages])
+        status, _ = await wire.post("/v1/messages", [value_json(one) for one in messages])
         assert status == 202
         await wire.post("/v1/flush", {})
         wire.close()
@@ -169,7 +169,7 @@ async def _ask(
     added, within = list[float](), list[float]()
 
     async def over_http() -> None:
-        body, started = question_json(next(questions)), time.perf_counter()
+        body, started = value_json(next(questions)), time.perf_counter()
         status, said = await wire.post("/v1/ask", body)
         took_ms = (time.perf_counter() - started) * 1000
         assert status == 200
@@ -218,7 +218,7 @@ async def _take(
     async def served() -> tuple[float, float]:
         started, used = time.perf_counter(), sum(process.cpu_times()[:2])
         for at in range(0, total, BATCH):
-            status, said = await wire.post("/v1/messages", [message_json(one) for one in messages[at : at + BATCH]])
+            status, said = await wire.post("/v1/messages", [value_json(one) for one in messages[at : at + BATCH]])
             assert (status, said.count(b'"stored"')) == (202, BATCH), said[:200]
         accepted = time.perf_counter() - started
         while b"true" not in (await wire.post("/v1/flush", {}))[1]:
@@ -282,7 +282,7 @@ async def _asker(url: str, tokens: tuple[str, str], number: int, until: float, a
 
 
 def _of(question: Question, second: int) -> dict[str, Any]:
-    return question_json(replace(question, guild_id=SECOND) if second else question)
+    return value_json(replace(question, guild_id=SECOND) if second else question)
 
 
 def main() -> None:

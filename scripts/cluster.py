@@ -30,7 +30,7 @@ import psutil
 import redis
 
 from channelmem.errors import ChannelmemError, ServerError
-from channelmem.server.find import Candidate, candidates
+from channelmem.server.lease import Candidate, candidates
 from channelmem.server.supervisor import ask, loaded, quoted, taken, write_private
 
 PORTS = range(12_000, 22_000)

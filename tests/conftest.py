@@ -34,8 +34,7 @@ from redis.asyncio import Redis
 from channelmem.embedding.embed import Embedder, open_embedder
 from channelmem.ingest.worker import Worker
 from channelmem.secrets import node_urls
-from channelmem.server.find import Candidate, candidates
-from channelmem.server.lease import lease
+from channelmem.server.lease import Candidate, candidates, lease
 from channelmem.server.supervisor import ask, loaded
 from channelmem.settings import Settings
 from channelmem.store.redis import connect

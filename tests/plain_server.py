@@ -11,7 +11,7 @@ from pathlib import Path
 from clock import pause
 from processes import quiet_port, started
 
-from channelmem.server.find import candidates
+from channelmem.server.lease import candidates
 from channelmem.server.supervisor import ask
 
 PASSWORD = "plain"

@@ -9,7 +9,7 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,9 +19,9 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from channelmem import connections
+from channelmem import connections, web
 from channelmem.access import Doorkeeper, OpenDoor, is_loopback
-from channelmem.api import asking, channels, health, messages, people, problems, progress, summaries
+from channelmem.api import asking, channels, messages, problems, service
 from channelmem.api.asking import CallersHistory
 from channelmem.api.gate import Gate, Pressure
 from channelmem.api.service import Service, ServiceMetrics
@@ -33,7 +33,6 @@ from channelmem.memory import Memory
 from channelmem.ops import open_access
 from channelmem.settings import Settings, hide
 from channelmem.store.access import AccessTokens
-from channelmem.web import mount
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -47,41 +46,10 @@ async def docs(request: Request) -> HTMLResponse:
     page = _pages.get_template("docs.html").render(
         info=document["info"],
         server=str(request.base_url).rstrip("/"),
-        operations=list(_operations(document)),
-        schemas={name: list(_fields(one)) for name, one in document["components"]["schemas"].items()},
-        about={name: one.get("description", "") for name, one in document["components"]["schemas"].items()},
+        operations=[(path, *one) for path, methods in document["paths"].items() for one in methods.items()],
+        schemas=document["components"]["schemas"],
     )
     return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path, methods in document["paths"].items():
-        for method, one in methods.items():
-            body = one.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            done = next(code for code in one["responses"] if code.startswith("2"))
-            contents: list[dict[str, Any]] = [*one["responses"][done].get("content", {}).values(), {}]
-            yield {
-                "tag": one["tags"][0],
-                "method": method.upper(),
-                "path": path,
-                "text": one.get("description", ""),
-                "query": [each for each in one.get("parameters", ()) if each["in"] == "query"],
-                "body": kind(body),
-                "status": done,
-                "answer": kind(contents[0].get("schema", {})),
-                "problems": [code for code in one["responses"] if code != done],
-            }
-
-
-def _fields(schema: dict[str, Any]) -> Iterator[dict[str, str]]:
-    required = schema.get("required", ())
-    for name, one in schema.get("properties", {}).items():
-        yield {
-            "name": name,
-            "kind": kind(one),
-            "required": "required" if name in required else "",
-            "text": one.get("description", ""),
-        }
 
 
 def kind(schema: dict[str, Any]) -> str:
@@ -100,7 +68,7 @@ def kind(schema: dict[str, Any]) -> str:
     return str(schema.get("type", ""))
 
 
-# --- app ---
+_pages.filters["kind"] = kind
 
 
 DESCRIPTION = """Semantic channel memory for chat bots.
@@ -121,11 +89,14 @@ def create_app(memory: Memory, door: Doorkeeper, settings: Settings) -> FastAPI:
     )
     app.state.service = Service(memory, settings, Pressure(memory, settings), metrics)
     problems.install(app)
-    for one in (messages, asking, channels, summaries, progress, people, health):
-        app.include_router(one.router)
+    for one in (
+        messages.router, asking.router, channels.router, channels.summaries_router, channels.progress_router,
+        messages.people_router, service.router,
+    ):  # fmt: skip
+        app.include_router(one)
     app.include_router(router)
     app.include_router(settings_router(memory.policies.declared))
-    mount.install(app, memory, door)
+    web.install(app, memory, door)
     app.add_middleware(Gate, door=door, max_body=int(settings.service_max_body_mb * 1_000_000), observe=metrics.observe)
     return app
 

@@ -6,17 +6,17 @@ fetch it and ask again; what it sends serves that one answer and is never stored
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fastapi import APIRouter, Response
 
 from channelmem.access import Caller, Scope
-from channelmem.api.auth import Reader, believed, check, thread_of
 from channelmem.api.problems import redis_away, responses
-from channelmem.api.service import Given, Service
+from channelmem.api.service import Given, Reader, Service, believed, check, thread_of
 from channelmem.browse import SearchTerms
 from channelmem.types import (
     NOT_SENT,
@@ -24,28 +24,28 @@ from channelmem.types import (
     Context,
     History,
     Message,
-    Origin,
     Past,
     Person,
     Question,
-    SourceReport,
     Unsearched,
-    Window,
 )
-from channelmem.wire.answers import AskAnswer, AskBody, HitShown, ReportShown
-from channelmem.wire.channels import RecapBody, RecapShown
-from channelmem.wire.contexts import (
+from channelmem.wire.answers import (
+    AskAnswer,
+    AskBody,
     ChatMessage,
     ContextBody,
     ContextShown,
+    HitShown,
     LookBody,
+    ReportShown,
     SearchBody,
     SearchShown,
     SourceShown,
     StandingBody,
     StandingShown,
 )
-from channelmem.wire.messages import MessageShown, OriginShown
+from channelmem.wire.channels import RecapBody, RecapShown
+from channelmem.wire.messages import MessageShown, OriginShown, plain
 
 
 @dataclass(slots=True)
@@ -60,28 +60,26 @@ class Offered:
     needs_members: list[str] = field(default_factory=list)
     needs_messages: list[tuple[int, int]] = field(default_factory=list)
 
+    def needs(self) -> dict[str, Any]:
+        wanted = dict.fromkeys(self.needs_messages)
+        return {
+            "needs_history": self.needs_history,
+            "needs_members": tuple(self.needs_members),
+            "needs_messages": tuple(OriginShown(channel_id=channel, id=id_) for channel, id_ in wanted),
+        }
 
-_current: ContextVar[Offered | None] = ContextVar("offered", default=None)
 
-
-@contextmanager
-def offering(offered: Offered) -> Iterator[Offered]:
-    """While this is open, questions of this task see what is offered."""
-    token = _current.set(offered)
-    try:
-        yield offered
-    finally:
-        _current.reset(token)
+_current: ContextVar[Offered] = ContextVar("offered")
+"""What the questions of this task see."""
 
 
 class CallersHistory(History):
     """Give it to the service's Memory: `Memory.open(settings, history=CallersHistory())`."""
 
     async def fetch(self, question: Question, limit: int, max_age_s: float) -> Past:
-        offered = _current.get()
-        if offered is None or offered.past is None:
-            if offered is not None:
-                offered.needs_history = True
+        offered = _current.get(Offered())
+        if offered.past is None:
+            offered.needs_history = True
             return Past(problem=NOT_SENT, unsearched=Unsearched.NOT_SENT)
         here = (question.guild_id, question.channel_id)
         kept = [
@@ -92,9 +90,7 @@ class CallersHistory(History):
         return Past(tuple(kept[-limit:]), offered.past.problem)
 
     async def fetch_message(self, channel_id: int, message_id: int) -> Message | None:
-        offered = _current.get()
-        if offered is None:
-            return None
+        offered = _current.get(Offered())
         if offered.messages is None:
             offered.needs_messages.append((channel_id, message_id))
             return None
@@ -102,20 +98,15 @@ class CallersHistory(History):
         return found if found is not None and found.channel_id == channel_id else None
 
     def jump_url(self, guild_id: int, channel_id: int, message_id: int) -> str:
-        offered = _current.get()
-        if offered is None or not offered.link:
-            return ""
+        link = _current.get(Offered()).link
         ids = {"{guild_id}": guild_id, "{channel_id}": channel_id, "{id}": message_id}
-        link = offered.link
         for place, value in ids.items():
             link = link.replace(place, str(value))
         return link
 
     async def find_members(self, guild_id: int, prefix: str) -> tuple[Person, ...]:
         del guild_id
-        offered = _current.get()
-        if offered is None:
-            return ()
+        offered = _current.get(Offered())
         if offered.members is None:
             offered.needs_members.append(prefix)
         return offered.members or ()
@@ -136,12 +127,7 @@ async def ask(body: AskBody, caller: Reader, given: Given) -> Response:
     """Answers a question with quotes, or honestly says that there is nothing; never calls a language model."""
     async with _asked(body, caller, given) as offered:
         answer = await _ask(believed(caller, given.memory.policies, body.value()), given)
-    needs = {
-        "needs_history": offered.needs_history,
-        "needs_members": tuple(offered.needs_members),
-        "needs_messages": _needed(offered),
-    }
-    shown = AskAnswer.model_validate(answer).model_copy(update=needs)
+    shown = AskAnswer.model_validate(answer).model_copy(update=offered.needs())
     # Written here, since FastAPI would validate it a second time: a tenth of a millisecond.
     return Response(shown.model_dump_json(), media_type="application/json")
 
@@ -189,7 +175,7 @@ async def standing(body: StandingBody, caller: Reader, given: Given) -> Standing
     found = await given.memory.browse.standing(
         body.guild_id, body.channel_id, (one.value() for one in body.origins), body.character, thread
     )
-    return StandingShown(origins=_sources(found))
+    return StandingShown(origins=tuple(map(SourceShown.model_validate, sorted(found))))
 
 
 @router.post("/search")
@@ -201,13 +187,14 @@ async def search(body: SearchBody, caller: Reader, given: Given) -> SearchShown:
         body.channels,
         body.query,
         body.speakers,
-        Window(body.window.start, body.window.end),
+        body.window.value(),
         body.mode,
         body.limit,
     )
     async with given.pressure.question(caller):
         found = await given.memory.browse.search(terms)
-    _admit(found.reports)
+    if any(one.problem and one.unsearched is not Unsearched.OFF for one in found.reports):
+        raise redis_away()  # that nothing could be searched is not the same as finding nothing
     return SearchShown(
         hits=tuple(map(HitShown.model_validate, found.hits)),
         messages=tuple(map(MessageShown.model_validate, found.messages)),
@@ -222,35 +209,34 @@ async def _asked(body: AskBody, caller: Caller, given: Service) -> AsyncIterator
     """A place among the questions, with what came along."""
     check(caller, Scope.READ, body.guild_id)
     async with given.pressure.question(caller):
-        with offering(_offered(body)) as offered:
+        offered = _offered(body)
+        token = _current.set(offered)
+        try:
             yield offered
+        finally:
+            _current.reset(token)
 
 
 async def _ask(question: Question, given: Service) -> Answer:
-    answer = _without_unsent(await given.memory.ask(question))
+    answer = await given.memory.ask(question)
+    # `needs_history` says it; the answer itself is as if there were no such source.
+    tried = tuple(one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT)
     given.metrics.asks.labels(answer.route.kind.value, str(answer.found).lower()).inc()
-    return answer
+    return replace(answer, tried=tried)
 
 
 def _offered(body: AskBody) -> Offered:
     """What came with a question; nothing of another guild."""
-    here = [one.value() for one in body.history or () if one.guild_id == body.guild_id]
     sent = body.history is not None or bool(body.history_problem)
-    referenced = None
-    if body.referenced is not None:
-        referenced = {one.id: one.value() for one in body.referenced if one.guild_id == body.guild_id}
+    here, referenced = (
+        [one.value() for one in some or () if one.guild_id == body.guild_id] for some in (body.history, body.referenced)
+    )
     return Offered(
         past=Past(tuple(here), body.history_problem) if sent else None,
-        members=None if body.members is None else tuple(one.value() for one in body.members),
-        messages=referenced,
+        members=None if body.members is None else plain(body.members),
+        messages=None if body.referenced is None else {one.id: one for one in referenced},
         link=body.link,
     )
-
-
-def _without_unsent(answer: Answer) -> Answer:
-    """`needs_history` says it; the answer itself is as if there were no such source."""
-    tried = tuple(one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT)
-    return answer if len(tried) == len(answer.tried) else replace(answer, tried=tried)
 
 
 def _context(made: Context, question: Question, offered: Offered) -> ContextShown:
@@ -259,23 +245,6 @@ def _context(made: Context, question: Question, offered: Offered) -> ContextShow
         text=made.text,
         messages=(system, ChatMessage(role="user", content=question.text)),
         shown=tuple(map(OriginShown.model_validate, sorted(made.shown))),
-        given=_sources(made.given),
-        needs_history=offered.needs_history,
-        needs_members=tuple(offered.needs_members),
-        needs_messages=_needed(offered),
+        given=tuple(map(SourceShown.model_validate, sorted(made.given))),
+        **offered.needs(),
     )
-
-
-def _needed(offered: Offered) -> tuple[OriginShown, ...]:
-    wanted = dict.fromkeys(offered.needs_messages)
-    return tuple(OriginShown(channel_id=channel, id=id_) for channel, id_ in wanted)
-
-
-def _sources(origins: Iterable[Origin]) -> tuple[SourceShown, ...]:
-    return tuple(map(SourceShown.model_validate, sorted(origins)))
-
-
-def _admit(reports: Iterable[SourceReport]) -> None:
-    """That nothing could be searched is not the same as finding nothing."""
-    if any(one.problem and one.unsearched is not Unsearched.OFF for one in reports):
-        raise redis_away()

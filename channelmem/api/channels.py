@@ -1,20 +1,44 @@
-"""Guilds and channels: names, what they hold, removals, fresh starts, and what is still to be fetched of them."""
+"""Guilds and channels: names, what they hold, removals, fresh starts, what is still to be fetched of them, how far
+that has come, summaries, and what language models cost by day and channel."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 
 from channelmem.access import Scope
-from channelmem.api.auth import MAY_ADMINISTER, MAY_READ, MAY_WRITE, GuildReader, Reader, Writer, check
 from channelmem.api.messages import CHANNEL, removal
-from channelmem.api.problems import responses
-from channelmem.api.service import Given
+from channelmem.api.problems import ProblemError, responses
+from channelmem.api.service import (
+    MAY_ADMINISTER,
+    MAY_READ,
+    MAY_WRITE,
+    Given,
+    GuildReader,
+    GuildWriter,
+    Reader,
+    Writer,
+    believed,
+    check,
+)
+from channelmem.ids import ChannelId
 from channelmem.policy.cascade import Boundary
-from channelmem.types import LAST_TS
+from channelmem.types import LAST_TS, Window
+from channelmem.wire.answers import (
+    AbsorbBody,
+    Absorbed,
+    BreakdownShown,
+    QuestionBody,
+    SummariesMade,
+    SummariesShown,
+    SummaryShown,
+)
 from channelmem.wire.channels import (
+    LAST_DAY,
+    Accepted,
     Answered,
     BoundaryBody,
     ChannelShown,
@@ -27,12 +51,18 @@ from channelmem.wire.channels import (
     GuildsShown,
     KnownMessage,
     KnownShown,
+    LoadBody,
+    LoadShown,
+    LoadsShown,
     NamesBody,
     RedactionsShown,
     Removed,
+    SpendBody,
+    SpentByChannel,
+    SpentShown,
     StatsShown,
 )
-from channelmem.wire.scalars import PathId
+from channelmem.wire.messages import PathId
 
 router = APIRouter(prefix="/v1", tags=["channels"], responses=responses())
 
@@ -172,3 +202,114 @@ async def redacted(guild_id: PathId, channel_id: PathId, message_id: PathId, cal
     check(caller, Scope.WRITE, guild_id)
     await given.memory.redacted(guild_id, channel_id, message_id)
     return Done()
+
+
+# --- summaries ---
+
+
+summaries_router = APIRouter(prefix="/v1", tags=["summaries"], responses=responses())
+
+End = Annotated[float | None, Query(ge=0, le=LAST_TS, allow_inf_nan=False, description="In epoch seconds.")]
+
+
+@summaries_router.get(f"{CHANNEL}/summaries", dependencies=MAY_READ)
+async def summaries(
+    guild_id: PathId,
+    channel_id: PathId,
+    given: Given,
+    start: End = None,
+    end: End = None,
+) -> SummariesShown:
+    """A channel's summaries on all levels, oldest first; those that lie within a window, if one is given."""
+    found = await given.memory.summaries.of(guild_id, channel_id, Window(start, end))
+    return SummariesShown(summaries=tuple(map(SummaryShown.model_validate, found)))
+
+
+@summaries_router.post(f"{CHANNEL}/summaries/update", responses=responses(409), dependencies=MAY_WRITE)
+async def update(guild_id: PathId, channel_id: PathId, given: Given) -> SummariesMade:
+    """Brings a channel's summaries up to date now, instead of a while after each window closes."""
+    return SummariesMade(made=await given.memory.summaries.update(guild_id, channel_id))
+
+
+@summaries_router.post(f"{CHANNEL}/summaries/rebuild", responses=responses(409), dependencies=MAY_WRITE)
+async def rebuild(guild_id: PathId, channel_id: PathId, given: Given) -> SummariesMade:
+    """Rebuilds all summaries whose messages are still stored."""
+    return SummariesMade(made=await given.memory.summaries.rebuild(guild_id, channel_id))
+
+
+@summaries_router.post(f"{CHANNEL}/summaries/absorb", responses=responses(409))
+async def absorb(guild_id: PathId, channel_id: PathId, body: AbsorbBody, caller: GuildWriter, given: Given) -> Absorbed:
+    """Summarises messages that are too old to be stored, without storing them."""
+    if any((one.guild_id, one.channel_id) != (guild_id, channel_id) for one in body.messages):
+        raise ProblemError(422, "All messages must be of the channel in the path.")
+    messages = [believed(caller, given.memory.policies, one.value()) for one in body.messages]
+    left = await given.memory.summaries.absorb(guild_id, channel_id, messages, more=body.more)
+    return Absorbed(left=len(left))
+
+
+@summaries_router.post("/breakdown")
+async def breakdown(body: QuestionBody, caller: Reader, given: Given) -> BreakdownShown:
+    """What POST /context would give a language model of the channel's past, in numbers."""
+    check(caller, Scope.READ, body.guild_id)
+    question = believed(caller, given.memory.policies, body.value())
+    return BreakdownShown.model_validate(await given.memory.summaries.breakdown(question))
+
+
+# --- progress ---
+
+
+progress_router = APIRouter(prefix="/v1", tags=["progress"], responses=responses())
+
+
+@progress_router.get("/guilds/{guild_id}/loads", dependencies=MAY_READ)
+async def loads(guild_id: PathId, given: Given) -> LoadsShown:
+    """Loads of a guild's channels that are not finished."""
+    return LoadsShown(loads=tuple(map(LoadShown.model_validate, await given.memory.loads.open(guild_id))))
+
+
+@progress_router.post(f"{CHANNEL}/load", dependencies=MAY_WRITE, name="begin")
+async def begin_load(guild_id: PathId, channel_id: PathId, body: LoadBody, given: Given) -> Accepted:
+    """Notes that a channel's past is being loaded; not accepted while another load of it is in progress."""
+    return Accepted(accepted=await given.memory.loads.begin(guild_id, body.value(channel_id)))
+
+
+@progress_router.put(f"{CHANNEL}/load", dependencies=MAY_WRITE)
+async def advance(guild_id: PathId, channel_id: PathId, body: LoadBody, given: Given) -> Accepted:
+    """Notes how far it has come; not accepted if the channel was cleared meanwhile."""
+    return Accepted(accepted=await given.memory.loads.advance(guild_id, body.value(channel_id)))
+
+
+@progress_router.delete(f"{CHANNEL}/load", dependencies=MAY_WRITE)
+async def end(guild_id: PathId, channel_id: PathId, given: Given) -> Done:
+    """It is done."""
+    await given.memory.loads.end(guild_id, channel_id)
+    return Done()
+
+
+@progress_router.post("/spending/reserve")
+async def reserve(body: SpendBody, caller: Writer, given: Given) -> Accepted:
+    """Sets the most that a call can cost aside; not accepted if that could exceed the day's cap, here or there."""
+    check(caller, Scope.WRITE, body.guild_id)
+    channel, cap = ChannelId(body.guild_id, body.channel_id), math.floor(given.settings.llm_daily_usd * 1e6)
+    granted = await given.memory.spending.reserve(body.day, channel, max(0, body.micros), min(cap, body.cap_micros))
+    return Accepted(accepted=granted)
+
+
+@progress_router.post("/spending/settle")
+async def settle(body: SpendBody, caller: Writer, given: Given) -> Done:
+    """Replaces what was set aside by what the call cost."""
+    check(caller, Scope.WRITE, body.guild_id)
+    await given.memory.spending.settle(body.day, ChannelId(body.guild_id, body.channel_id), body.micros)
+    return Done()
+
+
+@progress_router.get("/spending/{day}")
+async def spending(day: Annotated[int, Path(ge=0, le=LAST_DAY)], caller: Reader, given: Given) -> SpentShown:
+    """What was spent on a day, counted from the epoch: in all, and by the channels that the token may reach."""
+    total, rows = await given.memory.spending.total(day), await given.memory.spending.by_channel(day)
+    shown = [
+        SpentByChannel(guild_id=guild_id, channel_id=channel_id, micros=micros)
+        for (guild_id, channel_id), micros in sorted(rows.items())
+        if caller.may_reach(guild_id)
+    ]
+    return SpentShown(total=total, channels=tuple(shown))

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channelmem.access import Caller, Doorkeeper, OpenDoor, is_for_this_machine, is_from_our_site
-from channelmem.api.problems import ProblemError, mistake, redis_away, response_of
+from channelmem.api.problems import ProblemError, redis_away, response_of
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
@@ -54,14 +54,13 @@ class Pressure:
             raise ProblemError(503, "Too many questions at once; try again.", type_=OVERLOADED, retry_s=1)
         if self._asking[caller.token_id] >= most * 3 // 4:
             raise ProblemError(429, "Too many questions of this token at once; try again.", retry_s=1)
-        self._asking[caller.token_id] += 1
+        place = Counter([caller.token_id])
+        self._asking += place
         try:
             async with self._running:
                 yield
         finally:
-            self._asking[caller.token_id] -= 1
-            if not self._asking[caller.token_id]:
-                del self._asking[caller.token_id]
+            self._asking -= place  # of a Counter, which drops what is at zero
 
     async def messages(self, count: int) -> None:
         """Refuses what would only be dropped, or would wait too long for the model."""
@@ -98,6 +97,7 @@ LOGINS, LOGINS_OF_ONE = 64, 4
 NO_CALLER: Final = "Send a token as 'Authorization: Bearer cm_...'; `channelmem token add NAME` makes one."
 UNKNOWN_CALLER: Final = "This token is unknown, revoked or expired; `channelmem token add NAME` makes a new one."
 NOT_HERE: Final = "Without tokens this service answers only on localhost."
+MISTAKE: Final = "Something went wrong here; the log has it under this request id."
 ELSEWHERE: Final = "This request came from another site and was refused."
 GUARDED: Final = ("/v1/", "/metrics")
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -129,14 +129,12 @@ class _Room:
         return self.held.total() <= self.most and self.held[owner] <= self.most_of_one
 
     def give_back(self, owner: str, size: int) -> None:
-        self.held[owner] -= size
-        if not self.held[owner]:
-            del self.held[owner]
+        self.held -= Counter({owner: size})  # which drops what is at zero
 
 
 @dataclass(slots=True)
 class _Body:
-    """A request's body on its way."""
+    """A request's body on its way, which ends the request if it grows too large or takes too long."""
 
     receive: Receive
     room: _Room
@@ -145,6 +143,24 @@ class _Body:
     until: float
     size: int = 0
     is_read: bool = False
+
+    async def __call__(self) -> Message:
+        if self.is_read:  # what comes now is only the end of the connection
+            return await self.receive()
+        try:
+            async with asyncio.timeout(self.until - time.monotonic()):
+                message = await self.receive()
+        except TimeoutError:
+            raise HTTPException(408, "The body took too long to arrive.", _HANG_UP) from None
+        size = len(message.get("body", b""))
+        self.size += size
+        self.is_read = not message.get("more_body", False)
+        has_room = self.room.take(self.owner, size)
+        if self.size > self.most:
+            raise HTTPException(413, _too_large(self.most), _HANG_UP)
+        if not has_room:
+            raise HTTPException(503, "Too many large requests at once; try again.", _HANG_UP | {"Retry-After": "1"})
+        return message
 
 
 class Gate:
@@ -159,7 +175,9 @@ class Gate:
             await self._app(scope, receive, send)
             return
         started, headers = time.perf_counter(), Headers(scope=scope)
-        request_id = _request_id(headers)
+        request_id = headers.get(REQUEST_ID, "")  # the caller's own id, if it is one
+        if not _ID.fullmatch(request_id):
+            request_id = secrets.token_hex(8)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
 
@@ -174,8 +192,7 @@ class Gate:
             await send(message)
 
         try:
-            self._check_length(headers)
-            state["caller"] = await self._caller(scope, headers)
+            state["caller"] = await self._admitted(scope, headers)
         except ProblemError as problem:
             refusal = response_of(problem, request_id)
             if not await _drained(receive):
@@ -192,17 +209,14 @@ class Gate:
             started = True
             await send(message)
 
-        async def receiving() -> Message:
-            return await self._receive(body)
-
         try:
-            await self._app(scope, receiving, sending)
+            await self._app(scope, body, sending)
         except Exception as error:  # noqa: BLE001  (the last place that can answer)
             # Where, but not what: its words may be somebody's.
             lines = "".join(traceback.format_tb(error.__traceback__))
             log.error("Request %s failed: %s\n%s", request_id, type(error).__name__, lines)  # noqa: TRY400
             if not started:
-                await response_of(mistake(), request_id)(scope, receive, sending)
+                await response_of(ProblemError(500, MISTAKE), request_id)(scope, receive, sending)
         finally:
             body.room.give_back(body.owner, body.size)
 
@@ -213,7 +227,10 @@ class Gate:
         owner = caller.token_id if caller else address
         return _Body(receive, self._room, owner, self._max_body, time.monotonic() + BODY_S)
 
-    async def _caller(self, scope: Scope, headers: Headers) -> Caller | None:
+    async def _admitted(self, scope: Scope, headers: Headers) -> Caller | None:
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > self._max_body:
+            raise ProblemError(413, _too_large(self._max_body))
         if not scope["path"].startswith(GUARDED):
             return None
         if isinstance(self._door, OpenDoor):
@@ -233,30 +250,6 @@ class Gate:
             raise ProblemError(401, UNKNOWN_CALLER)
         return caller
 
-    def _check_length(self, headers: Headers) -> None:
-        length = headers.get("content-length", "")
-        if length.isdigit() and int(length) > self._max_body:
-            raise ProblemError(413, _too_large(self._max_body))
-
-    async def _receive(self, body: _Body) -> Message:
-        """Ends a request whose body grows too large or takes too long."""
-        if body.is_read:  # what comes now is only the end of the connection
-            return await body.receive()
-        try:
-            async with asyncio.timeout(body.until - time.monotonic()):
-                message = await body.receive()
-        except TimeoutError:
-            raise HTTPException(408, "The body took too long to arrive.", _HANG_UP) from None
-        size = len(message.get("body", b""))
-        body.size += size
-        body.is_read = not message.get("more_body", False)
-        has_room = body.room.take(body.owner, size)
-        if body.size > body.most:
-            raise HTTPException(413, _too_large(body.most), _HANG_UP)
-        if not has_room:
-            raise HTTPException(503, "Too many large requests at once; try again.", _HANG_UP | {"Retry-After": "1"})
-        return message
-
 
 def _too_large(most: int) -> str:
     return f"A body may have up to {most:,} bytes; send it in several requests."
@@ -275,9 +268,3 @@ async def _drained(receive: Receive) -> bool:
     except TimeoutError:
         pass
     return False
-
-
-def _request_id(headers: Headers) -> str:
-    """The caller's own id, if it is one."""
-    given = headers.get(REQUEST_ID, "")
-    return given if _ID.fullmatch(given) else secrets.token_hex(8)

@@ -89,7 +89,7 @@ def response_of(error: ProblemError, request_id: str, errors: tuple[FieldProblem
 
 def install(app: FastAPI) -> None:
     app.add_exception_handler(ProblemError, _shown)
-    app.add_exception_handler(ChannelmemError, _of_memory)
+    app.add_exception_handler(ChannelmemError, _shown)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_framework)
     plain = app.openapi
@@ -111,12 +111,7 @@ def request_id_of(request: Request) -> str:
 
 
 async def _shown(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)  # noqa: S101  (types)
-    return response_of(error, request_id_of(request))
-
-
-async def _of_memory(request: Request, error: Exception) -> JSONResponse:
-    return response_of(_problem_of(error), request_id_of(request))
+    return response_of(error if isinstance(error, ProblemError) else _problem_of(error), request_id_of(request))
 
 
 def _problem_of(error: Exception) -> ProblemError:
@@ -164,14 +159,7 @@ async def _of_framework(request: Request, error: Exception) -> JSONResponse:
         404: "There is nothing at this path; /docs lists what there is.",
         405: "This path does not take this method; /docs lists what it takes.",
     }
-    made = response_of(
-        ProblemError(error.status_code, details.get(error.status_code, str(error.detail))), request_id_of(request)
-    )
-    for name, value in (error.headers or {}).items():
-        made.headers[name] = value
+    problem = ProblemError(error.status_code, details.get(error.status_code, str(error.detail)))
+    made = response_of(problem, request_id_of(request))
+    made.headers.update(error.headers or {})
     return made
-
-
-def mistake() -> ProblemError:
-    """Of ours."""
-    return ProblemError(500, "Something went wrong here; the log has it under this request id.")

@@ -6,40 +6,30 @@ Made from the one declaration (policy/cascade.py): a new setting needs no new co
 # No `from __future__ import annotations`: FastAPI could not look up the annotations of functions inside a function.
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Path, Query, Response, Security
+from fastapi import APIRouter, Body, Header, Path, Query, Request, Response, Security
 from pydantic import BaseModel
 
 from channelmem.access import Caller, Scope
-from channelmem.api.auth import Admin, Reader, check, check_unbound
 from channelmem.api.problems import responses
-from channelmem.api.service import Given, Service
-from channelmem.policy.cascade import AUTO, Auto, Effective, Level, Place, Setting, Value
+from channelmem.api.service import Admin, Given, Reader, Service, check, check_unbound
+from channelmem.policy.cascade import AUTO, Effective, Level, Place, Setting
 from channelmem.policy.policy import Policy
-from channelmem.wire.levels import DocumentsShown, LevelShown, body_of, level_shown
-from channelmem.wire.scalars import PathId
+from channelmem.wire.channels import DocumentsShown, LevelShown, body_of, level_shown
+from channelmem.wire.messages import PathId
 
-GLOBAL = "/settings/global"
-CHANNEL = "/settings/guilds/{guild_id}/channels/{channel_id}"
-CHARACTER = "/settings/guilds/{guild_id}/characters/{name}"
-
+EXTRA_DEFAULTS = {
+    "max_messages", "max_age_minutes", "archive", "archive_days", "timezone", "history_max_age_minutes",
+    "context_max_age_hours",
+}  # fmt: skip
+"""Named otherwise in a policy."""
 _PROCESS = secrets.token_hex(4)
 """Versions of two processes say nothing about each other."""
 
 CharacterName = Annotated[str, Path(min_length=1, max_length=100, pattern=r"\S")]
 Preview = Annotated[bool, Query(description="Change nothing; `loss` says what the change would take away.")]
 By = Annotated[PathId, Query(description="Who changes it, for the list of changes; 0 for the operator.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """Where to look at what is in force: a level, with who answers, or in which channel."""
-
-    place: Place
-    channel_id: int = 0
-    character: str = ""
 
 
 async def _global() -> Place:
@@ -55,42 +45,52 @@ async def _character(guild_id: PathId, name: CharacterName) -> Place:
     return Place.of_character(guild_id, " ".join(name.split()))
 
 
-async def _everywhere() -> Conversation:
-    return Conversation(Place.everywhere())
+AtChannel = Annotated[Place, Security(_channel)]
+AtCharacter = Annotated[Place, Security(_character)]
+WhoAnswers = Annotated[str, Query(max_length=100, description="Who answers in this channel.")]
+WhereAnswered = Annotated[PathId, Query(description="In which channel they answer.")]
 
 
-async def _in_channel(
-    place: Annotated[Place, Security(_channel)],
-    character: Annotated[str, Query(max_length=100, description="Who answers in this channel.")] = "",
-) -> Conversation:
-    return Conversation(place, place.channel_id, character)
+async def _in_force(caller: Caller, given: Service, place: Place, channel_id: int = 0, who: str = "") -> LevelShown:
+    _reach(caller, Scope.READ, place)
+    own = await given.memory.policies.read(place)
+    return level_shown(place, own, _effective(given, place, channel_id, who), (), channel_id=channel_id)
 
 
-async def _as_character(
-    place: Annotated[Place, Security(_character)],
-    channel: Annotated[PathId, Query(description="In which channel they answer.")] = 0,
-) -> Conversation:
-    return Conversation(place, channel, place.character)
+async def effective_global(place: Annotated[Place, Security(_global)], caller: Reader, given: Given) -> LevelShown:
+    return await _in_force(caller, given, place)
+
+
+async def effective_channel(place: AtChannel, caller: Reader, given: Given, character: WhoAnswers = "") -> LevelShown:
+    return await _in_force(caller, given, place, place.channel_id, character)
+
+
+async def effective_character(
+    place: AtCharacter, caller: Reader, given: Given, channel: WhereAnswered = 0
+) -> LevelShown:
+    return await _in_force(caller, given, place, channel)
 
 
 LEVELS = (
-    (GLOBAL, Level.GLOBAL, _global, _everywhere),
-    (CHANNEL, Level.CHANNEL, _channel, _in_channel),
-    (CHARACTER, Level.CHARACTER, _character, _as_character),
+    ("/settings/global", Level.GLOBAL, _global, effective_global),
+    ("/settings/guilds/{guild_id}/channels/{channel_id}", Level.CHANNEL, _channel, effective_channel),
+    ("/settings/guilds/{guild_id}/characters/{name}", Level.CHARACTER, _character, effective_character),
+)
+CHANGES = (
+    ("PUT", "replace", "Sets this level to exactly this: what is absent inherits."),
+    ("PATCH", "change", "Changes what is named and nothing else; null inherits."),
 )
 
 
 def settings_router(declared: Sequence[Setting]) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["settings"], responses=responses())
-    for path, level, place_of, conversation_of in LEVELS:
+    for path, level, place_of, effective in LEVELS:
         _add_level(router, path, place_of, body_of(level, declared))
-        _add_effective(router, path, level, conversation_of)
+        about = "What is in force in a conversation, and which level decides."
+        router.add_api_route(f"{path}/effective", effective, methods=["GET"], description=about)
+    unchanged: dict[int | str, dict[str, Any]] = {304: {"description": "Nothing changed."}}
     router.add_api_route(
-        "/settings/documents",
-        documents,
-        methods=["GET"],
-        response_model=DocumentsShown,
-        responses={304: {"description": "Nothing changed."}},
+        "/settings/documents", documents, methods=["GET"], response_model=DocumentsShown, responses=unchanged
     )
     return router
 
@@ -104,9 +104,10 @@ def _add_level(
         """What is set at this level, what is in force and why, and the last changes."""
         _reach(caller, Scope.READ, place)
         own = await given.memory.policies.read(place)
-        return level_shown(place, own, _effective(given, Conversation(place)), own.changes)
+        return level_shown(place, own, _effective(given, place), own.changes)
 
-    async def replace(
+    async def write(
+        request: Request,
         place: at,
         body: Annotated[body_type, Body()],  # type: ignore[valid-type]
         caller: Admin,
@@ -114,43 +115,20 @@ def _add_level(
         by: By = 0,
         preview: Preview = False,
     ) -> LevelShown:
-        """Sets this level to exactly this: what is absent inherits."""
-        _reach(caller, Scope.ADMIN, place)
-        return await _write(given, place, dict(body), by, preview=preview)
-
-    async def change(
-        place: at,
-        body: Annotated[body_type, Body()],  # type: ignore[valid-type]
-        caller: Admin,
-        given: Given,
-        by: By = 0,
-        preview: Preview = False,
-    ) -> LevelShown:
-        """Changes what is named and nothing else; null inherits."""
         _reach(caller, Scope.ADMIN, place)
         sent: BaseModel = body
-        named = {name: value for name, value in sent if name in sent.model_fields_set}
-        return await _write(given, place, named, by, preview=preview)
+        whole, policies = request.method == "PUT", given.memory.policies
+        values = {
+            name: AUTO if value is None else value for name, value in sent if whole or name in sent.model_fields_set
+        }
+        loss = await policies.preview(place, values)
+        made = () if preview else await policies.set_many(place, values, by=by)
+        own = await policies.read(place)
+        return level_shown(place, own, _effective(given, place), made, loss=loss)
 
-    for method, function in (("GET", read), ("PUT", replace), ("PATCH", change)):
-        name = f"{function.__name__}_{body_type.__name__}"
-        router.add_api_route(path, function, methods=[method], name=name)
-
-
-def _add_effective(
-    router: APIRouter, path: str, level: Level, conversation_of: Callable[..., Awaitable[Conversation]]
-) -> None:
-    at = Annotated[Conversation, Security(conversation_of)]
-
-    async def effective(conversation: at, caller: Reader, given: Given) -> LevelShown:
-        """What is in force in a conversation, and which level decides."""
-        _reach(caller, Scope.READ, conversation.place)
-        own = await given.memory.policies.read(conversation.place)
-        return level_shown(
-            conversation.place, own, _effective(given, conversation), (), channel_id=conversation.channel_id
-        )
-
-    router.add_api_route(f"{path}/effective", effective, methods=["GET"], name=f"effective_{level.value}")
+    router.add_api_route(path, read, methods=["GET"], name=f"read_{body_type.__name__}")
+    for method, name, what in CHANGES:
+        router.add_api_route(path, write, methods=[method], name=f"{name}_{body_type.__name__}", description=what)
 
 
 async def documents(
@@ -163,28 +141,11 @@ async def documents(
         return Response(status_code=304, headers={"ETag": tag})
     response.headers["ETag"] = tag
     found, threads = policies.documents(caller.may_reach)
+    # The process's settings that a conversation's policy starts from.
+    defaults = given.settings.model_dump(mode="json", include={*Policy.__dataclass_fields__, *EXTRA_DEFAULTS})
     return DocumentsShown(
-        redis=memory.available, known=policies.known, defaults=defaults_of(given), documents=found, threads=threads
+        redis=memory.available, known=policies.known, defaults=defaults, documents=found, threads=threads
     )
-
-
-def defaults_of(given: Service) -> dict[str, Any]:
-    """The process's settings that a conversation's policy starts from."""
-    dumped = given.settings.model_dump(mode="json")
-    names = (*Policy.__dataclass_fields__, *EXTRA_DEFAULTS)
-    return {name: dumped[name] for name in names if name in dumped}
-
-
-EXTRA_DEFAULTS = (
-    "max_messages",
-    "max_age_minutes",
-    "archive",
-    "archive_days",
-    "timezone",
-    "history_max_age_minutes",
-    "context_max_age_hours",
-)
-"""Named otherwise in a policy."""
 
 
 def _reach(caller: Caller, scope: Scope, place: Place) -> None:
@@ -194,18 +155,6 @@ def _reach(caller: Caller, scope: Scope, place: Place) -> None:
         check_unbound(caller)
 
 
-def _effective(given: Service, at: Conversation) -> Mapping[str, Effective]:
-    place = at.place
-    return given.memory.policies.effective(
-        place.guild_id, place.channel_id or at.channel_id, place.character or at.character
-    )
-
-
-async def _write(
-    given: Service, place: Place, wanted: Mapping[str, Value | Auto | None], by: int, *, preview: bool
-) -> LevelShown:
-    policies, values = given.memory.policies, {name: AUTO if one is None else one for name, one in wanted.items()}
-    loss = await policies.preview(place, values)
-    made = () if preview else await policies.set_many(place, values, by=by)
-    own = await policies.read(place)
-    return level_shown(place, own, _effective(given, Conversation(place)), made, loss=loss)
+def _effective(given: Service, place: Place, channel_id: int = 0, character: str = "") -> Mapping[str, Effective]:
+    policies = given.memory.policies
+    return policies.effective(place.guild_id, place.channel_id or channel_id, place.character or character)

@@ -19,8 +19,7 @@ from channelmem.errors import RedisUnsuitableError, ServerError
 from channelmem.secrets import is_cluster
 from channelmem.server import lease as server
 from channelmem.server.check import master_urls
-from channelmem.server.find import redis_cli
-from channelmem.server.lease import open_port, port_url
+from channelmem.server.lease import open_port, port_url, redis_cli
 from channelmem.settings import Settings, load_settings
 
 HELP = """Run and inspect the embedded Redis server.

@@ -24,13 +24,14 @@ from channelmem.ingest.reindex import Done
 from channelmem.ingest.reindex import reindex as rebuild
 from channelmem.ingest.worker import Worker
 from channelmem.llm.opening import summariser_of
-from channelmem.memory import Memory, beside
+from channelmem.memory import Memory
 from channelmem.server.lease import check_server, connect_url
 from channelmem.settings import Settings, load_settings
 from channelmem.store.index import shape
 from channelmem.store.rebucket import NAME, Rebucket, others_there
 from channelmem.store.redis import connect
 from channelmem.store.store import Store
+from channelmem.tasks import beside
 
 
 def worker(

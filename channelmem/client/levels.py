@@ -12,7 +12,8 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import quote
 
 from channelmem.client.connection import Connection, channel_path
@@ -21,7 +22,7 @@ from channelmem.policy.cascade import Auto, Loss, Place, Value, renamed
 from channelmem.policy.policies import Policies, name_of
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.wire.levels import DocumentsShown, LevelShown, LossShown
+from channelmem.wire.channels import DocumentsShown, LevelShown
 
 FOLLOW_S = 2.0
 OURS = frozenset({"cross_channel"})
@@ -68,7 +69,7 @@ class RemoteLevels:
 
     async def read(self, guild_id: int, place: str) -> Document:
         del guild_id
-        shown = await self._level("GET", place)
+        shown = await self.level("GET", place)
         return _document(shown) | {"changes": [one.model_dump(mode="json") for one in shown.changes]}
 
     async def change(
@@ -77,7 +78,7 @@ class RemoteLevels:
         """Sets names to JSON texts ('' clears); None clears everything. Returns name, old and new of what changed."""
         del guild_id, room_
         body = {name: json.loads(text) if text else None for name, text in values or ()}
-        shown = await self._level("PUT" if values is None else "PATCH", place, body, by)
+        shown = await self.level("PUT" if values is None else "PATCH", place, body, by)
         self.documents[place] = _document(shown)
         self.on_change()
         return [(one.setting, _text(one.old), _text(one.new)) for one in shown.changes]
@@ -98,43 +99,30 @@ class RemoteLevels:
     def now(self) -> float:
         return time.time()
 
-    async def preview(self, place: str, body: Mapping[str, object] | None) -> LossShown | None:
-        """What changing these values would take away; None clears everything."""
-        shown = await self._level("PUT" if body is None else "PATCH", place, body or {}, preview="true")
-        return shown.loss
-
-    async def _level(self, method: str, place: str, body: object = None, by: int = 0, **more: str) -> LevelShown:
-        params = {**more, **({"by": str(by)} if by else {})}
-        return LevelShown.model_validate(
-            (await self._connection.call(method, _path(place), body, params=params)).json()
-        )
-
-
-class RemoteChannels:
-    """The service itself trims archives that are switched off."""
-
     async def rooms(self, guild_id: int = 0) -> list[tuple[int, int]]:
+        """None: the service itself trims archives that are switched off."""
         del guild_id
         return []
 
-
-class RemoteStore:
-    """The part of a store that `Policies` needs."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.levels, self.channels = RemoteLevels(connection), RemoteChannels()
+    async def level(self, method: str, place: str, body: object = None, by: int = 0, **more: str) -> LevelShown:
+        params = more | ({"by": str(by)} if by else {})
+        shown = await self._connection.call(method, _path(place), body, params=params)
+        return LevelShown.model_validate(shown.json())
 
 
 class RemotePolicies(Policies):
     """What is in force, by the service's own defaults."""
 
-    def __init__(self, settings: Settings, store: RemoteStore) -> None:
-        super().__init__(settings, cast("Any", store))
-        self._remote = store.levels
+    def __init__(self, settings: Settings, levels: RemoteLevels) -> None:
+        store: Any = SimpleNamespace(levels=levels, channels=levels)  # as much of one as `Policies` needs
+        super().__init__(settings, store)
+        self._remote = levels
+        levels.on_defaults = self.adopt
 
     async def preview(self, place: Place, values: Mapping[str, Value | Auto] | None) -> Loss:
-        body = None if values is None else {name: self.json_of(name, value) for name, value in renamed(values).items()}
-        found = await self._remote.preview(name_of(place), body)
+        body = {name: self.json_of(name, value) for name, value in renamed(values or {}).items()}
+        method = "PUT" if values is None else "PATCH"
+        found = (await self._remote.level(method, name_of(place), body, preview="true")).loss
         return Loss(found.messages, found.channels, found.newest, found.kept_s) if found else Loss(0, 0, 0, 0)
 
     def adopt(self, defaults: dict[str, Any]) -> None:

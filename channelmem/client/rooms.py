@@ -19,16 +19,21 @@ from channelmem.summaries.pyramid import Summary
 from channelmem.summaries.reader import Breakdown
 from channelmem.telling.answer import LONGEST
 from channelmem.types import Load, Message, Question, Window
-from channelmem.wire.channels import LoadsShown, RecapShown, SpentShown, names_json
-from channelmem.wire.contexts import BreakdownShown, SummariesShown
-from channelmem.wire.messages import is_sendable, message_json, question_json
+from channelmem.wire.answers import BreakdownShown, SummariesShown
+from channelmem.wire.channels import LoadsShown, RecapShown, SpentShown
+from channelmem.wire.messages import is_sendable, value_json
 
 
-class RemoteMedia:
+class _Remote:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+
+class RemoteMedia(_Remote):
     """The service reads pictures and recordings itself."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
         """Never called here: the service counts for itself."""
         self.on_spent: Callable[[float], None] = lambda usd: None
@@ -37,7 +42,7 @@ class RemoteMedia:
         if not is_sendable(message):
             return
         with suppress(RedisUnavailableError):  # somebody who points at the preview has it fetched again
-            await self._connection.call("POST", "/v1/messages/previews", message_json(message))
+            await self._connection.call("POST", "/v1/messages/previews", value_json(message))
 
     def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[Use, ...]:
         """Not told by the service."""
@@ -45,37 +50,27 @@ class RemoteMedia:
         return ()
 
 
-# --- names ---
-
-
-class RemoteOverview:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
+class RemoteOverview(_Remote):
     async def tell_names(self, guild_id: int, guild: str = "", channels: Mapping[int, str] | None = None) -> None:
-        await self._connection.call("PUT", f"/v1/guilds/{guild_id}/names", names_json(guild, channels or {}))
+        named = [{"id": str(channel_id), "name": name} for channel_id, name in (channels or {}).items()]
+        await self._connection.call("PUT", f"/v1/guilds/{guild_id}/names", {"guild": guild, "channels": named})
 
 
-# --- recaps, loads and spending ---
-
-
-class RemoteRecaps:
+class RemoteRecaps(_Remote):
     def __init__(self, connection: Connection, link: str) -> None:
-        self._connection, self._link = connection, link
+        super().__init__(connection)
+        self._link = link
 
     async def of_span(self, question: Question, window: Window, policy: Policy, limit: int = LONGEST) -> Told | None:
         del policy  # the service knows it
         end = question.ts if window.end is None else window.end
         span = {"start": window.start or 0.0, "end": end, "limit": limit}
-        body = question_json(question) | span | ({"link": self._link} if self._link else {})
+        body = value_json(question) | span | ({"link": self._link} if self._link else {})
         shown = await self._connection.read_as(RecapShown, "POST", "/v1/recap", body)
         return None if shown.text is None else Told(shown.text)
 
 
-class RemoteLoads:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
+class RemoteLoads(_Remote):
     async def begin(self, guild_id: int, load: Load) -> bool:
         return await self._noted("POST", guild_id, load)
 
@@ -96,10 +91,7 @@ class RemoteLoads:
         return bool((await self._connection.call(method, path, ids)).json()["accepted"])
 
 
-class RemoteSpending:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
+class RemoteSpending(_Remote):
     async def reserve(self, day: int, channel: ChannelId, micros: int, cap_micros: int) -> bool:
         body = _spend(day, channel, micros) | {"cap_micros": cap_micros}
         return bool((await self._connection.call("POST", "/v1/spending/reserve", body, tries=1)).json()["accepted"])
@@ -133,10 +125,7 @@ MAKING_S = 180.0
 CHUNK = 1_000
 
 
-class RemoteSummaries:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
+class RemoteSummaries(_Remote):
     async def of(self, guild_id: int, channel_id: int, window: Window | None = None) -> tuple[Summary, ...]:
         span = window or Window()
         ends = {name: end for name, end in (("start", span.start), ("end", span.end)) if end is not None}
@@ -145,10 +134,10 @@ class RemoteSummaries:
         return tuple(one.value() for one in found.summaries)
 
     async def update(self, guild_id: int, channel_id: int) -> int:
-        return int((await self._make(guild_id, channel_id, "update"))["made"])
+        return await self._make("made", guild_id, channel_id, "update")
 
     async def rebuild(self, guild_id: int, channel_id: int) -> int:
-        return int((await self._make(guild_id, channel_id, "rebuild"))["made"])
+        return await self._make("made", guild_id, channel_id, "rebuild")
 
     async def absorb(
         self, guild_id: int, channel_id: int, messages: Sequence[Message], *, more: bool = False
@@ -158,16 +147,15 @@ class RemoteSummaries:
         for at in range(0, len(messages), CHUNK):
             some = (*left, *messages[at : at + CHUNK])
             follows = more or at + CHUNK < len(messages)
-            body = {"messages": [message_json(one) for one in some], "more": follows}
-            kept = int((await self._make(guild_id, channel_id, "absorb", body))["left"])
+            body = {"messages": [value_json(one) for one in some], "more": follows}
+            kept = await self._make("left", guild_id, channel_id, "absorb", body)
             left = some[len(some) - kept :]
         return left
 
     async def breakdown(self, question: Question) -> Breakdown:
-        found = await self._connection.read_as(BreakdownShown, "POST", "/v1/breakdown", question_json(question))
+        found = await self._connection.read_as(BreakdownShown, "POST", "/v1/breakdown", value_json(question))
         return found.value()
 
-    async def _make(self, guild_id: int, channel_id: int, what: str, body: object = None) -> dict[str, Any]:
+    async def _make(self, counted: str, guild_id: int, channel_id: int, what: str, body: object = None) -> int:
         path = f"{channel_path(guild_id, channel_id)}/summaries/{what}"
-        done: dict[str, Any] = (await self._connection.call("POST", path, body, timeout_s=MAKING_S)).json()
-        return done
+        return int((await self._connection.call("POST", path, body, timeout_s=MAKING_S)).json()[counted])

@@ -36,6 +36,7 @@ from channelmem.ops import open_access
 from channelmem.settings import Settings, load_settings
 
 PATH: Final = "/mcp"
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_BODY_BYTES: Final = 256 * 1024
 AGENT: Final = frozenset({Scope.READ, Scope.WRITE})
 """What an agent may have: no settings, and no exports of people."""
@@ -72,17 +73,17 @@ def make_app(memory: Memory, bounds: Bounds, door: Doorkeeper, *, url: str, host
     if isinstance(door, OpenDoor):
         server = MemoryServer(memory, lambda: bounds, write=bounds.write)
     else:
-        auth = AuthSettings(
-            issuer_url=AnyHttpUrl(url), resource_server_url=None, required_scopes=[Scope.READ.value]
-        )  # tokens are made by `channelmem token add`; there is no authorisation server
-        server = MemoryServer(
-            memory, partial(_bounds_of_request, bounds), write=bounds.write, token_verifier=Verifier(door), auth=auth
-        )
+        # Tokens are made by `channelmem token add`; there is no authorisation server.
+        auth = AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None, required_scopes=[Scope.READ.value])
+        of_request = partial(_bounds_of_request, bounds)
+        server = MemoryServer(memory, of_request, write=bounds.write, token_verifier=Verifier(door), auth=auth)
+    # On loopback the SDK refuses names of other hosts, against DNS rebinding. Elsewhere the token protects.
+    elsewhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY_BYTES,
         max_sessions=MAX_SESSIONS,
-        transport_security=_security(host),
+        transport_security=None if host in LOOPBACK else elsewhere,
         host=host,
     )
     _bound_by_token(server.session_manager)
@@ -108,19 +109,9 @@ def _bounds_of_request(bounds: Bounds) -> Bounds:
     return bounds.of_token(str(claims.get("name", "")), claims.get("guilds"), write=Scope.WRITE.value in token.scopes)
 
 
-def _security(host: str) -> TransportSecuritySettings | None:
-    """On loopback the SDK refuses names of other hosts, against DNS rebinding. Elsewhere the token protects."""
-    return (
-        None
-        if host in {"127.0.0.1", "localhost", "::1"}
-        else TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    )
-
-
 # --- run ---
 
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 NO_TOKENS: Final = "There is no token yet, so nobody can use this server; run: channelmem token add agent --scopes read"
 NOT_HERE: Final = "--no-auth works on loopback only: elsewhere everybody on the network could read your channels."
 
@@ -140,12 +131,11 @@ class HttpAddress:
 
 
 def on_stdio(bounds: Bounds, bar: Bar) -> None:
-    asyncio.run(_on_stdio(bounds, bar))
+    async def run() -> None:
+        async with _opened(load_settings(), bar) as memory:
+            await MemoryServer(memory, lambda: bounds, write=bounds.write).run_stdio_async()
 
-
-async def _on_stdio(bounds: Bounds, bar: Bar) -> None:
-    async with _opened(load_settings(), bar) as memory:
-        await MemoryServer(memory, lambda: bounds, write=bounds.write).run_stdio_async()
+    asyncio.run(run())
 
 
 def over_http(bounds: Bounds, address: HttpAddress, bar: Bar, *, guarded: bool) -> None:
@@ -158,19 +148,16 @@ async def _over_http(bounds: Bounds, address: HttpAddress, bar: Bar, *, guarded:
     settings = load_settings()
     async with AsyncExitStack() as stack:
         memory = await stack.enter_async_context(_opened(settings, bar))
-        door = await _door(stack, settings) if guarded else OpenDoor()
+        door: Doorkeeper = OpenDoor()
+        if guarded:
+            door = tokens = await stack.enter_async_context(open_access(settings))
+            if all(one.is_expired(time.time()) for one in await tokens.all()):
+                raise ConfigError(NO_TOKENS)
         app = make_app(memory, bounds, door, url=address.url, host=address.host)
         sock = stack.enter_context(connections.listening(address.host, address.port))
         server = connections.server(app, log_level="warning")
         Console(stderr=True).print(f"MCP over HTTP at {address.url}. Press Ctrl-C to stop.", highlight=False)
         await server.serve(sockets=[sock])
-
-
-async def _door(stack: AsyncExitStack, settings: Settings) -> Doorkeeper:
-    tokens = await stack.enter_async_context(open_access(settings))
-    if all(one.is_expired(time.time()) for one in await tokens.all()):
-        raise ConfigError(NO_TOKENS)
-    return tokens
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, Field
@@ -71,9 +71,9 @@ def reachable(refusal: type[Exception] = ToolError) -> Iterator[None]:
         raise refusal(UNREACHABLE) from error
 
 
-async def listed(memory: Memory, bounds: Bounds) -> list[ListedChannel]:
+async def listed(memory: Memory, bounds: Bounds, refusal: type[Exception] = ToolError) -> list[ListedChannel]:
     """The channels a client can reach."""
-    with reachable():
+    with reachable(refusal):
         channels = await memory.overview.channels(bounds.guilds)
     return [one for one in channels if bounds.allows(one.guild_id, one.channel_id)]
 
@@ -181,8 +181,18 @@ class MessageResult(Result):
     by_bot: bool = Field(False, description="Whether the bot itself wrote it.")
 
     @classmethod
-    def of(cls, message: Message, people: Mapping[int, str] | None = None) -> MessageResult:
-        return cls(**_fields(message, people))
+    def of(cls, message: Message, people: Mapping[int, str] | None = None, **more: object) -> Self:
+        return cls(
+            id=str(message.id),
+            channel_id=str(message.channel_id),
+            author=plain_name(message.author),
+            time=moment(message.ts),
+            text=line(message.content, TEXT_CHARS, people),
+            reply_to=None if message.reply_to is None else str(message.reply_to),
+            attachments=tuple(_attachment(one.name, one.text or one.alt) for one in message.attachments),
+            by_bot=message.own,
+            **more,
+        )
 
 
 class HitResult(MessageResult):
@@ -191,9 +201,10 @@ class HitResult(MessageResult):
     around: tuple[MessageResult, ...] = Field((), description="The message it answers and those that answer it.")
 
     @classmethod
-    def of_hit(cls, hit: Hit, people: Mapping[int, str] | None = None) -> HitResult:
-        return cls(
-            **_fields(hit.message, people),
+    def of_hit(cls, hit: Hit, people: Mapping[int, str] | None = None) -> Self:
+        return cls.of(
+            hit.message,
+            people,
             score=round(hit.score, 4),
             similarity=None if hit.similarity is None else round(hit.similarity, 4),
             around=tuple(MessageResult.of(one, people) for one in hit.around),
@@ -284,19 +295,6 @@ def people_of(messages: list[Message]) -> dict[int, str]:
 
 def moment(ts: float | None) -> str | None:
     return None if ts is None else datetime.fromtimestamp(ts, UTC).isoformat(timespec="seconds")
-
-
-def _fields(message: Message, people: Mapping[int, str] | None) -> dict[str, object]:
-    return {
-        "id": str(message.id),
-        "channel_id": str(message.channel_id),
-        "author": plain_name(message.author),
-        "time": moment(message.ts),
-        "text": line(message.content, TEXT_CHARS, people),
-        "reply_to": None if message.reply_to is None else str(message.reply_to),
-        "attachments": tuple(_attachment(one.name, one.text or one.alt) for one in message.attachments),
-        "by_bot": message.own,
-    }
 
 
 def _attachment(name: str, known: str) -> str:

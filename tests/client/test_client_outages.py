@@ -81,7 +81,7 @@ async def test_while_the_service_is_away_writes_wait_in_order_and_questions_are_
 async def test_the_queue_is_bounded_and_drops_the_oldest_messages_never_the_removals(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("channelmem.client.client.DRAIN_S", 0.0)
+    monkeypatch.setattr("channelmem.client.DRAIN_S", 0.0)
     nowhere = settings.model_copy(update={"service_url": f"http://127.0.0.1:{quiet_port()}", "queue_size": 3})
     async with Client.open(nowhere, patient=True) as client:
         await client.delete(GUILD, CHANNEL, [1])
@@ -109,7 +109,7 @@ async def test_a_url_that_is_none_is_named(settings: Settings, url: str) -> None
 async def test_something_else_at_that_address_is_told_apart(
     settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("channelmem.client.client.DRAIN_S", 0.0)
+    monkeypatch.setattr("channelmem.client.DRAIN_S", 0.0)
     other = FastAPI(openapi_url=None)
     async with listening(other) as url:
         theirs = settings.model_copy(update={"service_url": url})
@@ -325,7 +325,7 @@ async def test_what_was_deleted_while_the_service_was_away_is_not_shown_once_it_
     own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although its Redis answers questions, it takes no changes, and the delete waits."""
-    monkeypatch.setattr("channelmem.client.client.DRAIN_S", 0.0)
+    monkeypatch.setattr("channelmem.client.DRAIN_S", 0.0)
     settings, port = make_settings(own_server.url, own_server.folder, redis_timeout_s=LIMIT_S), quiet_port()
     async with AsyncExitStack() as stack:
         async with fixed(settings, port) as running:
@@ -378,7 +378,7 @@ async def test_a_token_that_ends_keeps_removals_waiting_until_it_is_known_again(
 async def test_what_a_client_can_no_longer_deliver_is_counted_and_logged(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("channelmem.client.client.DRAIN_S", 0.0)
+    monkeypatch.setattr("channelmem.client.DRAIN_S", 0.0)
     nowhere = settings.model_copy(update={"service_url": f"http://127.0.0.1:{quiet_port()}"})
     async with Client.open(nowhere, patient=True) as client:
         await client.remember(message(1, "a secret"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channelmem.server.find import LONGEST_SOCKET, socket_path
+from channelmem.server.lease import LONGEST_SOCKET, socket_path
 
 DEEP = Path("/home/somebody") / ("d" * 120) / "redis"
 

@@ -26,7 +26,6 @@ from processes import quiet_port, started
 from pydantic import SecretStr
 
 from channelmem.errors import ConfigError, RedisUnavailableError, RedisUnsuitableError, ServerError
-from channelmem.server import find as server_find
 from channelmem.server import lease as server
 from channelmem.server import supervisor
 from channelmem.server.check import _suitable as server_check_suitable
@@ -553,8 +552,8 @@ def test_no_server_that_starts_says_what_was_tried_and_what_to_do(
     broken.write_text("#!/bin/sh\necho error while loading shared libraries: libssl.so.1.1 >&2\nexit 127\n")
     broken.chmod(0o700)
     found = (
-        server_find.Candidate("the broken one", broken, ()),
-        server_find.Candidate("the absent one", tmp_path / "absent", ()),
+        server.Candidate("the broken one", broken, ()),
+        server.Candidate("the absent one", tmp_path / "absent", ()),
     )
     monkeypatch.setattr(server, "candidates", lambda: found)
     with pytest.raises(ServerError) as error, server.lease(settings):
@@ -569,8 +568,8 @@ def test_no_server_that_starts_says_what_was_tried_and_what_to_do(
 
 
 def test_a_server_that_runs_without_search_is_passed_over(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = server_find.candidates()
-    without = tuple(server_find.Candidate(f"bare {c.label}", c.binary, ()) for c in real)
+    real = server.candidates()
+    without = tuple(server.Candidate(f"bare {c.label}", c.binary, ()) for c in real)
     monkeypatch.setattr(server, "candidates", lambda: without + real)
     with server.lease(settings) as leased:
         assert not leased.name.startswith("bare")

@@ -13,10 +13,8 @@ from channelmem import types
 from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown
 from channelmem.types import Attachment, Kind, Message, Origin, Person, Question, RelatedChannel
-from channelmem.wire import answers, channels, messages, scalars
-from channelmem.wire import answers as questions
-from channelmem.wire import contexts as summaries
-from channelmem.wire.messages import edit_json, message_json, question_json
+from channelmem.wire import answers, channels, messages
+from channelmem.wire.messages import edit_json, value_json
 
 NOT_READ_BACK = {"thread_of", "derived_from", "age_restricted"}
 FILLED_IN = {"parents"}
@@ -30,7 +28,7 @@ FILLED_IN = {"parents"}
         (Message, channels.EditBody, FILLED_IN | {"guild_id", "channel_id", "id"}),
         (Attachment, messages.AttachmentBody, set()),
         (Attachment, messages.AttachmentShown, set()),
-        (Question, questions.QuestionBody, set()),
+        (Question, answers.QuestionBody, set()),
         (Person, messages.PersonBody, set()),
         (types.Answer, answers.AnswerShown, set()),
         (types.Route, answers.RouteShown, set()),
@@ -39,9 +37,9 @@ FILLED_IN = {"parents"}
         (types.Thread, answers.ThreadShown, set()),
         (types.ChannelStatus, channels.StatsShown, set()),
         (types.Gap, channels.GapShown, set()),
-        (Summary, summaries.SummaryShown, set()),
-        (SummaryLine, summaries.LineShown, set()),
-        (Breakdown, summaries.BreakdownShown, set()),
+        (Summary, answers.SummaryShown, set()),
+        (SummaryLine, answers.LineShown, set()),
+        (Breakdown, answers.BreakdownShown, set()),
     ],
 )
 def test_every_field_of_a_value_has_its_place_in_the_json(
@@ -68,10 +66,10 @@ def full() -> Message:
 def test_a_message_arrives_as_it_was_sent() -> None:
     sent = full()
     assert all(getattr(sent, one.name) != one.default for one in fields(sent) if one.name != "parents")
-    assert messages.MessageBody.model_validate(message_json(sent)).value() == sent
+    assert messages.MessageBody.model_validate(value_json(sent)).value() == sent
     plain = message(1)
-    assert messages.MessageBody.model_validate(message_json(plain)).value() == plain
-    assert len(message_json(plain)) == 7, "nothing that is at its default"
+    assert messages.MessageBody.model_validate(value_json(plain)).value() == plain
+    assert len(value_json(plain)) == 7, "nothing that is at its default"
 
 
 def test_an_edit_arrives_whole() -> None:
@@ -89,7 +87,7 @@ def test_a_question_arrives_as_it_was_asked() -> None:
         (RelatedChannel(11, "lunch"),),
     )  # fmt: skip
     assert all(getattr(asked, one.name) != one.default for one in fields(asked))
-    assert questions.QuestionBody.model_validate(question_json(asked)).value() == asked
+    assert answers.QuestionBody.model_validate(value_json(asked)).value() == asked
 
 
 def test_what_was_said_a_moment_ago_keeps_every_digit_of_its_id() -> None:
@@ -101,16 +99,16 @@ def test_what_was_said_a_moment_ago_keeps_every_digit_of_its_id() -> None:
 @pytest.mark.parametrize("wrong", [True, 1.0, "1_0", " 1", "+1", "-1", "", "1" * 20, -1, 10**19, None, [1], "\u0661"])
 def test_what_is_no_id_is_refused(wrong: object) -> None:
     with pytest.raises(ValidationError):
-        TypeAdapter(scalars.Id).validate_python(wrong)
+        TypeAdapter(messages.Id).validate_python(wrong)
 
 
 @pytest.mark.parametrize("right", [0, 1, "1", "0", 10**19 - 1, "9" * 19, "007"])
 def test_whole_numbers_and_digits_are_ids(right: object) -> None:
-    assert TypeAdapter(scalars.Id).validate_python(right) == int(str(right))
+    assert TypeAdapter(messages.Id).validate_python(right) == int(str(right))
 
 
 def test_a_summary_has_a_negative_number() -> None:
-    adapter = TypeAdapter[int](scalars.SourceId)
+    adapter = TypeAdapter[int](messages.SourceId)
     assert [adapter.validate_python(one) for one in ("-5", -5, "5", 5)] == [-5, -5, 5, 5]
     for wrong in ("--5", "-", True, -1.0):
         with pytest.raises(ValidationError):

@@ -1,28 +1,33 @@
-"""A channel's messages as rows, with threads as rails beside them, and its summaries as a pyramid.
-
-A thread has one lane from its first to its last message, like a branch in a drawing of a repository's history. Threads
-that are over make room for others.
-"""
+"""What the pages draw: messages of a channel as rows with threads as rails beside them, summaries as a pyramid, a map
+on which messages that mean similar things lie close, and where the milliseconds of an answer went."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import tzinfo
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from channelmem.display import counted, cut, flatten, named
 from channelmem.policy.policy import Policy
 from channelmem.summaries.pyramid import Summary
 from channelmem.telling.block import build
-from channelmem.types import Attachment, Message, Stored
-from channelmem.web.templating import clock, day, left, short_day, size
+from channelmem.types import Attachment, Message, Stored, Timing
+from channelmem.web.session import clock, day, left, short_day, size
+
+# --- rails ---
+# A thread has one lane from its first to its last message, like a branch in a drawing of a history of commits. Threads
+# that are over make room for others.
+
 
 LANES: Final = 6
 """More threads at the same time share the last lane."""
-COLOURS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +46,25 @@ class Rail:
 class _Track:
     first: int
     last: int
+    colour: int
     lane: int = 0
-    colour: int = 0
 
 
 def rails(messages: Sequence[Message]) -> list[Rail]:
     place = {message.id: at for at, message in enumerate(messages)}
     forest = build(messages, max_threads=len(messages), max_messages=len(messages))
-    tracks = [
-        _Track(min(rows), max(rows))
-        for thread in forest.threads
-        if (rows := [place[message.id] for message in thread.messages])
-    ]
-    track_of = {
-        place[message.id]: track
-        for thread, track in zip(forest.threads, tracks, strict=True)
-        for message in thread.messages
-    }
-    _lay_out(tracks, messages, track_of)
+    tracks: list[_Track] = []
+    track_of: dict[int, _Track] = {}
+    for thread in forest.threads:
+        at = [place[message.id] for message in thread.messages]
+        colour = _colour(messages[max(at)].id)  # of the thread's first message: stays when others come
+        tracks.append(_Track(min(at), max(at), colour))
+        track_of |= dict.fromkeys(at, tracks[-1])
+    _lay_out(tracks)
     return [_rail(at, track_of[at], tracks) for at in range(len(messages))]
 
 
-def _lay_out(tracks: list[_Track], messages: Sequence[Message], track_of: dict[int, _Track]) -> None:
+def _lay_out(tracks: Sequence[_Track]) -> None:
     """The leftmost free lane, from the oldest thread on, so that new messages do not move old threads."""
     taken: list[_Track] = []
     for track in sorted(tracks, key=lambda one: -one.last):
@@ -70,9 +72,6 @@ def _lay_out(tracks: list[_Track], messages: Sequence[Message], track_of: dict[i
         used = {one.lane for one in taken}
         track.lane = next((lane for lane in range(LANES) if lane not in used), LANES - 1)
         taken.append(track)
-    for at, track in track_of.items():
-        if at == track.last:
-            track.colour = _colour(messages[at].id)  # of the thread's first message: stays when others come
 
 
 def _colour(message_id: int) -> int:
@@ -119,7 +118,7 @@ class Drawing:
     levels: int
 
 
-def draw(summaries: Sequence[Summary], tz: tzinfo) -> Drawing | None:
+def draw_pyramid(summaries: Sequence[Summary], tz: tzinfo) -> Drawing | None:
     """None if there is nothing to draw."""
     windows = sorted((one for one in summaries if one.level == 1), key=lambda one: one.start)[-WINDOWS:]
     if not windows:
@@ -204,10 +203,11 @@ def rows(stored: Sequence[Stored], policy: Policy, now: float, place: int = 0) -
     messages = [one.message for one in stored]
     people = {one.author_id: one.author for one in messages}
     known = {one.id: one for one in messages}
-    return [
-        _row(one, rail, policy, people, known.get(one.message.reply_to or 0), _buffered(one, policy, now, place + at))
-        for at, (one, rail) in enumerate(zip(stored, rails(messages), strict=True))
-    ]
+    shown = []
+    for at, (one, rail) in enumerate(zip(stored, rails(messages), strict=True), place):
+        buffered = at < policy.limits.max_messages and now - one.message.ts <= policy.limits.buffer_s
+        shown.append(_row(one, rail, policy, people, known.get(one.message.reply_to or 0), buffered))
+    return shown
 
 
 def as_json(shown: Sequence[Row], **facts: Any) -> dict[str, Any]:
@@ -219,10 +219,6 @@ def as_json(shown: Sequence[Row], **facts: Any) -> dict[str, Any]:
 def lanes(shown: Sequence[Row]) -> int:
     """How many lanes the rails need side by side."""
     return 1 + max((row.rail.lane for row in shown), default=0)
-
-
-def _buffered(one: Stored, policy: Policy, now: float, place: int) -> bool:
-    return place < policy.limits.max_messages and now - one.message.ts <= policy.limits.buffer_s
 
 
 def _row(
@@ -248,11 +244,144 @@ def _row(
     )
 
 
-def _name(name: str) -> str:
-    return cut(flatten(name), NAME_CHARS) or "somebody"
+def _name(name: str, most: int = NAME_CHARS) -> str:
+    return cut(flatten(name), most) or "somebody"
 
 
 def _file(one: Attachment) -> FileRow:
     kind = one.content_type.partition(";")[0] or "file"
     facts = f"{kind}, {size(one.size)}" if one.size else kind
     return FileRow(_name(one.name or "attachment"), flatten(facts), flatten(one.text or one.alt))
+
+
+# --- map ---
+# Its plane is the one that keeps most of what tells vectors apart (principal components). Two of 384 dimensions keep
+# only a part of that, and the page says how much.
+
+
+MESSAGES: Final = 400
+MAP_HEIGHT, MARGIN = 560, 24
+COLOURS: Final = 7
+"""People with a colour of their own; all others share the last one."""
+TEXT_CHARS: Final = 300
+LABELS: Final = 28
+LABEL_CHARS: Final = 26
+CHAR_WIDTH, LINE_HEIGHT = 6.3, 15.0
+"""Of a label, roughly: enough to keep them apart."""
+
+Area = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    id: str
+    x: float
+    y: float
+    colour: int
+    author: str
+    text: str
+    time: str
+    label: str = ""
+    """The beginning of the text, where there is room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    points: tuple[Point, ...]
+    people: tuple[tuple[str, int, int], ...]
+    """Name, colour and number of messages."""
+    kept: int
+    """Percent of the variance that the plane keeps."""
+    width: int = WIDTH
+    height: int = MAP_HEIGHT
+
+
+def project(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
+    """Two coordinates per row, and the share of the variance they keep."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
+    left, strength, _ = np.linalg.svd(centred, full_matrices=False)
+    plane = np.zeros((len(vectors), 2))
+    found = min(2, len(strength))
+    # The sign of a component is chance; fixed, the same channel looks the same every time.
+    signs = np.sign(left[np.abs(left[:, :found]).argmax(axis=0), range(found)])
+    plane[:, :found] = left[:, :found] * strength[:found] * np.where(signs == 0, 1, signs)
+    total = float((strength**2).sum())
+    return plane, float((strength[:2] ** 2).sum()) / total if total else 1.0
+
+
+def draw_map(messages: Sequence[Message], vectors: NDArray[np.float32], tz: tzinfo) -> Map:
+    """Messages and vectors in the same order; at least one."""
+    plane, kept = project(vectors)
+    low, span = plane.min(axis=0), np.ptp(plane, axis=0)
+    scaled = (plane - low) / np.where(span > 0, span, 1.0) if len(plane) > 1 else np.full((1, 2), 0.5)
+    spoken = Counter(message.author_id for message in messages)
+    colours = {author: at for at, (author, _) in enumerate(spoken.most_common(COLOURS))}
+    names = {message.author_id: _name(message.author, 40) for message in reversed(messages)}
+    points = [
+        Point(
+            str(message.id),
+            round(MARGIN + float(x) * (WIDTH - 2 * MARGIN), 1),
+            round(MARGIN + float(y) * (MAP_HEIGHT - 2 * MARGIN), 1),
+            colours.get(message.author_id, COLOURS),
+            _name(message.author, 40),
+            cut(flatten(named(message.content, names)), TEXT_CHARS),
+            short_day(message.ts, tz),
+        )
+        for message, (x, y) in zip(messages, scaled, strict=True)
+    ]
+    people = [(names[author], colour, spoken[author]) for author, colour in colours.items()]
+    if others := sum(count for author, count in spoken.items() if author not in colours):
+        people.append(("others", COLOURS, others))
+    return Map(tuple(_labelled(points)), tuple(people), round(100 * kept))
+
+
+def _labelled(points: Sequence[Point]) -> list[Point]:
+    """The newest first, each unless it would cover another label or a point."""
+    taken = [(point.x - 7, point.y - 7, point.x + 7, point.y + 7) for point in points]
+    shown: dict[int, str] = {}
+    for at, point in enumerate(points):
+        text = cut(point.text, LABEL_CHARS)
+        left, top = point.x + 10, point.y - LINE_HEIGHT / 2
+        box = (left, top, left + CHAR_WIDTH * len(text), top + LINE_HEIGHT)
+        if len(shown) < LABELS and box[2] < WIDTH and not any(_overlap(box, other) for other in taken):
+            shown[at] = text
+            taken.append(box)
+    return [replace(point, label=shown.get(at, "")) for at, point in enumerate(points)]
+
+
+def _overlap(one: Area, other: Area) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+# --- waterfall ---
+
+
+WATERFALL_WIDTH: Final = 480
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    name: str
+    what: str
+    ms: float
+    x: float
+    width: float
+
+
+def bars(ms: Timing) -> list[Bar]:
+    """In order of time; what is not measured by itself (reading names, writing the answer) comes last."""
+    total = max(ms.total, ms.route + ms.embed + ms.search, 0.001)
+    steps = (
+        ("route", "reads the question", ms.route),
+        ("embed", "turns the topic into a vector", ms.embed),
+        ("search", "reads and ranks messages, beyond the time of embedding", ms.search),
+        ("rest", "knows the people, decides, writes the answer", max(0.0, total - ms.route - ms.embed - ms.search)),
+    )
+    found: list[Bar] = []
+    at = 0.0
+    for name, what, took in steps:
+        x, width = WATERFALL_WIDTH * at / total, max(1.5, WATERFALL_WIDTH * took / total)
+        found.append(Bar(name, what, took, round(x, 1), round(width, 1)))
+        at += took
+    return found
