@@ -36,6 +36,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
+from channelmem import tool
 from channelmem.display import presentable
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
@@ -56,7 +57,6 @@ from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isola
 from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.settings import Settings
-from channelmem.tools import context_tool
 from channelmem.types import Answer, Context, Kind, Origin, Question
 
 FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)  # all that a call may raise
@@ -227,16 +227,14 @@ class LlmResponder:
     def _tool(self) -> Tool[Given]:
         async def look(context: RunContext[Given], /, **arguments: object) -> str:
             try:
-                wanted = context_tool.Arguments.model_validate(arguments)
+                wanted = tool.Arguments.model_validate(arguments)
             except ValidationError as error:
-                return context_tool.complaint(error)
-            found = await context_tool.look(self._memory, context.deps.question, wanted)
+                return tool.complaint(error)
+            found = await tool.look(self._memory, context.deps.question, wanted)
             await context.deps.look(found, self._memory)
             return fence(TOOL_RESULT, found.text)
 
-        made = Tool[Given].from_schema(
-            look, context_tool.NAME, context_tool.DESCRIPTION, context_tool.schema(), takes_ctx=True
-        )
+        made = Tool[Given].from_schema(look, tool.NAME, tool.DESCRIPTION, tool.schema(), takes_ctx=True)
         # A tool made from a schema accepts any JSON, but a list can't be passed as keyword arguments.
         made.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
         made.prepare = _unless_isolated

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from channelmem import durations
+from channelmem import durations, tool
 from channelmem.browse import SearchTerms
 from channelmem.display import cut, flatten, plain_name
 from channelmem.ids import ChannelId
@@ -28,7 +28,6 @@ from channelmem.mcp.results import (
     people_of,
 )
 from channelmem.memory import Memory
-from channelmem.tools import context_tool
 from channelmem.types import Message, Person, Question, Unsearched, Window
 
 DISCORD_EPOCH_MS: Final = 1_420_070_400_000
@@ -83,7 +82,7 @@ class Tools:
         query: Query = "",
         speaker: Speaker = "",
         since: Since = "",
-        limit: Annotated[int, Field(ge=1, le=context_tool.MAX_MESSAGES, description="Most messages to return.")] = 10,
+        limit: Annotated[int, Field(ge=1, le=tool.MAX_MESSAGES, description="Most messages to return.")] = 10,
         channel: ChannelName = "",
         guild: GuildName = "",
     ) -> list[HitResult]:
@@ -104,14 +103,14 @@ class Tools:
         )
         found = await self._memory.browse.search(terms)
         if report := next((one for one in found.reports if one.problem), None):
-            raise ToolError(report.problem if report.unsearched is Unsearched.OFF else context_tool.UNREACHABLE)
+            raise ToolError(report.problem if report.unsearched is Unsearched.OFF else tool.UNREACHABLE)
         names = people_of([hit.message for hit in found.hits])
         return [HitResult.of_hit(hit, names) for hit in found.hits]
 
     async def get_channel_context(
         self,
         query: Annotated[str, Field(max_length=500, description="Topic to look for. Empty: the latest.")] = "",
-        limit: Annotated[int, Field(ge=1, le=context_tool.MAX_MESSAGES, description="Most messages to return.")] = 15,
+        limit: Annotated[int, Field(ge=1, le=tool.MAX_MESSAGES, description="Most messages to return.")] = 15,
         speaker: Speaker = "",
         since: Since = "",
         channel: ChannelName = "",
@@ -125,7 +124,7 @@ class Tools:
         guild_id, channel_id = await self._channel(channel, guild)
         wanted = {"query": query, "limit": limit, "speaker": speaker, "since": since}
         asked = await self._question(guild_id, channel_id, query, "")
-        return await context_tool.call(self._memory, asked, wanted)
+        return await tool.call(self._memory, asked, wanted)
 
     async def recent_messages(
         self,

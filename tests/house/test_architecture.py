@@ -35,18 +35,18 @@ STAGES: dict[str, set[str]] = {
     "media": {"store", "ingest"},
 }
 # What adapters may use besides the ground: the front door.
-FRONT = GROUND | {"memory", "interface", "policy.policies", "llm", "tools", "context", "export", "cli", "media.media"}
+FRONT = GROUND | {"memory", "interface", "policy.policies", "llm", "tool", "context", "export", "cli", "media.media"}
 # What the rooms above memory may build on; the chat platform is not part of it.
 ADAPTERS = {
     "wire": {"summaries"},
     "api": {"connections", "web", "wire", "memory", "llm", "policy.policies", "browse"},
     "client": {"wire", "policy.policies", "recaps", "summaries", "telling", "media.media"},
-    "mcp": {"connections", "memory", "browse", "tools"},
+    "mcp": {"connections", "memory", "browse", "tool"},
     "web": {"memory", "browse", "summaries", "telling"},
 }
 ABOVE_MEMORY = {
-    "tools": {"interface", "telling"},
-    "llm": {"interface", "tools", "media", "summaries"},
+    "tool": {"interface"},
+    "llm": {"interface", "tool", "media", "summaries"},
     "context": {"interface", "times", "telling", "summaries"},
     "export": {"interface", "context", "summaries"},
 }
