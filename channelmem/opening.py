@@ -17,7 +17,7 @@ from channelmem.settings import Settings
 from channelmem.store.buckets import Buckets
 from channelmem.store.redis import connect
 from channelmem.store.store import Store
-from channelmem.summaries.worker import SummaryWorker
+from channelmem.summaries.update import SummaryWorker
 from channelmem.tasks import cancel_all
 from channelmem.telling import budget as tokens
 

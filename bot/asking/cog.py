@@ -16,7 +16,7 @@ from discord import app_commands
 from discord.ext import commands
 
 from channelmem.errors import RedisUnavailableError
-from channelmem.llm.responder import Location, Responder, ResponderError
+from channelmem.llm import Location, Responder, ResponderError
 from channelmem.media.media import Use
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Origin, Question

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import discord
 
 from channelmem.ids import LARGEST_ID
-from channelmem.llm.characters import choose_character
+from channelmem.llm.prompts import choose_character
 from channelmem.types import Kind, Person, Question, RelatedChannel
 
 from ..context import BotContext

@@ -15,7 +15,7 @@ from typing import Final
 import discord
 from discord.ext import commands
 
-from channelmem.llm.characters import Character
+from channelmem.llm.prompts import Character
 from channelmem.policy.cascade import Level, Place, current
 
 from ..commands import RefusedError, holds

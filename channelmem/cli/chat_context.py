@@ -24,7 +24,7 @@ from channelmem.interface import ChannelMemory
 from channelmem.settings import Settings
 
 if TYPE_CHECKING:
-    from channelmem.llm.characters import Character
+    from channelmem.llm.prompts import Character
 
 
 FALLBACK: Final = "vi"
@@ -180,14 +180,12 @@ class ChatContext:
 
     def character(self, text: str) -> str:
         """Who answers a question."""
-        chosen = load("channelmem.llm.characters", "llm", CONTEXT).choose_character
+        chosen = load("channelmem.llm.prompts", "llm", CONTEXT).choose_character
         return str(chosen(text, self._characters).name) if self._characters else "bot"
 
     @cached_property
     def _characters(self) -> tuple[Character, ...]:
-        known: tuple[Character, ...] = load("channelmem.llm.characters", "llm", CONTEXT).known_characters(
-            self._settings
-        )
+        known: tuple[Character, ...] = load("channelmem.llm.prompts", "llm", CONTEXT).known_characters(self._settings)
         return known
 
     def _command(self, character: str) -> Command:

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from channelmem.interface import ChannelMemory
+from channelmem.llm import Location, Responder, ResponderError
 from channelmem.llm.opening import open_responder
-from channelmem.llm.responder import Location, Responder, ResponderError
 from channelmem.settings import Settings
 from channelmem.types import Answer, Origin, Question
 

@@ -41,7 +41,7 @@ from channelmem.display import presentable
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
 from channelmem.interface import ChannelMemory
-from channelmem.llm.characters import Character, character_of
+from channelmem.llm import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.checks import Basis, agrees, visible_part, without_marks
 from channelmem.llm.models import (
     Endpoint,
@@ -53,8 +53,7 @@ from channelmem.llm.models import (
     close_model,
     quiet_sdk_loggers,
 )
-from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
-from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
+from channelmem.llm.prompts import TOOL_RESULT, Character, Prompt, character_of, compose, fence, in_isolation
 from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.settings import Settings
 from channelmem.types import Answer, Context, Kind, Origin, Question

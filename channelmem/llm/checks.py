@@ -14,8 +14,7 @@ from typing import Final
 
 import snowballstemmer
 
-from channelmem.llm.characters import BLOCKS
-from channelmem.llm.prompts import MINUTES, QUESTION, TOOL_RESULT
+from channelmem.llm.prompts import BLOCKS, MINUTES, QUESTION, TOOL_RESULT
 from channelmem.types import Answer, Message, Person, Question, Wants, answering
 
 TAGS: Final = (*BLOCKS, TOOL_RESULT, QUESTION, *MINUTES, "contextual_references")

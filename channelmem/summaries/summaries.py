@@ -16,8 +16,7 @@ from channelmem.store.store import Store
 from channelmem.store.summaries import SummaryStore
 from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown, SummaryReader
-from channelmem.summaries.update import Extractive, Held, Summariser, Updated, Updater
-from channelmem.summaries.worker import SummaryWorker
+from channelmem.summaries.update import Extractive, Held, Summariser, SummaryWorker, Updated, Updater
 from channelmem.text import stems
 from channelmem.types import Answer, Kind, Message, Question, Route, Window
 

@@ -21,8 +21,8 @@ from bot.asking.delivery import MOST_MESSAGES
 from bot.client import Bot
 from bot.history import DiscordHistory
 from bot.redacting import REMOVED
+from channelmem.llm import CUT
 from channelmem.llm.opening import open_responder
-from channelmem.llm.responder import CUT
 from channelmem.memory import Memory
 from channelmem.policy.cascade import Place
 from channelmem.policy.values import OFF

@@ -68,8 +68,6 @@ WINDOWS = {
     "cli/reindex.py": {"ingest", "store", "embedding", "server"},
     "cli/worker.py": {"ingest", "store", "embedding", "server", "opening"},
 }
-# Classes that are asked for by this name in whatever module a setting names.
-LOADED_BY_NAME = {"Engine"}
 # Besides the store: starting a Redis, and showing people whether it is the right one and what it holds.
 SPEAKS_REDIS = ("store/", "ingest/", "server/", "ops/", "cli/")
 
@@ -234,5 +232,5 @@ def test_no_two_public_classes_have_one_name() -> None:
                 nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
                 for node in nodes:
                     places.setdefault(node.name, []).append(f"{folder}/{name}")
-    public = {name: files for name, files in places.items() if not name.startswith("_") and name not in LOADED_BY_NAME}
+    public = {name: files for name, files in places.items() if not name.startswith("_")}
     assert {name: files for name, files in public.items() if len(files) > 1} == {}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from channelmem.errors import ConfigError
-from channelmem.llm.characters import (
+from channelmem.llm.prompts import (
     BLOCKS,
     BUILT_IN,
     PLACEHOLDERS,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from hostile_media import SESSION, playlist, recording, silent_flac, wav
 
-from channelmem.media.audio import NOT_AUDIO, RATE_HZ, decoded, measured
+from channelmem.media.confined import NOT_AUDIO, RATE_HZ, decoded, measured
 from channelmem.media.kinds import UnreadableError
 
 DATA = Path(__file__).parents[1] / "data"
