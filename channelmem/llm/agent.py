@@ -118,11 +118,6 @@ class Given:
         except RedisUnavailableError:
             return  # then it comes from the platform's history, which nothing can be compared with
 
-    async def look(self, found: Context, memory: ChannelMemory) -> None:
-        """Adds what the tool found."""
-        self.looked += f"{found.text}\n"
-        await self.add(found, memory)
-
     def grounds(self, text: str) -> bool:
         """Whether an answer agrees with this. It need not where the question is not about the channel, or where the
         character is given nothing of it."""
@@ -230,7 +225,8 @@ class LlmResponder:
             except ValidationError as error:
                 return tool.complaint(error)
             found = await tool.look(self._memory, context.deps.question, wanted)
-            await context.deps.look(found, self._memory)
+            context.deps.looked += f"{found.text}\n"
+            await context.deps.add(found, self._memory)
             return fence(TOOL_RESULT, found.text)
 
         made = Tool[Given].from_schema(look, tool.NAME, tool.DESCRIPTION, tool.schema(), takes_ctx=True)

@@ -28,21 +28,10 @@ from channelmem.types import Answer, Context, Hit, Kind, Question, Source, Wants
 
 BUILT_IN: Final = Path(__file__).with_name("characters")
 
-VALUES: Final = {
-    "bot_name": "the bot's name as people see it",
-    "user_name": "the name of whoever asks",
-    "location": "for example '#general of My Server', or 'a direct message'",
-    "now": "date, time and time zone of the question",
-}
-BLOCKS: Final = {
-    "channel_context": "the context block: ambient threads, hits, references, reply chain (docs/context.md)",
-    "recent_memories": "hits older than the rolling buffer: first those that answer, then the newest",
-    "answer": (
-        "the quoting answer, as the bot gives it without a language model; "
-        "nothing if the question is not about the channel"
-    ),
-}
-PLACEHOLDERS: Final = {**VALUES, **BLOCKS}
+VALUES: Final = ("bot_name", "user_name", "location", "now")
+BLOCKS: Final = ("channel_context", "recent_memories", "answer")
+PLACEHOLDERS: Final = (*VALUES, *BLOCKS)
+"""What they hold is in docs/llm.md."""
 
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL | re.MULTILINE)
 # {{name}} becomes {name}; other braces, as in a JSON example, stay as they are.
@@ -65,19 +54,16 @@ class Character:
     temperature: float | None = None
 
     @property
-    def placeholders(self) -> frozenset[str]:
-        """Those the prompt uses."""
-        return frozenset(found["name"] for found in _PLACEHOLDER.finditer(self.prompt) if found["name"])
+    def placeholders(self) -> tuple[str, ...]:
+        """Those the prompt uses, each once."""
+        return tuple(dict.fromkeys(found["name"] for found in _PLACEHOLDER.finditer(self.prompt) if found["name"]))
 
     def instructions(self, values: Mapping[str, str]) -> str:
         """The prompt with its values, and with pointers to the blocks."""
-        return _PLACEHOLDER.sub(lambda found: _replacement(found, values), self.prompt)
-
-
-def _replacement(found: re.Match[str], values: Mapping[str, str]) -> str:
-    if found["literal"]:
-        return f"{{{found['literal']}}}"
-    return f"(see <{found['name']}> in the message)" if found["name"] in BLOCKS else values[found["name"]]
+        filled = {**values, **{name: f"(see <{name}> in the message)" for name in BLOCKS}}
+        return _PLACEHOLDER.sub(
+            lambda found: f"{{{found['literal']}}}" if found["literal"] else filled[found["name"]], self.prompt
+        )
 
 
 def load_characters(names: str) -> tuple[Character, ...]:
@@ -111,8 +97,15 @@ def load_character(path: Path) -> Character:
     prompt = found["body"].strip()
     if not prompt:
         raise ConfigError(f"The character file {path} has no prompt below its front matter.")
-    _check_placeholders(path, prompt)
-    return Character(head.name, prompt, head.model, head.temperature)
+    character = Character(head.name, prompt, head.model, head.temperature)
+    unknown = [f"{{{name}}}" for name in character.placeholders if name not in PLACEHOLDERS]
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise ConfigError(
+            f"The character file {path} has unknown placeholders: {', '.join(unknown)}. Known: {known}. "
+            "To write literal braces, double them: {{this}}."
+        )
+    return character
 
 
 def character_of(question: Question, characters: Sequence[Character]) -> Character:
@@ -141,17 +134,6 @@ def _front_matter(path: Path, text: str) -> _FrontMatter:
         raise ConfigError(
             f"The front matter of {path} is invalid: {where}: {first['msg']} (known fields: {known})."
         ) from error
-
-
-def _check_placeholders(path: Path, prompt: str) -> None:
-    used = dict.fromkeys(found["name"] for found in _PLACEHOLDER.finditer(prompt) if found["name"])
-    unknown = [f"{{{name}}}" for name in used if name not in PLACEHOLDERS]
-    if unknown:
-        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-        raise ConfigError(
-            f"The character file {path} has unknown placeholders: {', '.join(unknown)}. Known: {known}. "
-            "To write literal braces, double them: {{this}}."
-        )
 
 
 def _path(name: str) -> Path:
@@ -207,27 +189,31 @@ async def compose(
     blocks: dict[str, str] = {}
     context = Context()
     if not policy.enabled:
-        used = frozenset[str]()
+        used = ()
     if "answer" in used:
-        blocks["answer"] = "" if _says_nothing(answer) else answer.text
+        # A text that only says that the question is none of our business would be repeated by a small model.
+        silent = answer.route.kind is Kind.NONE and not answer.found and answer.route.wants is not Wants.HELLO
+        blocks["answer"] = "" if silent else answer.text
     if "channel_context" in used:
         context = context if in_isolation(question) else await memory.context(question, answer)
         blocks["channel_context"] = context.text
     if "recent_memories" in used:
         blocks["recent_memories"] = recent_memories(answer, policy)
     rules = f"{RULES}\n{NOT_OURS}" if answer.route.kind is Kind.NONE else RULES
-    instructions = f"{character.instructions(_values(question, location, policy))}\n\n{rules}"
+    # People choose their names, so names lose all punctuation that could form an instruction.
+    values = {
+        "bot_name": plain_name(question.bot.name),
+        "user_name": plain_name(question.asker),
+        "location": _describe(question, location),
+        "now": datetime.fromtimestamp(question.ts, policy.tz).strftime("%A, %d %B %Y, %H:%M %Z"),
+    }
+    instructions = f"{character.instructions(values)}\n\n{rules}"
     return Prompt(instructions, _message(question, blocks), "\n".join(blocks.values()), context)
 
 
 def in_isolation(question: Question) -> bool:
     """Whether the asker wants an answer in isolation (the router's own Kind.NONE is only a guess)."""
     return question.kind is Kind.NONE
-
-
-def _says_nothing(answer: Answer) -> bool:
-    """Whether its text only says that the question is none of our business, which a small model would repeat."""
-    return answer.route.kind is Kind.NONE and not answer.found and answer.route.wants is not Wants.HELLO
 
 
 def fence(name: str, text: str) -> str:
@@ -251,16 +237,6 @@ def _message(question: Question, blocks: Mapping[str, str]) -> str:
     # Line breaks stay, for pasted logs; invisible characters go.
     asked = "\n".join(flatten(one) for one in question.text[:QUESTION_CHARS].splitlines())
     return "\n\n".join([*(fence(name, text) for name, text in blocks.items()), fence(QUESTION, asked)])
-
-
-def _values(question: Question, location: Location, policy: Policy) -> dict[str, str]:
-    """People choose their names, so names lose all punctuation that could form an instruction."""
-    return {
-        "bot_name": plain_name(question.bot.name),
-        "user_name": plain_name(question.asker),
-        "location": _describe(question, location),
-        "now": datetime.fromtimestamp(question.ts, policy.tz).strftime("%A, %d %B %Y, %H:%M %Z"),
-    }
 
 
 def _describe(question: Question, location: Location) -> str:

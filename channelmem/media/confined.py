@@ -27,7 +27,7 @@ from av.container import InputContainer
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from channelmem.media.kinds import UnreadableError, lasting
-from channelmem.media.reader import LONGEST_SIDE, Picture, Recording
+from channelmem.media.reader import LONGEST_SIDE, Picture
 
 if sys.platform != "win32":
     import resource
@@ -65,8 +65,7 @@ def _reply(replies: IO[bytes], asked: dict[str, float | str], content: bytes) ->
 
 def _done(job: str, content: bytes, max_s: float) -> tuple[dict[str, object], bytes]:
     if job == "measure":
-        recording = measured(content, max_s)
-        return {"seconds": recording.seconds, "kind": recording.kind}, b""
+        return {"seconds": measured(content, max_s), "kind": kind_of(content)}, b""
     if job == "sound":
         return {}, decoded(content, max_s)
     picture = checked(content) if job == "picture" else pixels(content)
@@ -214,21 +213,18 @@ LONGEST_FRAME: Final = 65_536  # samples. FLAC has the longest.
 NOT_AUDIO: Final = "it is not a recording, or a broken one"
 
 
-def measured(content: bytes, max_s: float) -> Recording:
-    """Its length by decoding all of it, but no more than `max_s`."""
-    frames = _frames(content, max_s)
-    with closing(frames):
-        seconds = sum(frame.samples / frame.sample_rate for frame in frames)
-    return Recording(seconds, kind_of(content))
+def measured(content: bytes, max_s: float) -> float:
+    """Its length in seconds by decoding all of it, but no more than `max_s`."""
+    with closing(_frames(content, max_s)) as frames:
+        return sum(frame.samples / frame.sample_rate for frame in frames)
 
 
 def decoded(content: bytes, max_s: float) -> bytes:
     """One channel of 16-bit samples at `RATE_HZ`."""
     sound = bytearray()
     resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE_HZ)
-    frames = _frames(content, max_s)
     try:
-        with closing(frames):
+        with closing(_frames(content, max_s)) as frames:
             for frame in frames:
                 frame.pts = None  # gaps in the time stamps are not filled
                 sound += b"".join(_samples(piece) for piece in resampler.resample(frame))

@@ -25,7 +25,7 @@ from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
 from channelmem.store.search import Query, Search
 from channelmem.store.summaries import LOCK_MS, Committed, Outline, SummaryRow, SummaryStore
-from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise
+from channelmem.summaries.extractive import combine, summarise
 from channelmem.summaries.pyramid import (
     ClosedWindow,
     SmartSizes,
@@ -70,14 +70,11 @@ class Summariser(Protocol):
 class Extractive:
     """The default: what people wrote, chosen sentence by sentence (extractive.py)."""
 
-    def __init__(self, chars: int = SUMMARY_CHARS) -> None:
-        self._chars = chars
-
     async def of_window(self, window: ClosedWindow, *, created: float) -> Summary:
-        return await asyncio.to_thread(summarise, window, created=created, limit=self._chars)
+        return await asyncio.to_thread(summarise, window, created=created)
 
     async def of_pair(self, older: Summary, newer: Summary, *, created: float, channel: ChannelId) -> Summary:
-        return await asyncio.to_thread(combine, older, newer, created=created, limit=self._chars)
+        return await asyncio.to_thread(combine, older, newer, created=created)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +239,10 @@ class Updater:
     async def _pair(self, held: Held, draft: _Draft, before: float, created: float) -> None:
         """Combines neighbours that end before the next window to be summarised: that one belongs behind them."""
 
-        def next_pairs() -> tuple[tuple[Summary, Summary], ...]:
-            return pairs([one for one in draft.known.values() if one.end < before])
-
-        while len(draft.rows) < BATCH_SUMMARIES and (some := next_pairs()):
+        while len(draft.rows) < BATCH_SUMMARIES:
+            some = pairs([one for one in draft.known.values() if one.end < before])
+            if not some:
+                return
             unread = [one.id for pair in some for one in pair if not one.message_count]
             draft.known |= await self._read(held, unread)
             for older, newer in some:
